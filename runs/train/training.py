@@ -147,7 +147,11 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mappi
 
     loaded, tokenizer = load(model, cpu=request.settings["cpu"])
     rescore = rescorer(loaded.eval())
-    knowledge = Knowledge(decode=tokenizer.decode, encode=encoder(tokenizer), sound=soundness(request.problem_reports))
+    scratch = Path(request.out).absolute().parent
+    scratch.mkdir(parents=True, exist_ok=True)
+    knowledge = Knowledge(
+        scratch=scratch, decode=tokenizer.decode, encode=encoder(tokenizer), sound=soundness(request.problem_reports)
+    )
     collected = collect(records(request.store, request.runs or ""), recipe, knowledge)
     held_out.refuse((sample.problem for sample in collected.samples), held_out.read(model) | dict(kept_back))
     samples: Sequence[Any] = collected.samples

@@ -1,12 +1,12 @@
 """The rows of a training run: samples with the advantage of every token, fixed before its first step.
 
 They are written beside the checkpoints, so that a resumed run trains on the same numbers, whatever was added to the
-store meanwhile. A line of JSON for each row; its numbers are packed, so that they read back exactly, and fast.
+store meanwhile: a line of JSON for each row, and beside it a file with the numbers of all, which are read when a batch
+needs them.
 """
 
 from __future__ import annotations
 
-import array
 import base64
 import dataclasses
 import json
@@ -19,6 +19,7 @@ from typing import Any
 from triton_agent.policy.train.prepare import off_policy
 from triton_agent.policy.train.prepare.credit import Advantage, assign
 from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.policy.train.record.spool import Numbers, Spool, Spooled
 from triton_agent.policy.train.record.trajectories import TrainingSample
 
 Rescore = Callable[[Sequence[TrainingSample], float], Sequence[Sequence[float]]]
@@ -30,12 +31,10 @@ class TrainingRow:
     """One turn, ready for the trainer."""
 
     key: str
-    prompt_ids: array.array[int]
-    token_ids: array.array[int]
+    numbers: Numbers | Spooled
+    """Tokens, and their log-probabilities under the policy that sampled them."""
     roles: bytes
     """The `TokenRole` of each token."""
-    log_probabilities: array.array[float]
-    """Log-probabilities under the policy that sampled the tokens."""
     advantage: Advantage
     reward: float
     parts: Mapping[str, float | None]
@@ -70,44 +69,38 @@ class Prepared:
         head = {name: getattr(self, name) for name in ("groups", "flat_groups", "temperature")}
         head["left_out"] = dict(self.left_out)
         partial = path.with_suffix(".partial")
-        with partial.open("w") as file:
+        with partial.open("w") as file, path.with_suffix(NUMBERS).open("wb") as binary:
+            spool = Spool(binary)
             file.write(json.dumps(head) + "\n")
             for row in self.rows:
-                file.write(_line(row) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+                plain = {name: getattr(row, name) for name in ("key", "reward", "parts", "hack", "passed")}
+                plain["roles"] = base64.b64encode(row.roles).decode()
+                plain["advantage"] = [row.advantage.plan, row.advantage.code]
+                file.write(json.dumps({**plain, "numbers": spool.add(row.numbers.load()).place}) + "\n")
+            for written in (binary, file):
+                written.flush()
+                os.fsync(written.fileno())
         partial.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> Prepared:
+        spool = Spool(path.with_suffix(NUMBERS).open("rb"))
         with path.open() as file:
             head: dict[str, Any] = json.loads(next(file))
-            rows = tuple(_row(json.loads(line)) for line in file)
+            rows = tuple(_row(json.loads(line), spool) for line in file)
         return cls(rows=rows, **head)
 
 
-def _line(row: TrainingRow) -> str:
-    plain = {name: getattr(row, name) for name in ("key", "reward", "parts", "hack", "passed")}
-    numbers = {
-        name: [values.typecode, base64.b64encode(values.tobytes()).decode()]
-        for name in _NUMBERS
-        for values in (getattr(row, name),)
-    }
-    roles = base64.b64encode(row.roles).decode()
-    return json.dumps({**plain, **numbers, "roles": roles, "advantage": [row.advantage.plan, row.advantage.code]})
+NUMBERS = ".numbers"
+"""Suffix of the file with the rows' numbers."""
 
 
-_NUMBERS = ("prompt_ids", "token_ids", "log_probabilities")
-
-
-def _row(data: dict[str, Any]) -> TrainingRow:
-    for name in _NUMBERS:
-        kind, packed = data[name]
-        data[name] = array.array(kind, base64.b64decode(packed))
+def _row(data: dict[str, Any], spool: Spool) -> TrainingRow:
     plan, code = data["advantage"]
-    return TrainingRow(
-        **data | {"roles": base64.b64decode(data["roles"]), "advantage": Advantage(plan=plan, code=code)}
-    )
+    data["advantage"] = Advantage(plan=plan, code=code)
+    data["roles"] = base64.b64decode(data["roles"])
+    data["numbers"] = Spooled(spool, *data["numbers"])
+    return TrainingRow(**data)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,11 +161,11 @@ def prepare(
 
 
 def _objection(sample: TrainingSample, recipe: Recipe, limits: TrainingLimits, order: Sequence[str]) -> str:
-    if sample.log_probabilities is None:
+    if not sample.scored:
         return "no log-probabilities were stored"
     if limits.tokenizer and sample.tokenizer not in ("", limits.tokenizer):
         return "its tokens are of another vocabulary"
-    if limits.tokens_at_most and len(sample.prompt_ids) + len(sample.token_ids) > limits.tokens_at_most:
+    if limits.tokens_at_most and sample.length > limits.tokens_at_most:
         return "too long"
     if not off_policy.fresh_enough(sample.policy_version, order, limits.stale_at_most):
         return "too stale"
@@ -191,7 +184,8 @@ def _within_band(
 ) -> list[TrainingSample]:
     kept = []
     for sample, trained in zip(samples, rescore(samples, temperature)):
-        if off_policy.kept_by_ratio(trained, sample.log_probabilities or (), sample.chosen, band):
+        sampled = sample.numbers.load().log_probabilities or ()
+        if off_policy.kept_by_ratio(trained, sampled, sample.chosen, band):
             kept.append(sample)
         else:
             left_out["not as likely as when it was sampled"] += 1
@@ -202,10 +196,8 @@ def _row_of(sample: TrainingSample, advantage: Advantage) -> TrainingRow:
     reward = sample.turn.reward
     return TrainingRow(
         key=sample.turn.key,
-        prompt_ids=sample.prompt_ids,
-        token_ids=sample.token_ids,
+        numbers=sample.numbers,
         roles=sample.roles,
-        log_probabilities=sample.log_probabilities or array.array("f"),
         advantage=advantage,
         reward=reward.total or 0.0,
         parts=reward.parts,

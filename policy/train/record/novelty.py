@@ -6,10 +6,12 @@ layout never count. Not covered: different programs that compute alike.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import keyword
 import re
+from collections.abc import Iterable
 
 _BESIDE = re.compile(
     r"""(?:^|(?<=\n)|(?<=:))[ \t]*[rbuRBU]{0,2}(\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3})""", re.DOTALL
@@ -24,29 +26,57 @@ _TEXT = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
 _SPACE = re.compile(r"(?<=\S)[ \t]+")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Line:
+    """A line without spare blanks."""
+
+    depth: int
+    text: str
+    """With `_` in the place of each name."""
+    names: tuple[str, ...]
+    shape: str
+    """The text without names, numbers and texts."""
+
+
 def structure(source: str) -> str:
     """Return a short hash that ignores names, numbers and texts: one idea with other tile sizes has one hash."""
-    return _hash(_NUMBER.sub("0", _NAME.sub("_", _TEXT.sub("'", _bare(source)))))
+    return _hash(line.shape for line in _code_lines(source))
 
 
 @functools.lru_cache(maxsize=1 << 14)  # kernels in prompts are earlier answers, and each is shown several times
 def program(source: str) -> str:
     """Return a short hash that ignores only what names are called: equal for copies, renamed or not."""
-    numbers: dict[str, str] = {}
-
-    def number(name: re.Match[str]) -> str:
-        return numbers.setdefault(name[0], f"_{len(numbers)}")
-
-    return _hash(_NAME.sub(number, _bare(source)))
-
-
-def _bare(source: str) -> str:
-    """Remove comments, docstrings, blank lines and spare blanks; measure indentation in its smallest step."""
-    plain = _SPACE.sub(" ", _COMMENT.sub("", _BESIDE.sub("", source.expandtabs())))
-    lines = [(len(line) - len(line.lstrip()), line.strip()) for line in plain.splitlines()]
-    step = min((depth for depth, text in lines if text and depth), default=1)
-    return "\n".join(f"{depth // step} {text}" for depth, text in lines if text)
+    lines = _code_lines(source)
+    step = min((line.depth for line in lines if line.depth), default=1)
+    numbers: dict[str, int] = {}
+    return _hash(
+        f"{line.depth // step} {line.text} {[numbers.setdefault(name, len(numbers)) for name in line.names]}"
+        for line in lines
+    )
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def bare_text(source: str) -> str:
+    """Return the text without docstrings and comments."""
+    if '"""' in source or "'''" in source:
+        source = _BESIDE.sub("", source)
+    return _COMMENT.sub("", source)
+
+
+def _code_lines(source: str) -> list[_Line]:
+    return [line for line in map(_line, bare_text(source).splitlines()) if line.text]
+
+
+@functools.lru_cache(maxsize=1 << 16)  # answers to one problem have most of their lines in common
+def _line(line: str) -> _Line:
+    bare = line.expandtabs()
+    text = _SPACE.sub(" ", bare.strip())
+    return _Line(
+        depth=len(bare) - len(bare.lstrip()),
+        text=_NAME.sub("_", text),
+        names=tuple(_NAME.findall(text)),
+        shape=_NUMBER.sub("0", _NAME.sub("_", _TEXT.sub("'", text))),
+    )
+
+
+def _hash(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from triton_agent.policy.train.record.novelty import bare_text
 from triton_agent.tools.candidate.screen import SOURCE_LIMIT_BYTES
 from triton_agent.tools.results import Evaluation, Interval, Status
 
@@ -126,28 +129,31 @@ def launches_triton(evaluation: Evaluation, source: str) -> bool:
     return contains_triton(source)
 
 
+@functools.lru_cache(maxsize=1 << 10)
 def contains_triton(source: str) -> bool:
     """Return True if the text defines a `triton.jit` function and launches one of that name."""
-    if len(source) > SOURCE_LIMIT_BYTES:
+    if len(source) > SOURCE_LIMIT_BYTES or "jit" not in source:
         return False
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    kernels = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _is_jit(node)}
-    return any(_launched_name(node) in kernels for node in ast.walk(tree) if isinstance(node, ast.Call))
+    kernels = "|".join({node.name for node in _functions(tree.body) if _is_jit(node)})
+    return bool(kernels) and re.search(rf"(?<![\w.])(?:{kernels})\s*\[", bare_text(source)) is not None
+
+
+def _functions(body: Iterable[ast.AST]) -> Iterator[ast.FunctionDef]:
+    """Yield the functions in statements, inner ones included; expressions, which hold none, are not visited."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            yield node
+        for name in ("body", "orelse", "handlers", "finalbody"):
+            inner = getattr(node, name, ())
+            yield from _functions(inner if isinstance(inner, list) else ())
 
 
 def _is_jit(function: ast.FunctionDef) -> bool:
     return any("triton.jit" in ast.unparse(mark) or ast.unparse(mark) == "jit" for mark in function.decorator_list)
-
-
-def _launched_name(call: ast.Call) -> str | None:
-    """Return `kernel` for `kernel[grid](...)`."""
-    callee = call.func
-    if isinstance(callee, ast.Subscript) and isinstance(callee.value, ast.Name):
-        return callee.value.id
-    return None
 
 
 # -- speed -------------------------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ reason.
 
 from __future__ import annotations
 
-import array
 import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from triton_agent.memory.groups import group_of
 from triton_agent.memory.observation import Observation, Tried
@@ -22,6 +22,7 @@ from triton_agent.policy.train.prepare.recipes import Recipe, grade
 from triton_agent.policy.train.record import chains, novelty, rewards
 from triton_agent.policy.train.record.rewards import Facts, Reward
 from triton_agent.policy.train.record.roles import Decode, Spelling, token_roles
+from triton_agent.policy.train.record.spool import Numbers, Spool, Spooled, packed_floats, packed_tokens
 from triton_agent.tools.results import Evaluation, Interval, Status
 
 Encode = Callable[[Sequence[Message]], Sequence[int]]
@@ -32,15 +33,17 @@ TWIN = "an earlier turn of the run had given the same answer"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSample:
-    """One turn to train on. Numbers are packed: a run of a hundred thousand turns has to fit into memory."""
+    """One turn to train on."""
 
     turn: Turn
-    prompt_ids: array.array[int]
-    token_ids: array.array[int]
+    numbers: Numbers | Spooled
+    """Tokens and log-probabilities."""
     roles: bytes
     """The `TokenRole` of each token."""
-    log_probabilities: array.array[float] | None
-    """Log-probabilities at sampling; None if they were not kept."""
+    length: int
+    """Tokens of prompt and answer."""
+    scored: bool
+    """Log-probabilities were kept."""
     log_probabilities_of: Distribution = Distribution.UNKNOWN
     sampling: SamplingRecord = dataclasses.field(default_factory=SamplingRecord)
     tokenizer: str = ""
@@ -49,13 +52,6 @@ class TrainingSample:
     kernel_share: float | None = None
     problem: str = ""
     """Identity of the problem; see `held_out.identity`."""
-
-    def __post_init__(self) -> None:
-        lengths = {len(self.token_ids), len(self.roles), len(self.log_probabilities or self.token_ids)}
-        if len(lengths) != 1:
-            raise ValueError(f"{self.turn.key}: tokens, roles and log-probabilities differ in number")
-        if not self.prompt_ids or not any(self.roles):
-            raise ValueError(f"{self.turn.key}: a prompt and at least one token of the policy's own are needed")
 
     @property
     def chosen(self) -> list[bool]:
@@ -82,20 +78,21 @@ class Knowledge:
     """Used for attempts with messages but without prompt tokens."""
     sound: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     """Result of `check-problem` by the problem's digest."""
+    scratch: Path | None = None
+    """Folder with room for the tokens while they are prepared; None for the system's own."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Reading:
     """What is kept while records are read."""
 
+    spool: Spool
     links: list[chains.Link] = dataclasses.field(default_factory=list)
     samples: list[tuple[object, TrainingSample]] = dataclasses.field(default_factory=list)
     """Each with what it is ordered by."""
     structures: dict[str, str] = dataclasses.field(default_factory=dict)
     """Structure of the candidate by the attempt's key, where it launches kernels of its own."""
     draws: set[bytes] = dataclasses.field(default_factory=set)
-    prompts: dict[bytes, array.array[int]] = dataclasses.field(default_factory=dict)
-    """Answers to one question share their prompt."""
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
 
 
@@ -103,7 +100,8 @@ def collect(
     records: Iterable[tuple[Attempt, Sequence[Grading]]], recipe: Recipe, knowledge: Knowledge | None = None
 ) -> Collection:
     """Collect samples of all attempts that have tokens, graded by the recipe, in the order of creation."""
-    knowledge, reading = knowledge or Knowledge(), _Reading()
+    knowledge = knowledge or Knowledge()
+    reading = _Reading(spool=Spool.scratch(knowledge.scratch))
     spelling = Spelling(knowledge.decode) if knowledge.decode else None
     for attempt, gradings in records:
         program = novelty.program(attempt.source) if attempt.source else ""
@@ -153,22 +151,25 @@ def _take(
 ) -> None:
     """Add the sample of one attempt, as far as it follows from the attempt alone."""
     said, seen, source = attempt.completion, attempt.observation, attempt.source or ""
-    tokens, ids = array.array("q", said.token_ids or ()), array.array("q", prompt)
-    packed = hashlib.sha256(ids.tobytes()).digest()
-    ids = reading.prompts.setdefault(packed, ids)
+    numbers = Numbers(
+        prompt_ids=packed_tokens(prompt),
+        token_ids=packed_tokens(said.token_ids or ()),
+        log_probabilities=None if said.log_probabilities is None else packed_floats(said.log_probabilities),
+    )
     if said.sampling.seed is not None:
-        setting = f"{said.policy_version} {said.sampling} ".encode()
-        draw = hashlib.sha256(setting + packed + tokens.tobytes()).digest()
-        if draw in reading.draws:
+        draw = hashlib.sha256(f"{said.policy_version} {said.sampling} ".encode())
+        draw.update(numbers.prompt_ids.tobytes())
+        draw.update(numbers.token_ids.tobytes())
+        if draw.digest() in reading.draws:
             reading.left_out["the same draw is in another run"] += 1
             return
-        reading.draws.add(draw)
+        reading.draws.add(draw.digest())
     shown = [item for item in seen.tried if item.source and item.status is Status.PASSED]
     facts = Facts(
         source=source,
         problem_sound=sound.get(seen.problem.digest),
         kernel_share=kernel_share(evaluation),
-        tokens=len(tokens),
+        tokens=len(numbers.token_ids),
         token_limit=said.sampling.tokens_at_most,
         shown_passed=bool(shown),
         shown_speedup=_best(shown),
@@ -188,10 +189,10 @@ def _take(
             potential=recipe.potentials.get(evaluation.status, 0.0) if evaluation else 0.0,
             improves=bool(shown),
         ),
-        prompt_ids=ids,
-        token_ids=tokens,
+        numbers=reading.spool.add(numbers),
         roles=token_roles(said.token_ids or (), said.mask, attempt.source, spelling),
-        log_probabilities=packed_floats(said.log_probabilities) if said.log_probabilities is not None else None,
+        length=len(numbers.prompt_ids) + len(numbers.token_ids),
+        scored=numbers.log_probabilities is not None,
         log_probabilities_of=said.log_probabilities_of,
         sampling=said.sampling,
         tokenizer=said.tokenizer,
@@ -229,9 +230,3 @@ def _finished(reading: _Reading, recipe: Recipe) -> tuple[TrainingSample, ...]:
         turn = dataclasses.replace(turn, reward=reward, parent=parents[turn.key], searched=runs[turn.key] in searched)
         finished.append(dataclasses.replace(sample, turn=turn))
     return tuple(finished)
-
-
-def packed_floats(values: Sequence[float]) -> array.array[float]:
-    """Pack numbers in single precision where that keeps every bit, as for what engines return."""
-    single = array.array("f", values)
-    return single if list(single) == list(values) else array.array("d", values)

@@ -113,7 +113,7 @@ class LoggedTrainer(GRPOTrainer):
         super().__init__(
             model=model,
             reward_funcs=_rewarded_before,
-            args=settings.config(recipe, max(len(row.token_ids) for row in rows)),
+            args=settings.config(recipe, max(len(row.roles) for row in rows)),
             train_dataset=places,
             eval_dataset=places.select([0]) if settings.evaluate_every else None,
             processing_class=tokenizer,
@@ -200,12 +200,14 @@ def tensors_of(rows: Sequence[TrainingRow], padding: int, device: Any) -> dict[s
         rows = [[*[filler] * (width - len(v)), *v] if left else [*v, *[filler] * (width - len(v))] for v in values]
         return torch.tensor(rows, dtype=kind, device=device)
 
+    numbers = [row.numbers.load() for row in rows]
+    prompts, answers = [one.prompt_ids for one in numbers], [one.token_ids for one in numbers]
     return {
-        "prompt_ids": pad([row.prompt_ids for row in rows], padding, torch.long, left=True),
-        "prompt_mask": pad([[1] * len(row.prompt_ids) for row in rows], 0, torch.long, left=True),
-        "completion_ids": pad([row.token_ids for row in rows], padding, torch.long),
-        "completion_mask": pad([[1] * len(row.token_ids) for row in rows], 0, torch.long),
+        "prompt_ids": pad(prompts, padding, torch.long, left=True),
+        "prompt_mask": pad([[1] * len(prompt) for prompt in prompts], 0, torch.long, left=True),
+        "completion_ids": pad(answers, padding, torch.long),
+        "completion_mask": pad([[1] * len(answer) for answer in answers], 0, torch.long),
         "tool_mask": pad([row.chosen for row in rows], 0, torch.long),
-        "sampled": pad([row.log_probabilities for row in rows], 0.0, torch.float32),
+        "sampled": pad([one.log_probabilities or () for one in numbers], 0.0, torch.float32),
         "advantages": pad([row.advantages for row in rows], 0.0, torch.float32),
     }

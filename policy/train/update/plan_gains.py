@@ -15,6 +15,7 @@ from triton_agent.policy.train.prepare.credit import TokenRole
 from triton_agent.policy.train.prepare.prepared import Rescore
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record import rewards
+from triton_agent.policy.train.record.spool import Numbers
 from triton_agent.policy.train.record.trajectories import TrainingSample
 
 
@@ -30,7 +31,8 @@ def plan_gains(samples: Sequence[TrainingSample], rescore: Rescore, temperature:
         own = sample.turn.reward.passed and TokenRole.CODE in sample.roles
         answer = _tokens(sample, TokenRole.CODE) if own else right.get(sample.turn.group)
         if plan and answer:
-            asked += [_scored(sample, sample.prompt_ids + plan, answer), _scored(sample, sample.prompt_ids, answer)]
+            prompt = sample.numbers.load().prompt_ids
+            asked += [_scored(sample, prompt + plan, answer), _scored(sample, prompt, answer)]
     means = [statistics.fmean(row) for row in rescore(asked, temperature)]
     pairs = zip(asked[::2], means[::2], means[1::2])
     return {sample.turn.key: with_plan - without for sample, with_plan, without in pairs}
@@ -49,9 +51,9 @@ def paid(samples: Sequence[TrainingSample], recipe: Recipe, gains: Mapping[str, 
 
 
 def _tokens(sample: TrainingSample, role: TokenRole) -> array.array[int]:
-    return array.array("q", (token for token, own in zip(sample.token_ids, sample.roles) if own == role))
+    return array.array("I", (t for t, own in zip(sample.numbers.load().token_ids, sample.roles) if own == role))
 
 
 def _scored(sample: TrainingSample, prompt: array.array[int], answer: array.array[int]) -> TrainingSample:
-    code = bytes((TokenRole.CODE,)) * len(answer)
-    return dataclasses.replace(sample, prompt_ids=prompt, token_ids=answer, roles=code, log_probabilities=None)
+    numbers = Numbers(prompt_ids=prompt, token_ids=answer, log_probabilities=None)
+    return dataclasses.replace(sample, numbers=numbers, roles=bytes((TokenRole.CODE,)) * len(answer), scored=False)

@@ -20,6 +20,7 @@ import transformers
 from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 
+from triton_agent.policy.train.grpo_minimal import log_probabilities_of
 from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.prepare.credit import Advantage
 from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, TrainingRow
@@ -190,31 +191,26 @@ def rescorer(model: Any, *, batch_size: int = 8) -> Rescore:
         found: list[list[float]] = []
         for start in range(0, len(samples), batch_size):
             part = samples[start : start + batch_size]
-            for sample, row in zip(part, _scores(model, part, temperature)):
-                found.append(row[: len(sample.token_ids)])
+            batch = tensors_of([_bare_row(sample) for sample in part], 0, model.device)
+            ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+            present = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+            scores = log_probabilities_of(model, ids, present, batch["completion_ids"], temperature).tolist()
+            found += [row[: len(sample.roles)] for sample, row in zip(part, scores)]
         return found
 
     return rescore
 
 
-def _scores(model: Any, samples: Sequence[TrainingSample], temperature: float) -> list[list[float]]:
-    from triton_agent.policy.train.grpo_minimal import log_probabilities_of
-
-    batch = tensors_of([_bare_row(sample) for sample in samples], 0, model.device)
-    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
-    present = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
-    scores: list[list[float]] = log_probabilities_of(model, ids, present, batch["completion_ids"], temperature).tolist()
-    return scores
-
-
 def _bare_row(sample: TrainingSample) -> TrainingRow:
     """Make a row with zero advantages, for scoring."""
+    numbers = sample.numbers.load()
+    if numbers.log_probabilities is None:
+        nothing = array.array("f", bytes(4 * len(numbers.token_ids)))
+        numbers = dataclasses.replace(numbers, log_probabilities=nothing)
     return TrainingRow(
         key=sample.turn.key,
-        prompt_ids=sample.prompt_ids,
-        token_ids=sample.token_ids,
+        numbers=numbers,
         roles=sample.roles,
-        log_probabilities=sample.log_probabilities or array.array("f", bytes(4 * len(sample.token_ids))),
         advantage=Advantage(plan=0.0, code=0.0),
         reward=0.0,
         parts={},

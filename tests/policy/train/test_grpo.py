@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import asyncio
 import dataclasses
 import math
@@ -26,6 +25,7 @@ from triton_agent.policy.train.prepare.credit import Advantage, TokenRole, Turn,
 from triton_agent.policy.train.prepare.prepared import Prepared, TrainingLimits, TrainingRow, prepare
 from triton_agent.policy.train.prepare.recipes import RECIPES, Recipe
 from triton_agent.policy.train.record.rewards import Reward
+from triton_agent.policy.train.record.spool import Numbers, packed_floats, packed_tokens
 from triton_agent.policy.train.record.trajectories import TrainingSample, collect
 from triton_agent.tools.errors import UsageError
 
@@ -71,9 +71,9 @@ def logged_turns(samples: Sequence[TrainingSample]) -> list[Any]:
             group=sample.turn.group,
             trajectory=sample.turn.key.partition("/")[0],
             number=sample.turn.number,
-            prompt_ids=sample.prompt_ids,
-            token_ids=sample.token_ids,
-            log_probabilities=sample.log_probabilities or (),
+            prompt_ids=sample.numbers.load().prompt_ids,
+            token_ids=sample.numbers.load().token_ids,
+            log_probabilities=sample.numbers.load().log_probabilities or (),
             chosen=sample.chosen,
             reward=sample.turn.reward.total or 0.0,
         )
@@ -193,10 +193,12 @@ def next_token_log_probabilities(model: Any) -> list[float]:
 def one_token_row(token: int, passed: bool, log_probability: float) -> TrainingRow:
     return TrainingRow(
         key="",
-        prompt_ids=array.array("q", PROMPT),
-        token_ids=array.array("q", [token]),
+        numbers=Numbers(
+            prompt_ids=packed_tokens(PROMPT),
+            token_ids=packed_tokens([token]),
+            log_probabilities=packed_floats([log_probability]),
+        ),
         roles=bytes([TokenRole.CODE]),
-        log_probabilities=array.array("d", [log_probability]),
         advantage=Advantage(plan=0.0, code=0.5 if passed else -0.5),
         reward=float(passed),
         parts={},
@@ -211,7 +213,9 @@ def test_the_ratios_leave_the_band_so_that_clipping_is_tested(samples: Sequence[
     model, _ = load(str(tiny))
     jolt(model)
     moved = rescorer(model)(samples, 1.0)
-    changes = [new - old for s, row in zip(samples, moved) for new, old in zip(row, s.log_probabilities or ())]
+    changes = [
+        new - old for s, row in zip(samples, moved) for new, old in zip(row, s.numbers.load().log_probabilities or ())
+    ]
     assert max(changes) > 0.28 and min(changes) < -0.2
 
 

@@ -40,7 +40,7 @@ def answered(*answers: tuple[str, str, Evaluation]) -> tuple[TrainingSample, ...
 
 def likes_good_plans(samples: Sequence[TrainingSample], temperature: float) -> list[list[float]]:
     """A policy to which code is likelier by half a nat a token after a plan that says good."""
-    return [[-1.0 + 0.5 * ("good" in letters(one.prompt_ids))] * len(one.token_ids) for one in samples]
+    return [[-1.0 + 0.5 * ("good" in letters(one.numbers.load().prompt_ids))] * len(one.roles) for one in samples]
 
 
 def test_a_plan_is_worth_what_it_adds_to_the_likelihood_of_right_code() -> None:
@@ -59,8 +59,10 @@ def test_right_code_is_scored_alone_and_after_the_plan() -> None:
     seen = []
 
     def rescore(samples: Sequence[TrainingSample], temperature: float) -> list[list[float]]:
-        seen.extend((letters(one.prompt_ids[2:]), letters(one.token_ids)) for one in samples)
-        return [[0.0] * len(one.token_ids) for one in samples]
+        seen.extend(
+            (letters(one.numbers.load().prompt_ids[2:]), letters(one.numbers.load().token_ids)) for one in samples
+        )
+        return [[0.0] * len(one.roles) for one in samples]
 
     plan_gains(answered(("plan ", "right", passed()), ("other ", "wrong", failed(Finding.VALUES))), rescore)
     assert seen == [("plan ", "right"), ("", "right"), ("other ", "right"), ("", "right")]

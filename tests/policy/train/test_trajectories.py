@@ -93,7 +93,8 @@ def test_samples_keep_tokens_parents_and_groups_as_they_were() -> None:
     samples = collect(records, DEFAULT).samples
     assert [s.turn.key for s in samples] == ["r/0.0", "r/1.0"]
     assert samples[1].turn.parent == "r/0.0" and samples[0].turn.group == samples[1].turn.group
-    assert list(samples[0].log_probabilities or ()) == [-0.1, -0.2, -0.3] and list(samples[0].prompt_ids) == [1, 2]
+    assert list(samples[0].numbers.load().log_probabilities or ()) == [-0.1, -0.2, -0.3]
+    assert list(samples[0].numbers.load().prompt_ids) == [1, 2]
     assert samples[0].turn.potential == DEFAULT.potentials[passed().status]
 
 
@@ -132,7 +133,7 @@ def test_what_cannot_be_trained_on_is_counted_with_its_reason() -> None:
 def test_messages_stand_in_for_prompt_tokens_that_were_not_kept() -> None:
     asked = attempt("a", 0, prompt_ids=None, messages=(Message(role="user", content="hi"),), token_ids=(5,))
     knowledge = Knowledge(encode=lambda messages: [ord(c) for c in messages[0].content])
-    assert collect([(asked, ())], DEFAULT, knowledge).samples[0].prompt_ids.tolist() == [104, 105]
+    assert collect([(asked, ())], DEFAULT, knowledge).samples[0].numbers.load().prompt_ids.tolist() == [104, 105]
 
 
 def test_the_last_verdict_counts_and_a_failure_to_measure_is_no_verdict() -> None:
