@@ -1,13 +1,11 @@
 """What preparing logged turns for training costs: seconds and memory, from a store on disk to the rows of a training.
 
 The store is filled with runs of four turns as a language model would leave them: a plan and the fused kernel of
-`examples/gated_mlp_fused.py` with other numbers in each answer, tokens by a tokenizer trained on this repository's
-kernels, prompts with the parent's kernel in them, verdicts with a diagnosis and times. A process of its own then does
-what `train grpo` does before the first step, without a model: read, pay, compare, write. Rows in a CSV file; see
-`rows.py`.
+`examples/gated_mlp_fused.py` with other numbers in each answer, a token for each word, digit and sign, prompts with the
+parent's kernel in them, verdicts with a diagnosis and times. A process of its own then does what `train grpo` does
+before the first step, without a model: read, pay, compare, write. Rows in a CSV file; see `rows.py`.
 
-It does not measure scoring by a model, which the recipe's plan gains and rejection by ratio need. Needs the extra
-`train` for its tokenizer.
+It does not measure a tokenizer, whose every token is decoded once, nor scoring by a model, which plan gains need.
 
     python benchmarks/prepare_turns.py --turns 100000
 """
@@ -18,14 +16,14 @@ import argparse
 import dataclasses
 import datetime
 import json
-import os
 import random
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +33,8 @@ SECONDS_BAR = 60.0
 """For 100,000 turns on two cores."""
 BYTES_BAR = 2e9
 PROMPT_TOKENS = 2000
+VOCABULARY = "words.json"
+WORD = re.compile(r"[^\W\d]+|\d|\s+|[^\w\s]")
 TURNS = 4
 PROBLEMS = 100
 CHUNK = 512
@@ -57,7 +57,7 @@ def main() -> None:
     found = json.loads(done.stdout)
     for name, value in found.items():
         print(f"{name:16} {value:,}")
-    shape = {"turns": options.turns, "recipe": options.recipe, "cores": len(os.sched_getaffinity(0))}
+    shape = {"turns": options.turns, "recipe": options.recipe}
     rows.append(options.out, shared, [{**shape, **found}])
     share = options.turns / 100_000
     if found["seconds"] > SECONDS_BAR * share or found["peak_mb"] * MEGABYTE > BYTES_BAR:
@@ -66,17 +66,15 @@ def main() -> None:
 
 def _measure(folder: str, recipe: str) -> dict[str, float]:
     """Prepare the logged turns; return seconds and peak memory of this process and its children."""
-    from transformers import AutoTokenizer
-
     from triton_agent.policy.train.prepare.prepared import prepare
     from triton_agent.policy.train.prepare.recipes import recipe_named
     from triton_agent.policy.train.record.trajectories import Knowledge, collect
     from triton_agent.runs.train.data import records
 
-    tokenizer, chosen = AutoTokenizer.from_pretrained(folder), recipe_named(recipe)
-    began_s = time.perf_counter()
+    words, chosen = Words(json.loads((Path(folder) / VOCABULARY).read_text())), recipe_named(recipe)
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
     where = str(Path(folder) / "store.db")
-    collected = collect(records(where, "all"), chosen, Knowledge(decode=tokenizer.decode, scratch=Path(folder)))
+    collected = collect(records(where, "all"), chosen, Knowledge(decode=words.decode, scratch=Path(folder)))
     read_s = time.perf_counter() - began_s
     prepared = prepare(collected.samples, chosen)
     prepared.save(Path(folder) / "rows.jsonl")
@@ -84,6 +82,7 @@ def _measure(folder: str, recipe: str) -> dict[str, float]:
     return {
         "seconds": round(time.perf_counter() - began_s, 2),
         "read_seconds": round(read_s, 2),
+        "cpu_seconds": round(time.process_time() - began_cpu_s, 2),
         "peak_mb": round(sum(peaks) * 1024 / MEGABYTE),
         "rows": len(prepared.rows),
         "tokens": sum(len(sample.roles) for sample in collected.samples),
@@ -92,27 +91,35 @@ def _measure(folder: str, recipe: str) -> dict[str, float]:
 
 def _log(folder: Path, turns: int) -> None:
     from triton_agent.memory.store import Store
-    from triton_agent.policy.train.extra import require_training
 
-    require_training()
-    from triton_agent.policy.train.update.fresh import SIZES, make_tokenizer
-
-    texts = [path.read_text() for path in (HERE.parent / "tests" / "kernels").rglob("*.py")]
-    texts += [path.read_text() for path in (HERE.parent / "examples").glob("*.py")]
-    tokenizer = make_tokenizer(texts, SIZES["small"])
-    tokenizer.save_pretrained(folder)
+    words = Words()
     with Store.open(folder / "store.db") as store:
         pending: list[Any] = []
-        for run, pairs in _runs(tokenizer, turns):
+        for run, pairs in _runs(words, turns):
             store.add_run(run)
             pending += pairs
             if len(pending) >= CHUNK:
                 store.add_attempts(pending)
                 pending = []
         store.add_attempts(pending)
+    (folder / VOCABULARY).write_text(json.dumps(list(words.known)))
 
 
-def _runs(tokenizer: Any, turns: int) -> Iterator[tuple[Any, list[Any]]]:
+class Words:
+    """A tokenizer whose tokens are words, blanks, digits and signs; it learns each when it meets it."""
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        self.known = {word: number for number, word in enumerate(known)}
+        self._texts = list(self.known)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self.known.setdefault(word, len(self.known)) for word in WORD.findall(text))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(map(self._texts.__getitem__, ids))
+
+
+def _runs(words: Words, turns: int) -> Iterator[tuple[Any, list[Any]]]:
     from tests.memory import samples
     from tests.policy.train.evaluations import DIAGNOSIS
 
@@ -131,7 +138,7 @@ def _runs(tokenizer: Any, turns: int) -> Iterator[tuple[Any, list[Any]]]:
         for turn in range(TURNS):
             source = kernel.replace("128", str(chance.randrange(10**9))) + f"\nTILE = {chance.randrange(10**9)}\n"
             text = write_answer("Fuse the products and the gate into one kernel, tile rows and columns.", source)
-            ids = tuple(tokenizer.encode(text, add_special_tokens=False))
+            ids = words.encode(text)
             attempt = Attempt(
                 run=run.id,
                 turn=turn,

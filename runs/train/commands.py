@@ -147,6 +147,13 @@ def grpo(
             "--proximal", help="For runs of an older policy: importance weights, clipped around the current policy."
         ),
     ] = False,
+    kl: Annotated[
+        float, typer.Option("--kl", help="Weight of the divergence from the model in --model; 0: none.")
+    ] = 0.0,
+    dual_clip: Annotated[
+        float | None,
+        typer.Option("--dual-clip", metavar="R", help="Largest likelihood ratio by which a bad token is pushed down."),
+    ] = None,
     version: Annotated[str, typer.Option("--version-name", help="Version of the policy in --model.")] = "",
     stale: Annotated[
         int | None, typer.Option("--stale", metavar="N", help="Skip attempts more than N policy versions old.")
@@ -178,6 +185,8 @@ def grpo(
         **_settings(said),
         "epochs": epochs,
         "proximal": proximal,
+        "kl": kl,
+        "dual_clip": dual_clip,
         "evaluate_every": evaluate_every,
     }
     request = GRPORequest(

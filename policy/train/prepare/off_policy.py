@@ -77,24 +77,6 @@ def importance_weights(
     ]
 
 
-def kept_by_ratio(
-    trained: Sequence[float],
-    sampled: Sequence[float],
-    mask: Sequence[bool],
-    band: tuple[float, float],
-    *,
-    veto: float = TOKEN_VETO,
-) -> bool:
-    """Return True if an answer is about as likely as at sampling: its geometric mean ratio is within the band, and no
-    token vetoes.
-    """
-    differences = [new - old for new, old, chosen in zip(trained, sampled, mask) if chosen]
-    if not differences:
-        return False
-    mean = math.fsum(differences) / len(differences)
-    return math.log(band[0]) <= mean <= math.log(band[1]) and min(differences) >= math.log(veto)
-
-
 def share_keep_probability(share: float) -> float:
     """Return the probability of keeping an answer: 0 up to a share of 0.3, 1 from 0.4 on."""
     return min(max((share - SHARE_NONE) / SHARE_RANGE, 0.0), 1.0)

@@ -124,7 +124,6 @@ def prepare(
     samples: Sequence[TrainingSample],
     recipe: Recipe,
     limits: TrainingLimits | None = None,
-    rescore: Rescore | None = None,
 ) -> Prepared:
     """Assign credit over all samples, then reject some, so that rejected ones still count in the comparison."""
     limits = limits or TrainingLimits()
@@ -142,8 +141,6 @@ def prepare(
             left_out[why] += 1
         else:
             kept.append(sample)
-    if recipe.geometric_band is not None and rescore is not None:
-        kept = _within_band(kept, recipe.geometric_band, rescore, temperature, left_out)
     rows = []
     for sample in kept:
         advantage = credit.advantages[sample.turn.key]
@@ -173,23 +170,6 @@ def _objection(sample: TrainingSample, recipe: Recipe, limits: TrainingLimits, o
         kept = off_policy.kept_by_share(sample.kernel_share, sample.turn.key, seed=limits.seed)
         return "" if kept else "own kernels have too small a share"
     return ""
-
-
-def _within_band(
-    samples: list[TrainingSample],
-    band: tuple[float, float],
-    rescore: Rescore,
-    temperature: float,
-    left_out: Counter[str],
-) -> list[TrainingSample]:
-    kept = []
-    for sample, trained in zip(samples, rescore(samples, temperature)):
-        sampled = sample.numbers.load().log_probabilities or ()
-        if off_policy.kept_by_ratio(trained, sampled, sample.chosen, band):
-            kept.append(sample)
-        else:
-            left_out["not as likely as when it was sampled"] += 1
-    return kept
 
 
 def _row_of(sample: TrainingSample, advantage: Advantage) -> TrainingRow:

@@ -25,6 +25,10 @@ class Recipe:
     """A reward and its credit assignment. Numbers are those of the authors where they state them, otherwise ours."""
 
     name: str
+    formula: str
+    """Reward of a turn; C is 1 for a right answer, else 0, and S its speed-up over eager."""
+    source: str
+    """Where it comes from."""
     pays: Callable[[Evaluation, Facts], Parts]
     """Parts of the reward of an honest candidate on a sound problem."""
     parts: tuple[str, ...]
@@ -47,7 +51,9 @@ class Recipe:
     reduction: str = "token"
     """How a batch's loss is averaged: over `token`s, over `sequence`s, or by a `constant` length."""
     geometric_band: tuple[float, float] | None = None
-    """Keep answers whose geometric-mean likelihood ratio (trained over sampled) is within; None keeps all."""
+    """Learn from answers whose geometric-mean likelihood ratio (trained over sampled) is within at the update; None for
+    all.
+    """
     share_rejection: bool = False
     """Randomly drop right answers whose own kernels take little of the device time."""
     balance_groups: bool = False
@@ -83,6 +89,20 @@ def grade(recipe: Recipe, evaluation: Evaluation | None, facts: Facts | None = N
     if paid < recipe.worst:
         raise ValueError(f"{recipe.name} pays {paid}, less than a hack gets ({recipe.worst})")
     return Reward.of(recipe.name, parts, passed=passed)
+
+
+NEEDS: Mapping[str, str] = {
+    rewards.RULE: "verdict, text",
+    rewards.CORRECT: "verdict",
+    rewards.SPEED: "device times against eager (GPU)",
+    rewards.GAIN: "the same, also of the kernels in the prompt",
+    rewards.SHARE: "profile (GPU)",
+    rewards.MILESTONE: "device times against eager and torch.compile (GPU)",
+    rewards.OVERLONG: "`sampling.tokens_at_most`",
+    rewards.NOVELTY: "text of the candidates of the group",
+    rewards.REASONING: "tokens, text, a right answer in the group; scored by the model in training",
+}
+"""What of the record each part is computed from."""
 
 
 def unpaid(recipe: Recipe, paid: Iterable[Reward]) -> list[str]:
@@ -211,6 +231,11 @@ RECIPES: dict[str, Recipe] = {
     for recipe in (
         Recipe(
             name="default",
+            formula=(
+                "C + doublings / 2 + milestones / 4 + share / 4; over a kernel in the prompt, only doublings gained;"
+                " less for no Triton and for long answers, a little for rare structures and for plans that help"
+            ),
+            source="what helped most in the others",
             pays=_default,
             parts=tuple(sorted(EVERYTHING - {rewards.FORMAT, rewards.HACK})),
             worst=-1.0,
@@ -228,9 +253,19 @@ RECIPES: dict[str, Recipe] = {
             favour_difficult=True,
             potentials=PROGRESS,
         ),
-        Recipe(name="autotriton", pays=_autotriton, parts=(rewards.CORRECT,), worst=0.0, reduction="sequence"),
+        Recipe(
+            name="autotriton",
+            formula="C",
+            source="AutoTriton",
+            pays=_autotriton,
+            parts=(rewards.CORRECT,),
+            worst=0.0,
+            reduction="sequence",
+        ),
         Recipe(
             name="tritonrl",
+            formula="C to the code, C min(S, 2) to the plan",
+            source="TritonRL",
             pays=_tritonrl,
             parts=(rewards.CORRECT, rewards.SPEED),
             worst=0.0,
@@ -238,9 +273,21 @@ RECIPES: dict[str, Recipe] = {
             code_parts=frozenset({rewards.CORRECT}),
             alpha=0.1,
         ),
-        Recipe(name="kevin", pays=_kevin, parts=(rewards.CORRECT, rewards.SPEED), worst=0.0, gamma=0.4, clip_high=0.28),
+        Recipe(
+            name="kevin",
+            formula="0.3 C + C S",
+            source="Kevin-32B",
+            pays=_kevin,
+            parts=(rewards.CORRECT, rewards.SPEED),
+            worst=0.0,
+            gamma=0.4,
+            clip_high=0.28,
+            reduction="constant",
+        ),
         Recipe(
             name="drkernel",
+            formula="C (1 + min(S, 3) + share)",
+            source="Dr. Kernel",
             pays=_drkernel,
             parts=(rewards.CORRECT, rewards.SPEED, rewards.SHARE),
             worst=0.0,
@@ -249,6 +296,13 @@ RECIPES: dict[str, Recipe] = {
             geometric_band=(0.999, 1.001),
             share_rejection=True,
         ),
-        Recipe(name="milestones", pays=_milestones, parts=(rewards.CORRECT, rewards.MILESTONE), worst=-1.0),
+        Recipe(
+            name="milestones",
+            formula="-1 wrong, 1 right, 2 ahead of eager, 3 also of torch.compile",
+            source="CUDA Agent",
+            pays=_milestones,
+            parts=(rewards.CORRECT, rewards.MILESTONE),
+            worst=-1.0,
+        ),
     )
 }

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 
 _BESIDE = re.compile(
-    r"""(?:^|(?<=\n)|(?<=:))[ \t]*[rbuRBU]{0,2}(\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3})""", re.DOTALL
+    r"""(?<![^\n:])[ \t]*[rbuRBU]{0,2}(\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3})""", re.DOTALL
 )
 """Texts in triple quotes that begin a line: docstrings, and texts in the place of comments."""
 _COMMENT = re.compile(r"#[^\n]*")
@@ -62,8 +62,9 @@ def bare_text(source: str) -> str:
     return _COMMENT.sub("", source)
 
 
-def _code_lines(source: str) -> list[_Line]:
-    return [line for line in map(_line, bare_text(source).splitlines()) if line.text]
+@functools.lru_cache(maxsize=16)  # both hashes of a text are asked for, one after the other
+def _code_lines(source: str) -> tuple[_Line, ...]:
+    return tuple(line for line in map(_line, bare_text(source).splitlines()) if line.text)
 
 
 @functools.lru_cache(maxsize=1 << 16)  # answers to one problem have most of their lines in common

@@ -108,6 +108,10 @@ def packed_tokens(values: Sequence[int]) -> array.array[int]:
 
 def packed_floats(values: Sequence[float]) -> array.array[float]:
     """Pack numbers in single precision where that keeps every bit, as for what engines return."""
-    double = array.array("d", values)
-    single = array.array("f", double)
-    return single if array.array("d", single) == double else double
+    import numpy as np
+
+    double = np.array(values, dtype="f8")
+    with np.errstate(over="ignore"):
+        single = double.astype("f4")
+    exact = bool((single == double).all())
+    return array.array("f", single.tobytes()) if exact else array.array("d", double.tobytes())

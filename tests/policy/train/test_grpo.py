@@ -8,6 +8,7 @@ import math
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -290,18 +291,71 @@ def test_tokens_of_another_vocabulary_are_refused(tiny: Path) -> None:
     assert other.rows == () and other.left_out["its tokens are of another vocabulary"] > 0
 
 
-def test_rejection_by_ratio_keeps_fresh_data_and_drops_what_a_moved_policy_finds_strange(
-    tiny: Path, samples: Sequence[TrainingSample]
-) -> None:
-    from triton_agent.policy.train.update.session import load, rescorer
+@pytest.mark.parametrize("seed", range(20))
+def test_answers_are_kept_by_the_geometric_mean_of_their_ratios(seed: int) -> None:
+    import torch
 
+    from triton_agent.policy.train.update.grpo import kept_by_ratio
+
+    draw, band = random.Random(seed), (0.999, 1.001)
+    sampled = [-draw.expovariate(1) for _ in range(8)]
+    trained = [value + draw.gauss(0, 0.003) for value in sampled]
+    chosen = [1.0] * 6 + [0.0] * 2
+    ratios = [math.exp(new) / math.exp(old) for new, old, own in zip(trained, sampled, chosen) if own]
+    kept = kept_by_ratio(*(torch.tensor([row], dtype=torch.float64) for row in (trained, sampled, chosen)), band)
+    assert bool(kept) == (band[0] <= statistics.geometric_mean(ratios) <= band[1])
+
+
+def test_one_impossible_token_vetoes_an_answer_that_is_fine_on_average() -> None:
+    import torch
+
+    from triton_agent.policy.train.update.grpo import kept_by_ratio
+
+    lost = math.log(0.9e-4)
+    now, chosen = torch.tensor([[lost, -lost], [lost, 0.0]]), torch.tensor([[1.0, 1.0], [0.0, 1.0]])
+    kept = kept_by_ratio(now, torch.zeros(2, 2), chosen, (0.999, 1.001))
+    assert kept.tolist() == [[False], [True]], "feedback has no say"
+
+
+def test_rejection_by_ratio_is_asked_at_each_update_of_the_policy_as_it_is(
+    tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path
+) -> None:
     banded = dataclasses.replace(RECIPE, geometric_band=(0.999, 1.001))
-    model, _ = load(str(tiny))
-    fresh = prepare(samples, banded, rescore=rescorer(model))
-    assert fresh.rows == prepare(samples, RECIPE).rows
-    jolt(model)
-    moved = prepare(samples, banded, rescore=rescorer(model))
-    assert moved.left_out["not as likely as when it was sampled"] > len(fresh.rows) / 2
+    rows = prepare(samples, banded).rows
+    full = trainer(tiny, rows, tmp_path, banded)
+    places = [{"row": place} for place in range(len(rows))]
+    assert full._generate_and_score_completions(places)["advantages"].any(1).all(), "fresh data is kept"
+    jolt(full.model)
+    moved = full._generate_and_score_completions(places)["advantages"].any(1)
+    assert float(moved.float().mean()) < 0.5, "what a moved policy finds strange is dropped"
+
+
+def test_a_divergence_from_the_first_model_and_a_dual_clip_are_part_of_the_loss(
+    tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path
+) -> None:
+    from triton_agent.policy.train.grpo_minimal import clipped_loss
+
+    rows = prepare(samples, RECIPE).rows
+    found, now = {}, {}
+    for name, options in (("plain", {}), ("kl", {"kl": 0.5}), ("dual", {"dual_clip": 1.3})):
+        full = trainer(tiny, rows, tmp_path / name, **options)
+        jolt(full.model)
+        full.current_gradient_accumulation_steps = 1
+        batch = full._generate_and_score_completions([{"row": place} for place in range(len(rows))])
+        now[name] = (full.log_probabilities(batch), batch)
+        found[name] = float(full._compute_loss(full.model, batch).detach())
+    likely, batch = now["kl"]
+    chosen = (batch["completion_mask"] * batch["tool_mask"]).float()
+    apart = batch["ref_per_token_logps"] - likely
+    ratio = (likely - batch["old_per_token_logps"]).exp()  # which makes the estimate that of the current policy
+    divergence = float((ratio * (apart.exp() - apart - 1) * chosen).sum() / chosen.sum())
+    assert divergence > 1e-4
+    assert found["kl"] - found["plain"] == pytest.approx(0.5 * divergence, abs=1e-5)
+    likely, batch = now["dual"]
+    limits = {"clip_low": RECIPE.clip_low, "clip_high": RECIPE.clip_high}
+    capped = (likely - batch["old_per_token_logps"]).clamp(max=math.log(1.3)) + batch["old_per_token_logps"]
+    expected = clipped_loss(capped, batch["old_per_token_logps"], batch["advantages"], chosen, **limits)
+    assert found["dual"] == pytest.approx(float(expected), abs=1e-5) != pytest.approx(found["plain"], abs=1e-5)
 
 
 def test_rows_read_back_to_the_last_bit(samples: Sequence[TrainingSample], tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from triton_agent.memory.records import Distribution, SamplingRecord
 from triton_agent.policy.train.prepare.off_policy import (
     fresh_enough,
     importance_weights,
-    kept_by_ratio,
     kept_by_share,
     mismatch,
     share_keep_probability,
@@ -23,7 +22,6 @@ from triton_agent.policy.train.prepare.off_policy import (
 from triton_agent.tools.errors import UsageError
 
 SEEDS = range(50)
-BAND = (0.999, 1.001)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -39,23 +37,6 @@ def test_weights_are_truncated_ratios_and_feedback_has_none(seed: int) -> None:
 
 def test_a_weight_of_an_absurd_ratio_is_the_cap() -> None:
     assert importance_weights([0.0], [-2000.0], [True]) == [2.0]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_answers_are_kept_by_the_geometric_mean_of_their_ratios(seed: int) -> None:
-    draw = random.Random(seed)
-    sampled = [-draw.expovariate(1) for _ in range(8)]
-    trained = [value + draw.gauss(0, 0.003) for value in sampled]
-    mask = [True] * 6 + [False] * 2
-    ratios = [math.exp(new) / math.exp(old) for new, old, chosen in zip(trained, sampled, mask) if chosen]
-    assert kept_by_ratio(trained, sampled, mask, BAND) == (BAND[0] <= statistics.geometric_mean(ratios) <= BAND[1])
-
-
-def test_one_impossible_token_vetoes_an_answer_that_is_fine_on_average() -> None:
-    lost = math.log(0.9e-4)
-    assert not kept_by_ratio([lost, -lost], [0.0, 0.0], [True, True], BAND)
-    assert kept_by_ratio([lost, 0.0], [0.0, 0.0], [False, True], BAND), "feedback has no say"
-    assert not kept_by_ratio([0.0], [0.0], [False], BAND), "nothing of the policy's own is in it"
 
 
 def test_small_shares_are_kept_by_chance_and_the_same_ones_each_time() -> None:
