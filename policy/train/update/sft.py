@@ -65,7 +65,10 @@ def train_sft(
     """
     rows = list(rows)
     if not rows:
-        raise UsageError("there is nothing to train on")
+        raise UsageError(
+            "there is nothing to train on: no conversation led to a kernel that passed",
+            remedy="log runs with kernels that pass (`optimize`, `bench suite`), or name others with --runs or --data",
+        )
     earlier = held_out.read(model)
     held_out.refuse((problem_of(row) for row in rows), earlier)
     learnt, aside = split(rows, settings.held_out, settings.seed)
