@@ -28,6 +28,7 @@ from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.memory_shortage import SHORT_OF_MEMORY, memory_was_taken
 from triton_agent.tools.checker.pipeline import STAGES, run
 from triton_agent.tools.checker.prepare import prepare_plan
+from triton_agent.tools.checker.profiling import Leaders
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Programs
 from triton_agent.tools.checker.verdict import evaluation_of, sketch_of
@@ -112,6 +113,7 @@ class Checker:
         self.gpu_key = ""
         self._sending = threading.Lock()
         self._clock_room = ClockRoom(functools.partial(self._lease, Mode.EXCLUSIVE))
+        self._leaders = Leaders()
         self._room = threading.Lock()
         """Held by the one candidate that has gigabytes on the card."""
 
@@ -262,6 +264,7 @@ class Checker:
             file=request.file,
             compiler=compilers[0] if compilers and not on_gpu else None,
             ahead=compilers if on_gpu else [],
+            leaders=self._leaders,
             gpu=place,
             await_room=await_room,
             clock=self.clock,

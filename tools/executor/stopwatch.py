@@ -57,6 +57,11 @@ class Stopwatch:
         samples = tuple(self._clock.read(self._subject, list(request.turns)))
         return looked_at.shown(samples) if inputs else (Readings(samples=samples), [])
 
+    def flush(self) -> None:
+        """Queue the emptying of the L2 cache."""
+        assert self._clock is not None
+        self._clock.flush()
+
     def warm_up(self, calls: int) -> None:
         """Make so many calls."""
         for call in self._calls:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from triton_agent.tools.audit.report import AuditReport
 from triton_agent.tools.compile.failure import CompileFailure
 from triton_agent.tools.errors import TritonAgentError
-from triton_agent.tools.kernel_profile import ProfileRow
+from triton_agent.tools.kernel_profile import StepTime
 from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.deaths import Ending
@@ -517,7 +517,7 @@ class Fetched:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TakeProfile:
-    """Take a profile of some calls on inputs that come with the message."""
+    """Time each step of a tape in some calls, on inputs that come with the message."""
 
     does: ClassVar[str] = "profile"
     name: str
@@ -526,7 +526,7 @@ class TakeProfile:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Profiled:
-    rows: tuple[ProfileRow, ...]
+    steps: tuple[StepTime, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
