@@ -66,6 +66,7 @@ from triton_agent.tools.processes.protocol import (
 )
 from triton_agent.tools.processes.wire import Channel, ChannelClosed
 from triton_agent.tools.race.baseline_names import COMPILED
+from triton_agent.tools.race.ceilings import Rates
 from triton_agent.tools.race.clock_room import ClockRoom, Place
 from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand
 from triton_agent.tools.race.late_value import LateClock
@@ -146,6 +147,7 @@ class Checker:
             device=torch.cuda.get_device_name(0) if on_gpu else "cpu",
             gpu=self.gpu_key,
             target="cuda:{}{}".format(*torch.cuda.get_device_capability(0)) if on_gpu else "",
+            rates=_rates() if self._times else None,
         )
         lent = [payload.identity() for payload in self.plan.payloads() if payload.file is not None]
         target = TARGETS.get(self.facts.target or self.settings.target or "", TARGETS[DEFAULT_TARGET])
@@ -293,6 +295,12 @@ class Checker:
         evaluation = evaluation_of(job, facts, layers=tracer.layers)
         ending = failure.ending if failure is not None and failure.worker_died else None
         return Judged(job=request.job, evaluation=evaluation, ending=ending), failure
+
+
+def _rates() -> Rates:
+    from triton_agent.tools.race.rates import ceilings  # compiles a kernel: only where there is a GPU
+
+    return Rates.of(ceilings("cuda"))  # known since the clock was begun
 
 
 def let_go(kind: str, session: Session) -> WorkerState:

@@ -27,11 +27,12 @@ from triton_agent.tools.kernel_profile import (
     occupancy,
     profile_of,
 )
+from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.race.ceilings import Ceilings, copy_ms, floor_ms
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.results import KernelResources
-from triton_agent.tools.tape.tape import DTYPES, Launch, views_of
+from triton_agent.tools.tape.tape import Launch, views_of
 from triton_agent.tools.truth.plan import Plan
 
 UNITS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "complex64": "fp32"}
