@@ -1,9 +1,9 @@
-"""The profile of a candidate: where the device time of a call goes, what limits it, and how much that costs.
+"""The profile of a candidate: where the device time of a call goes, and what its bottlenecks cost.
 
 Plain values and arithmetic without a GPU or torch. The measurements come from the process that runs the candidate's
 kernels. They are advice for its author, and no verdict depends on them.
 
-Each limit is stated with the time it costs at most: the time of torch's operators, the time between and in short
+Each bottleneck is stated with the time it costs at most: the time of torch's operators, the time between and in short
 launches, the time to move bytes beyond the fewest, and what the slowest kernel takes beyond the time of its bytes or
 operations at the card's measured rates. These times overlap, so they do not add up.
 
@@ -28,7 +28,7 @@ FEW_WARPS = 0.25
 NEAR_FLOOR = 0.8
 """From this share of the floor on, little can be gained."""
 WORTH_SAVING = 0.1
-"""Limits that cost less than this share of the device time are not told."""
+"""Bottlenecks that cost less than this share of the device time are not told."""
 KERNELS_NAMED = 3
 NAME_CHARACTERS = 60
 
@@ -64,7 +64,7 @@ class StepTime:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Bottleneck:
     """One thing that limits a candidate."""
 
     name: str
@@ -124,7 +124,7 @@ class Profile:
     kernels: tuple[KernelTime, ...]
     """The slowest first."""
     occupancy: tuple[Occupancy, ...] = ()
-    limits: tuple[Limit, ...] = ()
+    bottlenecks: tuple[Bottleneck, ...] = ()
     """What limits the candidate, the costliest first; empty in older records, and near the floor."""
     notes: tuple[str, ...] = ()
     """All of this in words, the most useful first."""
@@ -157,13 +157,13 @@ class Beside:
 
 
 def profile_of(kernels: Sequence[KernelTime], beside: Beside) -> Profile:
-    """Return the profile of these kernels and operators, with its limits in words."""
+    """Return the profile of these kernels and operators, with its bottlenecks in words."""
     slowest_first = tuple(sorted(kernels, key=lambda kernel: -kernel.device_ms))
-    limits = limits_of(slowest_first, beside)
+    bottlenecks = bottlenecks_of(slowest_first, beside)
     notes = [
-        f"limited by {limit.name}, which costs up to {limit.lost_ms:.3g} ms of {_whole(slowest_first, beside):.3g} ms: "
-        f"{limit.words}"
-        for limit in limits
+        f"bottleneck: {item.name}, costs up to {item.lost_ms:.3g} ms of {_whole(slowest_first, beside):.3g} ms: "
+        f"{item.words}"
+        for item in bottlenecks
     ]
     for kernel in slowest_first[:1]:
         notes.append(f"{_named(kernel)} takes {100 * kernel.share:.0f}% of the device time")
@@ -172,19 +172,19 @@ def profile_of(kernels: Sequence[KernelTime], beside: Beside) -> Profile:
         own_share=sum(kernel.share for kernel in slowest_first if kernel.own),
         kernels=tuple(kernel for kernel in slowest_first if kernel.share >= WORTH_NAMING),
         occupancy=tuple(beside.occupancy),
-        limits=limits,
+        bottlenecks=bottlenecks,
         notes=tuple(notes or ["no kernel took any time"]),
     )
 
 
-def limits_of(kernels: Sequence[KernelTime], beside: Beside) -> tuple[Limit, ...]:
+def bottlenecks_of(kernels: Sequence[KernelTime], beside: Beside) -> tuple[Bottleneck, ...]:
     """Return what limits a candidate, the costliest first; `kernels` are sorted by time."""
     whole_ms = _whole(kernels, beside)
     found = [*_torch_operators(kernels), *_launches(kernels, beside), *_traffic(kernels, beside)]
     slowest = next((kernel for kernel in kernels if kernel.own), None)
     found += _slowest_kernel(slowest, beside) if slowest else ()
-    worth = [limit for limit in found if limit.lost_ms >= WORTH_SAVING * whole_ms > 0]
-    return tuple(sorted(worth, key=lambda limit: -limit.lost_ms))
+    worth = [item for item in found if item.lost_ms >= WORTH_SAVING * whole_ms > 0]
+    return tuple(sorted(worth, key=lambda item: -item.lost_ms))
 
 
 def _whole(kernels: Sequence[KernelTime], beside: Beside) -> float:
@@ -195,25 +195,25 @@ def _named(kernel: KernelTime) -> str:
     return kernel.kernel[:NAME_CHARACTERS]
 
 
-def _torch_operators(kernels: Sequence[KernelTime]) -> Iterator[Limit]:
+def _torch_operators(kernels: Sequence[KernelTime]) -> Iterator[Bottleneck]:
     left = [kernel for kernel in kernels if not kernel.own]
     if left:
         told = ", ".join(f"{_named(kernel)} {kernel.device_ms:.3g} ms" for kernel in left[:KERNELS_NAMED])
         lost_ms = sum(kernel.device_ms for kernel in left)
-        yield Limit(name="torch operators", lost_ms=lost_ms, words=f"{told}; do this work in your kernels")
+        yield Bottleneck(name="torch operators", lost_ms=lost_ms, words=f"{told}; do this work in your kernels")
 
 
-def _launches(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Limit]:
+def _launches(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Bottleneck]:
     """The time between launches, and the least time of each launch beyond one."""
     count = round(sum(kernel.launches for kernel in kernels))
     if count > 1:
         between_ms = max(0.0, beside.call_ms - sum(kernel.device_ms for kernel in kernels))
         least_ms = (count - 1) * (beside.roofline.empty_kernel_ms if beside.roofline else 0.0)
         words = f"{count} launches and operators a call; fuse them into fewer"
-        yield Limit(name="launches", lost_ms=between_ms + least_ms, words=words)
+        yield Bottleneck(name="launches", lost_ms=between_ms + least_ms, words=words)
 
 
-def _traffic(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Limit]:
+def _traffic(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Bottleneck]:
     """The time to move bytes beyond the fewest, and no more than the own kernels take."""
     line = beside.roofline
     moved = sum(kernel.argument_bytes or 0 for kernel in kernels if kernel.own)
@@ -224,10 +224,10 @@ def _traffic(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Limit]:
             f"your kernels are given {moved:,} bytes, {moved / line.bytes_moved:.2g}x the fewest; keep intermediate "
             "results in registers"
         )
-        yield Limit(name="memory traffic", lost_ms=min(lost_ms, own_ms), words=words)
+        yield Bottleneck(name="memory traffic", lost_ms=min(lost_ms, own_ms), words=words)
 
 
-def _slowest_kernel(kernel: KernelTime, beside: Beside) -> Iterator[Limit]:
+def _slowest_kernel(kernel: KernelTime, beside: Beside) -> Iterator[Bottleneck]:
     """What the slowest own kernel takes beyond its bytes or operations at the measured rates, with the likely cause."""
     line = beside.roofline
     if line is None or not line.copy_bytes_per_s:
@@ -242,10 +242,10 @@ def _slowest_kernel(kernel: KernelTime, beside: Beside) -> Iterator[Limit]:
     full = next((item for item in beside.occupancy if item.kernel == kernel.kernel), None)
     if spilled:
         words = f"{name} spills {spilled} bytes a thread; smaller tiles or more warps"
-        yield Limit(name="spills", lost_ms=lost_ms, words=words)
+        yield Bottleneck(name="spills", lost_ms=lost_ms, words=words)
     elif kernel.programs is not None and kernel.programs < beside.multiprocessors:
         words = f"{name} runs {kernel.programs} programs on {beside.multiprocessors} multiprocessors; split the work"
-        yield Limit(name="parallelism", lost_ms=lost_ms, words=words)
+        yield Bottleneck(name="parallelism", lost_ms=lost_ms, words=words)
     elif computes:
         rate = line.flops_per_s.get(line.unit, 0.0)
         reached = line.compute_ms / kernel.device_ms if kernel.device_ms else 0.0
@@ -253,20 +253,20 @@ def _slowest_kernel(kernel: KernelTime, beside: Beside) -> Iterator[Limit]:
             f"{name} computes at {100 * reached:.0f}% of the {rate / 1e12:.3g} TFLOP/s measured for products in "
             f"{line.unit}; larger tiles, tl.dot, more stages"
         )
-        yield Limit(name="compute", lost_ms=lost_ms, words=words)
+        yield Bottleneck(name="compute", lost_ms=lost_ms, words=words)
     elif full is not None and full.warps_share < FEW_WARPS:
         words = (
             f"{name} fills {100 * full.warps_share:.0f}% of the warps a multiprocessor can hold, limited by "
             f"{full.limited_by}; smaller tiles or fewer stages"
         )
-        yield Limit(name="occupancy", lost_ms=lost_ms, words=words)
+        yield Bottleneck(name="occupancy", lost_ms=lost_ms, words=words)
     else:
         rate = 1e3 * bytes_moved / kernel.device_ms if kernel.device_ms else 0.0
         words = (
             f"{name} moves its arguments at {rate / 1e12:.3g} TB/s, {100 * rate / line.copy_bytes_per_s:.0f}% of the "
             f"{line.copy_bytes_per_s / 1e12:.3g} TB/s of a copy; contiguous loads, one pass over memory"
         )
-        yield Limit(name="bandwidth", lost_ms=lost_ms, words=words)
+        yield Bottleneck(name="bandwidth", lost_ms=lost_ms, words=words)
 
 
 def roofline_notes(roofline: Roofline, device_ms: float) -> list[str]:

@@ -118,7 +118,7 @@ def evidence(evaluation: Evaluation, *, fold: bool) -> Iterator[object]:
         yield tag("p", f"{seen.finding}: {seen.detail}", class_="said")
     diagnosis = evaluation.diagnosis
     tables = [accuracy(evaluation), resources(evaluation), launches(evaluation)]
-    tables += [profile(evaluation), limits(evaluation)]
+    tables += [profile(evaluation), bottlenecks(evaluation)]
     tables.append(facts(_measured(evaluation)))
     if diagnosis and diagnosis.torch_operators:
         tables.append(tag("p", f"Arithmetic left to torch: {', '.join(diagnosis.torch_operators)}"))
@@ -204,10 +204,10 @@ def profile(evaluation: Evaluation) -> Html:
     return table(headings, rows, right=(2, 3, 4), caption="Device time of one call, by kernel and operator")
 
 
-def limits(evaluation: Evaluation) -> Html:
+def bottlenecks(evaluation: Evaluation) -> Html:
     found = evaluation.diagnosis.profile if evaluation.diagnosis else None
-    rows = [(limit.name, f"{limit.lost_ms:.3g}", limit.words) for limit in (found.limits if found else ())]
-    return table(("limited by", "costs up to, ms", "because"), rows, right=(1,), caption="What limits this attempt")
+    rows = [(item.name, f"{item.lost_ms:.3g}", item.words) for item in (found.bottlenecks if found else ())]
+    return table(("bottleneck", "costs up to, ms", "because"), rows, right=(1,), caption="Bottlenecks")
 
 
 def _measured(evaluation: Evaluation) -> list[tuple[str, object]]:

@@ -258,7 +258,7 @@ def test_a_torch_kernel_that_is_left_shows_in_the_profile(looked_into: tuple[Eva
     assert partly.status is Status.PASSED, partly.message
     assert partly.diagnosis is not None and partly.diagnosis.profile is not None, partly.notes
     assert 0.2 < partly.diagnosis.profile.own_share < 0.8
-    assert partly.diagnosis.profile.limits[0].name == "torch operators", partly.diagnosis.notes
+    assert partly.diagnosis.profile.bottlenecks[0].name == "torch operators", partly.diagnosis.notes
     assert "aten.clone.default" in partly.diagnosis.notes[1]
 
 

@@ -113,7 +113,7 @@ def test_device_time_is_shared_out_among_kernels_and_operators() -> None:
     ]
     assert profile.kernels[0].argument_bytes == 2 * 2 * 64 * 32 * 4
     assert profile.occupancy[0].limited_by == "registers"
-    assert profile.limits[0].name == "torch operators" and profile.limits[0].lost_ms == pytest.approx(0.02)
+    assert profile.bottlenecks[0].name == "torch operators" and profile.bottlenecks[0].lost_ms == pytest.approx(0.02)
     assert "aten.clone.default 0.02 ms" in profile.notes[0]
     assert to_json(profile)["kernels"][0]["own"] is True
 
@@ -146,7 +146,7 @@ PRODUCT = against(128 << 20, [UnitFlops(unit="matmul bfloat16", flops=8 * 10**10
 
 
 @pytest.mark.parametrize(
-    ("kernels", "read_beside", "limit", "lost_ms", "told"),
+    ("kernels", "read_beside", "name", "lost_ms", "told"),
     [
         ([kernel(), kernel("aten.mm", 0.3, own=False)], beside(), "torch operators", 0.3, "aten.mm 0.3 ms"),
         ([kernel(launches=9)], beside(call_ms=0.3), "launches", 0.2 + 8 * 0.002, "9 launches and operators"),
@@ -158,18 +158,18 @@ PRODUCT = against(128 << 20, [UnitFlops(unit="matmul bfloat16", flops=8 * 10**10
         ([kernel(device_ms=0.4)], beside(roofline=PRODUCT), "compute", 0.3, "25% of the 800 TFLOP/s"),
     ],
 )  # fmt: skip
-def test_the_costliest_limit_is_named_with_its_cost_and_evidence(
-    kernels: list[KernelTime], read_beside: Beside, limit: str, lost_ms: float, told: str
+def test_the_costliest_bottleneck_is_named_with_its_cost_and_evidence(
+    kernels: list[KernelTime], read_beside: Beside, name: str, lost_ms: float, told: str
 ) -> None:
     profile = profile_of(kernels, read_beside)
-    first = profile.limits[0]
-    assert (first.name, first.lost_ms) == (limit, pytest.approx(lost_ms, rel=0.01))
+    first = profile.bottlenecks[0]
+    assert (first.name, first.lost_ms) == (name, pytest.approx(lost_ms, rel=0.01))
     assert told in first.words
-    assert profile.notes[0].startswith(f"limited by {limit}, which costs up to ")
+    assert profile.notes[0].startswith(f"bottleneck: {name}, costs up to ")
 
 
-def test_a_kernel_near_the_floor_has_no_limit() -> None:
-    assert profile_of([kernel(device_ms=0.036)], beside(occupancy=[FULL])).limits == ()
+def test_a_kernel_near_the_floor_has_no_bottleneck() -> None:
+    assert profile_of([kernel(device_ms=0.036)], beside(occupancy=[FULL])).bottlenecks == ()
 
 
 def test_all_words_of_a_profile_take_less_than_400_tokens() -> None:
@@ -177,7 +177,7 @@ def test_all_words_of_a_profile_take_less_than_400_tokens() -> None:
     operators = [kernel(f"aten.{long}.default", 1.0, own=False) for _ in range(9)]
     worst = [kernel(long * 3, 9.0, launches=9, argument_bytes=1 << 40, programs=1), *operators]
     profile = profile_of(worst, beside(call_ms=90.0))
-    assert {limit.name for limit in profile.limits} >= {"torch operators", "launches", "memory traffic"}
+    assert {item.name for item in profile.bottlenecks} >= {"torch operators", "launches", "memory traffic"}
     assert sum(map(token_bound, profile.notes)) < 400
 
 

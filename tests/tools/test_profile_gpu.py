@@ -1,4 +1,4 @@
-"""Profiles on a real GPU: the limit that a kernel was written to have is the one that is named, and it is cheap."""
+"""Profiles on a real GPU: the bottleneck that a kernel was written to have is named first."""
 
 from __future__ import annotations
 
@@ -118,18 +118,18 @@ def judged(evaluator: Evaluator, name: str) -> Evaluation:
 
 
 @pytest.mark.parametrize("name", [name for name in BODIES if name != "one pass"])
-def test_the_limit_that_a_kernel_was_written_to_have_is_named_first(evaluator: Evaluator, name: str) -> None:
+def test_the_bottleneck_that_a_kernel_was_written_to_have_is_named_first(evaluator: Evaluator, name: str) -> None:
     diagnosis = judged(evaluator, name).diagnosis
     assert diagnosis is not None and diagnosis.profile is not None
-    assert diagnosis.profile.limits[0].name == name, diagnosis.notes
-    assert diagnosis.profile.limits[0].lost_ms < diagnosis.profile.device_ms
+    assert diagnosis.profile.bottlenecks[0].name == name, diagnosis.notes
+    assert diagnosis.profile.bottlenecks[0].lost_ms < diagnosis.profile.device_ms
 
 
-def test_a_kernel_that_reaches_the_rate_of_a_copy_has_no_costly_limit(evaluator: Evaluator) -> None:
+def test_a_kernel_that_reaches_the_rate_of_a_copy_has_no_costly_bottleneck(evaluator: Evaluator) -> None:
     verdict = judged(evaluator, "one pass")
     assert verdict.diagnosis is not None and verdict.diagnosis.profile is not None
     profile = verdict.diagnosis.profile
-    assert sum(limit.lost_ms for limit in profile.limits) < 0.3 * profile.device_ms, profile.notes
+    assert sum(item.lost_ms for item in profile.bottlenecks) < 0.3 * profile.device_ms, profile.notes
     assert profile.device_ms == pytest.approx(verdict.timings[0].candidate_ms.median, rel=0.2)
     assert profile.own_share == 1.0
     assert profile.kernels[0].argument_bytes == 2 * 4 * ROWS * COLUMNS

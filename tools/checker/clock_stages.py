@@ -162,9 +162,10 @@ def _check_answers(job: Job, looks: Looks) -> None:
 def profile(job: Job) -> None:
     """Profile a candidate that passed, if it is asked for. Nothing here changes the verdict."""
     raced_ms = [timing.candidate_ms.median for timing in job.timings if timing.kind == "device"]
-    if job.clock is None or not raced_ms or job.file:
+    asked = job.settings.profile
+    if job.clock is None or not raced_ms or job.file or asked is Profiling.NONE:
         return
-    if job.settings.profile is Profiling.LEADERS and not job.leaders.admit(raced_ms[0]):
+    if asked is Profiling.LEADERS and not job.leaders.admit(raced_ms[0]):
         return
     trial = job.plan.trials[job.plan.main]
     try:

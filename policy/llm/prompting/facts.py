@@ -173,9 +173,9 @@ def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.profile is not None:
         for kernel in diagnosis.profile.kernels[:KERNELS_SHOWN]:
             whose = "" if kernel.own else " (an operator of torch)"
-            moved = f", {kernel.argument_bytes:,} bytes of arguments" if kernel.argument_bytes else ""
+            given = f", {kernel.argument_bytes:,} bytes of arguments" if kernel.argument_bytes else ""
             share = f"{kernel.device_ms:.4g} ms, {100 * kernel.share:.0f}% of the device time"
-            lines.append(f"{inline(kernel.kernel, 60)}: {share}{moved}{whose}")
+            lines.append(f"{inline(kernel.kernel, 60)}: {share}{given}{whose}")
     return lines
 
 

@@ -132,7 +132,7 @@ def test_the_times_to_beat_and_the_place_of_the_best_are_told() -> None:
     assert "attempt 3.0, the best so far, takes 0.05263 ms, 59% of which is the floor" in text
     assert "a large copy moves 4.33 TB/s" in text and "720 in bf16" in text
     assert "torch 2.11.0, triton 3.6.0" in text
-    assert "limited by bandwidth, which costs up to" in text
+    assert "bottleneck: bandwidth, costs up to" in text
 
 
 def test_seconds_tokens_and_cost_are_not_told() -> None:
