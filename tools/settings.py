@@ -19,7 +19,7 @@ COMPILE_TIMEOUT_S = 60.0
 
 class Profiling(enum.StrEnum):
     NONE = "none"
-    """None, as where a file is measured for a person who ships it."""
+    """None, as for `evaluate` without `--profile`."""
     LEADERS = "leaders"
     """Those that are among the fastest so far, which a search builds on."""
     ALL = "all"

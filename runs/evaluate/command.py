@@ -117,7 +117,7 @@ def settings_from(request: EvaluateRequest) -> EvaluatorSettings:
         autocast=request.autocast or "",
         baselines=request.baselines,
         max_memory_ratio=request.max_memory_ratio,
-        profile=Profiling.ALL if request.profile else Profiling.LEADERS,
+        profile=Profiling.ALL if request.profile else Profiling.NONE,
         trust=request.trust,
     ).within(request.timeout_s)
 
