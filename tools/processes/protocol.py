@@ -326,6 +326,8 @@ class Trace:
     train: bool
     given: tuple[str, ...]
     """Names of the reference's parameters and buffers."""
+    by_keyword: tuple[str, ...] = ()
+    """Names under which forward gets the last arguments of the call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,6 +382,8 @@ class UseFile:
     name: str
     text: str
     train: bool
+    by_keyword: tuple[str, ...] = ()
+    """Names under which forward gets the last arguments of the call."""
     seed: int
     conditions: Conditions
 
@@ -406,6 +410,10 @@ class Call:
     """Report memory and resources."""
     only: tuple[int, ...] | None = None
     """Numbers of the programs to run, in the interpreter; None for all."""
+    keep: bool = False
+    """Keep the inputs for the next call, unless this one changes them."""
+    again: bool = False
+    """Use the inputs that were kept; none come with the request."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
