@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks import profile_reader
 
 from tests.policy.llm.prompting import shown
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-import profile_reader
-
 from triton_agent.memory.observation import Role
 from triton_agent.policy.answer import read_answer
 
