@@ -169,13 +169,9 @@ def profile(job: Job) -> None:
     trial = job.plan.trials[job.plan.main]
     try:
         with job.gpu(Mode.EXCLUSIVE):
-            program = program_of(job, trial, trial.cases[0])
-            reply, _ = job.runner.ask(
-                TakeProfile(name=program.name, calls=PROFILED_CALLS),
-                Profiled,
-                [trial.cases[0].expectation.packed_inputs],
-                timeout_s=PROFILE_TIMEOUT_S,
-            )
+            request = TakeProfile(calls=PROFILED_CALLS)
+            reply, _ = job.runner.ask(request, Profiled, timeout_s=PROFILE_TIMEOUT_S)
+        program = job.programs.of(trial, trial.cases[0])
         job.profile = condensed(reply.steps, program, job.resources, call_ms=raced_ms[0], roofline=job.roofline)
     except (Failed, ValueError) as failure:
         job.notes.append(f"no profile could be taken: {str(failure)[:200]}")

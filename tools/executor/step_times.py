@@ -12,13 +12,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from triton_agent.tools.executor.memory import Fresh
-from triton_agent.tools.executor.program import Program, Run
+from triton_agent.tools.executor.program import Bound, Program, Run
 from triton_agent.tools.kernel_profile import StepTime
 from triton_agent.tools.race.clock import timing_event
 from triton_agent.tools.tape.tape import Launch, Operate
@@ -30,11 +30,8 @@ LONGEST_HEAD_START_MS = 200.0
 EMPTY_PAIRS = 16
 
 
-def step_times(
-    program: Program, inputs: Sequence[torch.Tensor], calls: int, flush: Callable[[], None]
-) -> tuple[StepTime, ...]:
+def step_times(program: Program, bound: Bound, calls: int, flush: Callable[[], None]) -> tuple[StepTime, ...]:
     """Return the median device time of each launch and operator of a tape; `flush` empties the L2 cache."""
-    bound = program.bound(inputs)
     readings: dict[int, list[float]] = defaultdict(list)
     pairs: list[tuple[int, torch.cuda.Event, torch.cuda.Event]] = []
 

@@ -77,7 +77,6 @@ def warm_up(mode: str, target: str) -> None:
         np.random.default_rng(0)  # numpy imports this at its first use, too
     else:
         importlib.import_module("triton_agent.tools.executor.stopwatch")
-        importlib.import_module("triton_agent.tools.executor.step_times")
         importlib.import_module("triton_agent.tools.executor.gpu")
         importlib.import_module("triton_agent.tools.compile.aot").warm_up()
         _build_driver_once()
@@ -326,10 +325,8 @@ class Executor:
 
     def _profile(self, request: TakeProfile, payloads: list[Payload]) -> Reply:
         """Return the device time of each step of a call."""
-        program, (inputs,) = self._programs[request.name], self._inputs_in(payloads)
-        times = importlib.import_module("triton_agent.tools.executor.step_times")
         with self._candidate("forward"):
-            return Profiled(steps=times.step_times(program, inputs, request.calls, self._stopwatch.flush)), []
+            return Profiled(steps=self._stopwatch.step_times(request.calls)), []
 
 
 def _lies_in(tensor: torch.Tensor, written: list[tuple[int, int]]) -> bool:

@@ -525,10 +525,9 @@ class Fetched:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TakeProfile:
-    """Time each step of a tape in some calls, on inputs that come with the message."""
+    """Time each step of the tape that the clock was started with, in some calls on the same inputs."""
 
     does: ClassVar[str] = "profile"
-    name: str
     calls: int
 
 

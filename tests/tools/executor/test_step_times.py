@@ -68,7 +68,7 @@ def test_each_launch_and_operator_is_timed_without_the_cost_of_its_events(monkey
     made = program(writing.tape(z), Played(slow=hand.takes(4.0), quick=hand.takes(1.0)))
     made.set_state({"w": X})
 
-    found = timing.step_times(made, [X.clone()], calls=3, flush=hand.flush)
+    found = timing.step_times(made, made.bound([X.clone()]), calls=3, flush=hand.flush)
 
     assert found == tuple(StepTime(step=step, choice=0, device_ms=ms) for step, ms in ((1, 4.0), (2, 0.0), (4, 1.0)))
     assert hand.flushed == 4, "each call finds a cold cache, and one call shows how long the host takes"
