@@ -27,7 +27,7 @@ from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_f
 from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation
-from triton_agent.tools.settings import EvaluatorSettings
+from triton_agent.tools.settings import EvaluatorSettings, Profiling
 
 Record = tuple[Attempt, list[Grading]]
 KEYS = ("problem", "policy", "status", "since")
@@ -133,7 +133,11 @@ def judges(attempts: Sequence[Attempt]) -> Iterator[Any]:
                 seen = by_digest[digest].observation
                 rules = seen.rules
                 settings = EvaluatorSettings(
-                    device=device, target=rules.target, allow_library=rules.allow_library, precision=rules.precision
+                    device=device,
+                    target=rules.target,
+                    allow_library=rules.allow_library,
+                    precision=rules.precision,
+                    profile=Profiling.ALL,
                 )
                 folder = scratch / digest[:16]
                 os.makedirs(folder, exist_ok=True)

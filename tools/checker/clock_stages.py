@@ -21,6 +21,7 @@ from triton_agent.tools.processes.protocol import Profiled, TakeProfile
 from triton_agent.tools.race.speed import Race
 from triton_agent.tools.race.timekeeper import Timekeeper
 from triton_agent.tools.results import AHEAD, Determinism, Finding, Interval, Timing
+from triton_agent.tools.settings import Profiling
 
 SAME_CALLS = 3
 LARGE_CALLS = 2
@@ -28,8 +29,7 @@ LARGE_CALLS = 2
 SMALL_BYTES = 1 << 20
 """Device memory below which the reference's use is no measure for a candidate's."""
 PROFILED_CALLS = 5
-PROFILE_TIMEOUT_S = 60.0
-"""The first use of the profiler takes some three seconds, and loads libraries from the disk."""
+PROFILE_TIMEOUT_S = 20.0
 
 
 def repeat_call(job: Job) -> None:
@@ -157,19 +157,20 @@ def _check_answers(job: Job, looks: Looks) -> None:
 
 
 def profile(job: Job) -> None:
-    """Take a profile of a candidate that passed, on request. Nothing here changes the verdict."""
-    if job.clock is None or not job.settings.profile:
+    """Profile a candidate that passed, if it is asked for. Nothing here changes the verdict."""
+    raced_ms = [timing.candidate_ms.median for timing in job.timings if timing.kind == "device"]
+    asked = job.settings.profile
+    if job.clock is None or not raced_ms or job.file or asked is Profiling.NONE:
+        return
+    if asked is Profiling.LEADERS and not job.leaders.admit(raced_ms[0]):
         return
     trial = job.plan.trials[job.plan.main]
     try:
         with job.gpu(Mode.EXCLUSIVE):
-            reply, _ = job.runner.ask(
-                TakeProfile(name=program_of(job, trial, trial.cases[0]).name, calls=PROFILED_CALLS),
-                Profiled,
-                [trial.cases[0].expectation.packed_inputs],
-                timeout_s=PROFILE_TIMEOUT_S,
-            )
-        job.profile = condensed(reply.rows, PROFILED_CALLS, job.launches, job.resources)
+            request = TakeProfile(calls=PROFILED_CALLS)
+            reply, _ = job.runner.ask(request, Profiled, timeout_s=PROFILE_TIMEOUT_S)
+        program = job.programs.of(trial, trial.cases[0])
+        job.profile = condensed(reply.steps, program, job.resources, call_ms=raced_ms[0], roofline=job.roofline)
     except (Failed, ValueError) as failure:
         job.notes.append(f"no profile could be taken: {str(failure)[:200]}")
 

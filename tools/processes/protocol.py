@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from triton_agent.tools.audit.report import AuditReport
 from triton_agent.tools.compile.failure import CompileFailure
 from triton_agent.tools.errors import TritonAgentError
-from triton_agent.tools.kernel_profile import ProfileRow
+from triton_agent.tools.kernel_profile import StepTime
 from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.deaths import Ending
@@ -527,16 +527,15 @@ class Fetched:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TakeProfile:
-    """Take a profile of some calls on inputs that come with the message."""
+    """Time each step of the tape that the clock was started with, in some calls on the same inputs."""
 
     does: ClassVar[str] = "profile"
-    name: str
     calls: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Profiled:
-    rows: tuple[ProfileRow, ...]
+    steps: tuple[StepTime, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

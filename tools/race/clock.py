@@ -249,7 +249,7 @@ class Clock:
         stream = torch.cuda.current_stream()
         start, end = timing_event(), timing_event()
         torch.cuda.synchronize()
-        self._flush()
+        self.flush()
         if not subject.waits_for_gpu:
             _spin(int(head_start_ms * subject.repeats * self._cycles_per_ms))
         begun_ns = time.perf_counter_ns()
@@ -267,7 +267,7 @@ class Clock:
     def _latency_ms(self, subject: Subject, turn: int) -> tuple[float, float]:
         """Return the host's time from idle to idle, and until the call returned."""
         call = subject.prepared(turn)
-        self._flush()
+        self.flush()
         torch.cuda.synchronize()
         begun_ns = time.perf_counter_ns()
         result = call()
@@ -304,7 +304,8 @@ class Clock:
             return 1
         return min(math.ceil(REPEATED_MS / max(device_ms, 1e-4)), MOST_REPEATS)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Queue the emptying of the L2 cache, if this clock reads with a cold one."""
         if self._flusher is not None:
             self._flusher.flush()
 
