@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from triton_agent.runs.ship.facts import NotEmitted
-from triton_agent.runs.ship.plan_body import INDENT, Base, Body, numbers
+from triton_agent.runs.ship.plan_body import Base, Body, numbers
 from triton_agent.runs.ship.python_text import (
     Group,
     Names,
@@ -82,16 +82,18 @@ class Surroundings:
     written: WrittenParameters
     """Parameters through which a kernel writes."""
     names: Names
+    sized: str = ""
+    """In a plan for a range of sizes: the variables that hold the sizes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
     """The text of a tape."""
 
-    prologue: tuple[str, ...]
-    """Lines of the function that prepares, from its parameters on; none where there is nothing to prepare."""
-    body: tuple[str, ...]
-    """Lines of the function that is called; `{prepare}` stands for the name of the other."""
+    prologue: tuple[Text, ...]
+    """The function that prepares: its parameters, then its statements; none where there is nothing to prepare."""
+    body: tuple[Text, ...]
+    """Statements of the function that is called; `{prepare}` stands for the name of the other."""
     parameters: tuple[str, ...]
     """Names for the tensors of the call."""
     strides: Text
@@ -99,6 +101,8 @@ class Plan:
     results: Text
     """Kind and forms of what is returned; empty where a compiled graph cannot have the call as one operator: something
     is changed, or a result is no new tensor."""
+    constants: tuple[str, ...] = ()
+    """Compile-time arguments of the launches that stand among the others."""
 
 
 class PlanWriter:
@@ -112,6 +116,7 @@ class PlanWriter:
         self._views = views_by_buffer(tape)
         self._hints = _hints(tape)
         self._packed = self._packed_state()
+        self._constants: list[str] = []
         self._made_once = {number for number, _ in made_by(tape.prologue)} | set(self._packed)
 
     def plan(self) -> Plan:
@@ -136,19 +141,26 @@ class PlanWriter:
         self._copy_back()
         body.line(prefixed("return ", self._returned(tape.tree)))
         if body.needs_device:
-            body.lines[head:head] = [f"{' ' * INDENT}device = {self._device()}"]
-        return Plan(tuple(prologue), tuple(body.lines), self._parameters, self._strides(), self._results())
+            body.lines[head:head] = [f"device = {self._device()}"]
+        return Plan(
+            tuple(prologue),
+            tuple(body.lines),
+            self._parameters,
+            self._strides(),
+            self._results(),
+            tuple(self._constants),
+        )
 
     def _begin(self, steps: Sequence[Step]) -> Body:
         names = self._around.names.copy()
         for name in self._parameters:
             names.fresh(name)
-        return Body(self._tape, self._views, names, steps)
+        return Body(self._tape, self._views, names, steps, sized=bool(self._around.sized))
 
     # -- before the steps ------------------------------------------------------------------------------------------
 
-    def _prologue(self, used: set[int]) -> tuple[list[str], list[Base], list[str]]:
-        """Return the lines that prepare, the variables that calls use, and how the call reads what is prepared from."""
+    def _prologue(self, used: set[int]) -> tuple[list[Text], list[Base], list[str]]:
+        """Return what prepares, the variables that calls use, and how the call reads what is prepared from."""
         tape = self._tape
         wanted = [number for number in sorted(self._made_once) if number in used]
         if not wanted:
@@ -176,7 +188,7 @@ class PlanWriter:
         self._steps(tape.prologue, 0, stay=set(wanted))
         kept = [body.bases[number] for number in wanted]
         body.line(prefixed("return ", kept[0].name if len(kept) == 1 else tuple_of([base.name for base in kept])))
-        return [*lines(Group("(", parameters, "):"), 0), *body.lines], kept, sources
+        return [Group("(", parameters, "):"), *body.lines], kept, sources
 
     def _outside(self, used: Collection[int]) -> Iterator[tuple[str, View, str]]:
         """The constructor's tensors and the state in these buffers: a name for each, and how it is read."""
@@ -346,12 +358,18 @@ class PlanWriter:
         kernel = self._around.kernels[choice.kernel]
         constants = (*choice.arguments[given:], *choice.options)
         known = [prefixed(f"{name}=", self._value(value)) for name, value in constants]
-        text = "\n".join(lines(call("Launch", [kernel, numbers(choice.grid), *known]), 0))
+        sized = self._around.sized
+        made = (
+            call("SizedLaunch", [kernel, *known]) if sized else call("Launch", [kernel, numbers(choice.grid), *known])
+        )
+        text = "\n".join(lines(made, 0))
         if text not in self._around.launches:
             wanted = f"launch_{kernel.removesuffix('_kernel').strip('_')}"
             self._around.launches[text] = self._around.names.fresh(wanted)
         launch = self._around.launches[text]
-        self._body.line(call(launch, [self._passed(value) for _, value in choice.arguments[:given]]))
+        self._constants += [str(self._value(value)) for _, value in choice.arguments[:given] if _is_constant(value)]
+        first = [sized, numbers(choice.grid)] if sized else []
+        self._body.line(call(launch, [*first, *(self._passed(value) for _, value in choice.arguments[:given])]))
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -404,6 +422,10 @@ class PlanWriter:
             items = [prefixed(f"{literal(key)}: ", self._returned(item)) for key, item in tree["dict"]]
             return Group("{", items, "}")
         return literal(float(tree["float"])) if "float" in tree else literal(tree["value"])
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, Constexpr) or (isinstance(value, tuple) and any(map(_is_constant, value)))
 
 
 def form(tensor: View | StateTensor | TensorOutline) -> Group:
