@@ -22,6 +22,8 @@ class Bracket:
     """Lengths that are kept out of the fit."""
     complete: bool = False
     """True if there are no other lengths."""
+    loose: frozenset[tuple[str, str]] = frozenset()
+    """Kernels by identity, each with a compile-time argument that becomes a plain one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

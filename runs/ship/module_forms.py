@@ -9,19 +9,19 @@ Not covered (`NotEmitted`): arguments in classes of the user's own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from triton_agent.runs.ship.facts import NotEmitted
 from triton_agent.runs.ship.judged import JUDGED
-from triton_agent.runs.ship.plan import Plan, PlanWriter, Surroundings, argument_paths
+from triton_agent.runs.ship.plan import Loose, Plan, PlanWriter, Surroundings, argument_paths
 from triton_agent.runs.ship.plan import form as form_of
 from triton_agent.runs.ship.python_text import Names, Text, literal, tuple_of
 from triton_agent.runs.ship.source.source_parts import Parts
 from triton_agent.tools.kernels import modules as kernel_modules
 from triton_agent.tools.kernels.effects import WrittenParameters
-from triton_agent.tools.kernels.kernel import KernelSet
+from triton_agent.tools.kernels.kernel import JitFunction, KernelSet
 from triton_agent.tools.problem.size_range import SizeRange
 from triton_agent.tools.processes.protocol import StateTensor, TapedModule
 from triton_agent.tools.tape.outline import Opaque, Outline, TensorAt, TensorOutline, from_json
@@ -103,21 +103,33 @@ class Module:
 class Kernels:
     """The kernels of some modules, and the names and launches of the file that has them."""
 
-    def __init__(self, data: Sequence[TapedModule], ranges: Sequence[SizeRange] = ()) -> None:
+    def __init__(
+        self, data: Sequence[TapedModule], ranges: Sequence[SizeRange] = (), loose: Collection[Loose] = ()
+    ) -> None:
+        """Compile-time arguments that are `loose` become plain ones, in the kernels' texts as well."""
         kernels = KernelSet()
         for form in (form for module in data for form in module.forms):
             kernels = kernels.merged(KernelSet.from_json(form.kernels))
         self.written = WrittenParameters(kernels)
-        built = kernel_modules.build(kernels, taken=OWN_NAMES)
-        self.parts, self._kernel_names = Parts(built.text), built.names
+        self.loose = loose
+        loosened = {
+            identity: _loosened(kernels.functions[identity], loose)
+            for identity, _ in loose
+            if identity in kernels.functions
+        }
+        referred = {name for function in kernels.functions.values() for name in function.references()}
+        kept = [
+            function for identity, function in kernels.functions.items() if identity not in loosened.keys() - referred
+        ]
+        built = kernel_modules.build(KernelSet.of([*kept, *loosened.values()]), taken=OWN_NAMES)
+        own_names = {identity: built.names[function.identity] for identity, function in loosened.items()}
+        self.parts, self._kernel_names = Parts(built.text), {**built.names, **own_names}
         self.names = Names({*OWN_NAMES, *self.parts.bound()})
         taken = {name for module in data for name in module.parameters}
         self.variables = [
             self.names.fresh(f"{one.variable}_" if one.variable in taken else one.variable) for one in ranges
         ]
-        self._allocating: set[str] = (
-            set()
-        )  # kernels that make descriptors on the device, themselves or in what they call
+        self._allocating: set[str] = set()  # kernels that make descriptors, themselves or in what they call
         for identity, function in kernels.ordered():
             if "make_tensor_descriptor" in function.source or self._allocating & set(function.references()):
                 self._allocating.add(identity)
@@ -134,8 +146,19 @@ class Kernels:
             written=self.written,
             names=self.names,
             sized=sized,
+            loose=self.loose,
         )
         return PlanWriter(form.tape, tensor_names(form, module), around, form.chosen).plan()
+
+
+def _loosened(function: JitFunction, loose: Collection[Loose]) -> JitFunction:
+    """Return the kernel with plain arguments in place of loose ones."""
+    names = {name for identity, name in loose if identity == function.identity}
+    parameters = [
+        dataclasses.replace(parameter, annotation="") if parameter.name in names else parameter
+        for parameter in function.parameters
+    ]
+    return dataclasses.replace(function, parameters=tuple(parameters))
 
 
 def as_called(module: Module, written: WrittenParameters) -> Module:

@@ -66,6 +66,10 @@ ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 """Exists on a CPU only; see `executor/operators.py`."""
 
 
+Loose = tuple[str, str]
+"""A kernel by its identity, and a parameter: a compile-time argument that becomes a plain one."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """The class and the module around a plan."""
@@ -84,6 +88,7 @@ class Surroundings:
     names: Names
     sized: str = ""
     """In a plan for a range of sizes: the variables that hold the sizes."""
+    loose: Collection[Loose] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -353,7 +358,10 @@ class PlanWriter:
         """Write a launch: grid, options and the constants behind the last argument are given beforehand."""
         if choice.kernel in self._around.allocating:
             self._body.line(f"triton.set_allocator({ALLOCATOR})")
-        plain = [at for at, (_, value) in enumerate(choice.arguments) if not isinstance(value, Constexpr)]
+        fixed = [
+            _is_constant(value) and (choice.kernel, name) not in self._around.loose for name, value in choice.arguments
+        ]
+        plain = [at for at, is_fixed in enumerate(fixed) if not is_fixed]
         given = plain[-1] + 1 if plain else 0
         kernel = self._around.kernels[choice.kernel]
         constants = (*choice.arguments[given:], *choice.options)
@@ -367,7 +375,7 @@ class PlanWriter:
             wanted = f"launch_{kernel.removesuffix('_kernel').strip('_')}"
             self._around.launches[text] = self._around.names.fresh(wanted)
         launch = self._around.launches[text]
-        self._constants += [str(self._value(value)) for _, value in choice.arguments[:given] if _is_constant(value)]
+        self._constants += [str(self._value(choice.arguments[at][1])) for at in range(given) if fixed[at]]
         first = [sized, numbers(choice.grid)] if sized else []
         self._body.line(call(launch, [*first, *(self._passed(value) for _, value in choice.arguments[:given])]))
 
@@ -425,7 +433,7 @@ class PlanWriter:
 
 
 def _is_constant(value: Any) -> bool:
-    return isinstance(value, Constexpr) or (isinstance(value, tuple) and any(map(_is_constant, value)))
+    return isinstance(value, Constexpr) or (isinstance(value, tuple) and bool(value) and all(map(_is_constant, value)))
 
 
 def form(tensor: View | StateTensor | TensorOutline) -> Group:

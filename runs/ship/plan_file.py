@@ -56,7 +56,8 @@ def file_of(data: Sequence[TapedModule], ranges: Sequence[SizeRange] = (), brack
     With brackets of ranges, the file has a plan for each of these as well, and `data` may be empty.
     """
     at_sizes = [module for bracket in brackets for module in bracket.modules.values()]
-    kernels = Kernels([*data, *at_sizes], ranges)
+    loose = frozenset(item for bracket in brackets for item in bracket.loose)
+    kernels = Kernels([*data, *at_sizes], ranges, loose)
     names, launches, parts = kernels.names, kernels.launches, kernels.parts
     modules = _told_apart([as_called(Module.read(module), kernels.written) for module in data])
     if not modules:

@@ -16,9 +16,11 @@ from triton_agent.runs.ship.brackets import Bracket, is_between, span
 from triton_agent.runs.ship.facts import NotEmitted
 from triton_agent.runs.ship.fitting import Unfitted
 from triton_agent.runs.ship.module_forms import Kernels
+from triton_agent.runs.ship.plan import Loose
 from triton_agent.runs.ship.sized_plans import forms_at, sized_forms, structure_of
 from triton_agent.tools.problem.size_range import Lengths, SizeRange, drawn, points, telling
 from triton_agent.tools.processes.protocol import TapedModule
+from triton_agent.tools.tape.tape import Constexpr, decode
 
 FIRST = 24
 """Lengths that are traced at first."""
@@ -111,7 +113,7 @@ class Tracing:
 
     def _structures(self) -> dict[Lengths, str]:
         """Return what has to be alike in a bracket, in ascending order; empty where there is no plan."""
-        kernels = Kernels([*self._known.values()], self._ranges)
+        kernels = Kernels([*self._known.values()], self._ranges, self._loose())
         found = {}
         for lengths in sorted(self._known):
             try:
@@ -120,6 +122,19 @@ class Tracing:
             except NotEmitted:
                 found[lengths] = ""
         return found
+
+    def _loose(self) -> frozenset[Loose]:
+        """Return compile-time arguments of too many values for brackets: sizes that the compiler was told."""
+        values: dict[tuple[int, str, str], set[int]] = {}
+        for module in self._known.values():
+            for form in module.forms:
+                tape = decode(form.tape)
+                for number, launch in enumerate(tape.launches()):
+                    for choice in launch.choices:
+                        for name, value in choice.arguments:
+                            if isinstance(value, Constexpr) and type(value.value) is int:
+                                values.setdefault((number, choice.kernel, name), set()).add(value.value)
+        return frozenset((kernel, name) for (_, kernel, name), seen in values.items() if len(seen) > BRACKETS_AT_MOST)
 
     def _runs(self) -> list[list[Lengths]]:
         """Return neighbours of one structure; without those that have no plan."""
@@ -163,6 +178,7 @@ class Tracing:
             modules={lengths: self._known[lengths] for lengths in inside},
             held_out=frozenset(self._numbers.sample(apart, len(apart) // HELD_OUT)),
             complete=len(inside) == whole,
+            loose=self._loose(),
         )
 
     def _trouble(self, bracket: Bracket) -> str:
@@ -171,7 +187,7 @@ class Tracing:
         if any(not module.forms for module in modules):
             return "the kernels' module fails at some lengths"
         try:
-            sized_forms(bracket, self._ranges, Kernels(modules, self._ranges))
+            sized_forms(bracket, self._ranges, Kernels(modules, self._ranges, bracket.loose))
         except (Unfitted, NotEmitted) as reason:
             return str(reason)
         return ""
