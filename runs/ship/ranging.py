@@ -18,6 +18,7 @@ from triton_agent.runs.ship.fitting import Unfitted
 from triton_agent.runs.ship.module_forms import Kernels
 from triton_agent.runs.ship.plan import Loose
 from triton_agent.runs.ship.sized_plans import forms_at, sized_forms, structure_of
+from triton_agent.tools.kernels.kernel import value_from_json
 from triton_agent.tools.problem.size_range import Lengths, SizeRange, drawn, points, telling
 from triton_agent.tools.processes.protocol import TapedModule
 from triton_agent.tools.tape.tape import Constexpr, decode
@@ -132,8 +133,9 @@ class Tracing:
                 for number, launch in enumerate(tape.launches()):
                     for choice in launch.choices:
                         for name, value in choice.arguments:
-                            if isinstance(value, Constexpr) and type(value.value) is int:
-                                values.setdefault((number, choice.kernel, name), set()).add(value.value)
+                            plain = value_from_json(value.value) if isinstance(value, Constexpr) else None
+                            if type(plain) is int:
+                                values.setdefault((number, choice.kernel, name), set()).add(plain)
         return frozenset((kernel, name) for (_, kernel, name), seen in values.items() if len(seen) > BRACKETS_AT_MOST)
 
     def _runs(self) -> list[list[Lengths]]:
