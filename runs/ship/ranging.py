@@ -27,8 +27,6 @@ FIRST = 24
 """Lengths that are traced at first."""
 IN_A_BRACKET = 16
 """Lengths that are traced at least in a bracket, or all that it has."""
-SMALL_BRACKET = 6
-"""A bracket of this many lengths is traced at each of them."""
 BRACKETS_AT_MOST = 8
 HELD_OUT = 4
 """Every so manieth length is kept out of the fit."""
@@ -158,15 +156,12 @@ class Tracing:
         return found
 
     def _more_inside(self, low: Lengths, high: Lengths) -> list[Lengths]:
-        """Return further lengths of a bracket: all of a small one, else as many as a fit needs."""
+        """Return as many further lengths of a bracket as a fit needs."""
         (first,), (last,) = low, high
-        if last - first < SMALL_BRACKET:
-            return [(length,) for length in range(first, last + 1)]
         known = sum(low <= lengths <= high for lengths in self._known)
-        wanted = min(IN_A_BRACKET, last - first + 1) - known
-        others = [length for length in telling(first, last) if (length,) not in self._known]
-        lengths = [*(drawn(first, last, self._numbers) for _ in range(wanted)), *others[: max(wanted, 0)]]
-        return [(length,) for length in lengths]
+        unknown = [length for length in range(first, last + 1) if (length,) not in self._known]
+        wanted = min(max(IN_A_BRACKET - known, 0), len(unknown))
+        return [(length,) for length in self._numbers.sample(unknown, wanted)]
 
     def _bracket(self, low: Lengths, high: Lengths) -> Bracket:
         inside = sorted(lengths for lengths in self._known if is_between(low, lengths, high))
