@@ -1,4 +1,4 @@
-"""Ranges of sizes: what may be asked for, plans fitted to tapes, a file that serves a range and the reference outside."""
+"""Ranges of sizes: what may be asked for, plans fitted to tapes, a file for a range with the reference outside."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from tests.agent.tables import passed
+from tests.runs import reported_run
 from tests.runs import shipped_samples as samples
 from tests.runs.commands import call as command
+from tests.runs.pages import Outline
 from tests.runs.test_shipping import run_python
 
+from triton_agent.runs.report.page import render_report
+from triton_agent.runs.report.view import RunView
 from triton_agent.runs.ship import call_form
 from triton_agent.runs.ship.artefact import forced, ship
 from triton_agent.runs.ship.brackets import Bracket, clipped, is_inside, span, stretches, to_judge
@@ -22,6 +27,7 @@ from triton_agent.runs.ship.ranged_plans import RangedPlans, ranged_plans
 from triton_agent.runs.ship.ranging import Tracing
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluate.evaluator import Evaluator
+from triton_agent.tools.evaluate.merged_sets import passed_at_all
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.problem.size_range import SizeRange, measured, parse_range, points
 from triton_agent.tools.processes.zygotes import Nursery
@@ -109,7 +115,9 @@ def test_ranges_are_read(text: str, found: SizeRange) -> None:
     assert SizeRange.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
-@pytest.mark.parametrize("text", ["batch=0..4", "batch=9..4", "x=1..4", "x.1", "x.1=4", "x.1=1..99999999999", "batch=4"])
+@pytest.mark.parametrize(
+    "text", ["batch=0..4", "batch=9..4", "x=1..4", "x.1", "x.1=4", "x.1=1..99999999999", "batch=4"]
+)
 def test_what_is_no_range_is_refused_with_a_remedy(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_range(text, batch=8)
@@ -305,12 +313,36 @@ print("right")
     assert said.strip() == "right"
 
 
+def test_the_report_draws_speed_over_size_and_says_what_holds_where(scale: ProblemSpec) -> None:
+    spec = scale.measured_over_ranges((8,))
+    assert [item.name for item in spec.sets] == ["batch=8", "batch=1", "batch=6", "batch=40"]
+    found = [
+        (item, evaluation) for item, evaluation in zip(spec.sets, [passed(SCALE, n) for n in (1.5, 1.2, 1.4, 2.5)])
+    ]
+    history = reported_run.history()
+    view = dataclasses.replace(history.run.problem, spec=spec.to_json())
+    history = dataclasses.replace(history, run=dataclasses.replace(history.run, problem=view))
+    shown = RunView(history=history, shipped=passed_at_all(found, spec.digest), ranges=("batch 1 to 40: the kernels",))
+    page = Outline(render_report(shown))
+    assert not page.open
+    assert "Speed-up over batch" in page.text and "batch 1 to 40: the kernels" in page.text
+
+
 @pytest.mark.slow
 def test_from_the_command_to_a_file_for_a_range(folder: Path, tmp_path: Path) -> None:
     kernels = tmp_path / "kernels"
     kernels.mkdir()
     (kernels / "right.py").write_text(SCALE)
-    argv = ["optimize", f"{folder}/problem.py:Scale", "--init", "24", "--input", "f32[8,24]", "--dynamic", "batch=1..40"]
+    argv = [
+        "optimize",
+        f"{folder}/problem.py:Scale",
+        "--init",
+        "24",
+        "--input",
+        "f32[8,24]",
+        "--dynamic",
+        "batch=1..40",
+    ]
     argv += ["--policy", f"scripted:{kernels}", "--turns", "1", "--device", "cpu", "--out", str(tmp_path / "out")]
     argv += ["--store", str(tmp_path / "db"), "--json"]
     done = subprocess.run([sys.executable, "-m", "triton_agent", *argv], capture_output=True, text=True)
@@ -324,7 +356,7 @@ def test_from_the_command_to_a_file_for_a_range(folder: Path, tmp_path: Path) ->
 
 def test_the_command_says_what_is_wrong_with_a_range(folder: Path, tmp_path: Path) -> None:
     argv = (f"{folder}/problem.py:Scale", "--init", "24", "--input", "f32[8,24]", "--store", str(tmp_path / "db"))
-    with pytest.raises(UsageError, match="no range: 9..4"):
+    with pytest.raises(UsageError, match=r"no range: 9\.\.4"):
         command("optimize", *argv, "--dynamic", "batch=9..4")
     with pytest.raises(UsageError, match="--parts"):
         command("optimize", *argv, "--dynamic", "batch=1..4", "--parts")
