@@ -189,7 +189,8 @@ def _said(spec: ProblemSpec, ranged: RangedPlans | None, brackets: Sequence[Brac
         return ()
     found = []
     for bracket in brackets:
-        at = [lengths for lengths in ranged.judged_at if is_inside(lengths, [bracket])]
+        judged = {*ranged.judged_at, *_lengths(spec, ranged).values()}
+        at = sorted(lengths for lengths in judged if is_inside(lengths, [bracket]))
         listed = ", ".join("x".join(map(str, lengths)) for lengths in at)
         found.append(f"{span(spec.ranges, bracket.low, bracket.high)}: the kernels; judged at {listed}")
     if not brackets and ranged.brackets:
