@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import random
 import sys
@@ -15,6 +16,7 @@ import torch
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.reference.reference import Reference, load
+from triton_agent.tools.reference.user_code import UserModule
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import _CaseMaker
 from triton_agent.tools.truth.truth import lifting
@@ -195,6 +197,17 @@ def test_modules_beside_the_file_are_found_and_kept_apart(tmp_path: Path) -> Non
     assert results == [11.0, 22.0, 11.0]
     assert sys.path == path and not {"layers", "late"} & sys.modules.keys()
     assert not list(tmp_path.rglob("__pycache__"))
+
+
+def test_another_thread_that_searches_the_import_path_misses_no_folder(tmp_path: Path) -> None:
+    """Python walks `sys.path` for each import; entries removed from that list under way would hide those after them."""
+    path = list(sys.path)
+    user = UserModule(problem(tmp_path, LINEAR).spec.source(), ast.parse(""))
+    with user.running("a test"):
+        walk = iter(sys.path)
+        while next(walk) != path[0]:
+            pass
+    assert list(walk) == path[1:]
 
 
 def test_relative_imports_work_inside_a_package(tmp_path: Path) -> None:

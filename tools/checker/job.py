@@ -60,5 +60,7 @@ class Job:
     failure: Failed | None = None
     gpu: Place
     """The GPU's lease; on a CPU there is nothing to hold."""
+    await_room: Callable[[], None] = lambda: None
+    """Waits until no other candidate holds gigabytes on the card, where this problem's tensors are so large."""
     clock: LateClock[Timekeeper] | None = None
     """Clock that times candidates; None if they are not timed."""

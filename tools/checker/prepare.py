@@ -18,6 +18,7 @@ from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.problem.size_range import named, points
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.reference.allowance import TooLarge
 from triton_agent.tools.reference.facts import (
     NOT_ALONE,
     NOTHING,
@@ -26,7 +27,7 @@ from triton_agent.tools.reference.facts import (
     calls_of,
     facts_of,
 )
-from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, Limits, TooLarge, prove
+from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, Limits, prove
 from triton_agent.tools.reference.input_tensors import leading_size
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.scaling import scaled_down, scaled_for_interpreter

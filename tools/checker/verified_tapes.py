@@ -116,6 +116,7 @@ def _chosen(job: Job, trial: Trial, program: Program, case: Case) -> dict[int, i
     if not any(isinstance(step, Launch) and len(step.choices) > 1 for step in steps):
         return {}
     job.runner.await_ready()
+    job.await_room()
     with job.gpu(Mode.EXCLUSIVE):
         _, reply = call(job, trial, case)
     return reply.chosen

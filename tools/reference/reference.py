@@ -24,7 +24,7 @@ from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.problem.size_range import SizeRange
 from triton_agent.tools.reference import input_tensors
-from triton_agent.tools.reference.allowance import Allowance, AllowanceSpent
+from triton_agent.tools.reference.allowance import Allowance, AllowanceSpent, TooLarge
 from triton_agent.tools.reference.index_bounds import refusing
 from triton_agent.tools.reference.sizes import resize_spec, resize_tree
 from triton_agent.tools.reference.stand_ins import stand_in
@@ -135,6 +135,8 @@ class Reference:
         try:
             with torch.device(device), refusing(on_gpu=True):
                 return self._elsewhere.make_inputs(seed)
+        except TooLarge:
+            raise  # they would be on the CPU as well
         except (ProblemError, RuntimeError, TypeError):
             self._large = False
             return self.make_inputs(seed)

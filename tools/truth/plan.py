@@ -26,6 +26,9 @@ SHUFFLED = "shuffled"
 ONE_CHANGED = "one element changed"
 """The inputs as given, but for one element of each, which a cache that compares samples of the content misses."""
 
+LARGE_BYTES = 1 << 30
+"""Of inputs and outputs of a call."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
@@ -42,6 +45,11 @@ class Case:
     """The expectation for the previous version of the parameters, to recognise outputs that still use it."""
     verify: Verify | None = None
     """The problem's own verifier, if it has one; the expectation then holds the inputs only."""
+
+    @property
+    def is_large(self) -> bool:
+        """Return whether a card has room for a few copies of inputs and outputs only."""
+        return self.expectation.answer_bytes >= LARGE_BYTES
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
