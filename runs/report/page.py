@@ -124,13 +124,15 @@ def _over_sizes(run: RunView, evaluation: Evaluation) -> list[object]:
     """Return a chart of speed-ups over the length of the one range that the problem has."""
     spec = run.run.problem.spec
     ranges = [SizeRange.from_json(item) for item in spec.get("ranges", ())]
+    if len(ranges) != 1:
+        return []
     lengths = {item.name: item.lengths for item in map(InputSet.from_json, spec.get("sets", ()))}
     lines: dict[str, list[tuple[int, Interval]]] = {}
     for row in evaluation.timings:
         if row.input_set in lengths and row.baseline_name == "eager":
             spot = lengths[row.input_set][0], row.speedup
             lines.setdefault(KINDS.get(row.kind, row.kind), []).append(spot)
-    return [charts.speed_over_size(ranges[0].name, lines)] if len(ranges) == 1 and lines else []
+    return [charts.speed_over_size(ranges[0].name, lines)] if lines else []
 
 
 def _by_set(evaluation: Evaluation) -> list[object]:

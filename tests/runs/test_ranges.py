@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import torch
 from tests.agent.tables import passed
 from tests.runs import reported_run
 from tests.runs import shipped_samples as samples
@@ -17,6 +18,7 @@ from tests.runs.commands import call as command
 from tests.runs.pages import Outline
 from tests.runs.test_shipping import run_python
 
+import triton_agent
 from triton_agent.runs.report.page import render_report
 from triton_agent.runs.report.view import RunView
 from triton_agent.runs.ship import call_form
@@ -326,6 +328,36 @@ def test_the_report_draws_speed_over_size_and_says_what_holds_where(scale: Probl
     page = Outline(render_report(shown))
     assert not page.open
     assert "Speed-up over batch" in page.text and "batch 1 to 40: the kernels" in page.text
+
+
+def test_a_shipped_file_is_loaded_as_a_class(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "loaded_optimized.py"
+    path.write_text(text)
+    made = triton_agent.load(path)(24)
+    assert made.state_dict().keys() == {"weight"} and triton_agent.load(path) is type(made)
+    (tmp_path / "other.py").write_text("import torch")
+    for name, said in (("other.py", "not a file that optimize wrote"), ("missing.py", "cannot be read")):
+        with pytest.raises(UsageError, match=said):
+            triton_agent.load(tmp_path / name)
+
+
+@pytest.mark.slow
+def test_a_module_in_memory_is_shipped_for_a_range(tmp_path: Path) -> None:
+    module, x = torch.nn.Softmax(-1).eval(), torch.rand(6, 20)
+    fast = triton_agent.optimize(
+        module,
+        x,
+        dynamic="batch",
+        turns=1,
+        parallel=1,
+        device="cpu",
+        out=tmp_path,
+        store=tmp_path / "db",
+        progress=False,
+    )
+    told = triton_agent.outcome_of(fast)
+    assert told is not None and told.ranges[0].startswith("batch 1 to 6: the kernels"), told
+    assert torch.equal(fast(x[:3]), module(x[:3]))
 
 
 @pytest.mark.slow
