@@ -16,15 +16,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from triton_agent.runs.ship.brackets import Bracket
 from triton_agent.runs.ship.facts import NotEmitted
-from triton_agent.runs.ship.fitting import Unfitted
 from triton_agent.runs.ship.judged import judged
 from triton_agent.runs.ship.module_forms import LAUNCHING, Kernels, Module, as_called, checks_of, given_names
 from triton_agent.runs.ship.plan import Plan, argument_paths
 from triton_agent.runs.ship.plan import form as form_of
 from triton_agent.runs.ship.python_text import WIDTH, Group, Names, Text, call, lines, literal, prefixed, tuple_of
-from triton_agent.runs.ship.sized_plans import SizedForm, sized_forms
+from triton_agent.runs.ship.ranges.brackets import Bracket
+from triton_agent.runs.ship.ranges.fitting import Unfitted
+from triton_agent.runs.ship.ranges.sized_plans import SizedForm, sized_forms
 from triton_agent.runs.ship.source.source_parts import Parts, joined
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, SetsEvaluator
 from triton_agent.tools.kernels import modules as kernel_modules

@@ -22,8 +22,8 @@ from triton_agent.runs.optimize.screen import Screen
 from triton_agent.runs.ship import call_form
 from triton_agent.runs.ship.admission import admit, faster_at, measuring, over_all_sets, shipped_sets
 from triton_agent.runs.ship.artefact import forced, ship, switched_on
-from triton_agent.runs.ship.brackets import Bracket, RangedPlans, clipped, is_inside, span, stretches
 from triton_agent.runs.ship.facts import CallForm, Gpu, NotEmitted, ShippedFacts
+from triton_agent.runs.ship.ranges.brackets import Bracket, RangedPlans, clipped, is_inside, span, stretches
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator
 from triton_agent.tools.machine.hardware import visible_gpus
@@ -143,7 +143,7 @@ def _ranged(
     screen: Screen,
 ) -> RangedPlans:
     """Find plans for the problem's ranges, and judge them."""
-    from triton_agent.runs.ship.ranged_plans import ranged_plans  # loads torch
+    from triton_agent.runs.ship.ranges.ranged_plans import ranged_plans  # loads torch
 
     screen.say(f"finding plans for {', '.join(map(str, spec.ranges))}, and judging them at further sizes")
     given = call_form.given_lengths(spec, forms[next(iter(forms))])

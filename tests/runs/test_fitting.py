@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from triton_agent.runs.ship.fitting import Fitter, Unfitted, masked, merged
 from triton_agent.runs.ship.python_text import Group
+from triton_agent.runs.ship.ranges.fitting import Fitter, Unfitted, masked, merged
 
 ONE = [(n,) for n in (1, 2, 3, 7, 8, 9, 15, 16, 17, 40, 63, 64, 65, 100, 128, 200, 255, 256)]
 TWO = [(a, b) for a in (1, 5, 16, 17, 33) for b in (2, 7, 64, 65, 129)]

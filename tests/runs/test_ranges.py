@@ -23,10 +23,10 @@ from triton_agent.runs.report.page import render_report
 from triton_agent.runs.report.view import RunView
 from triton_agent.runs.ship import call_form
 from triton_agent.runs.ship.artefact import forced, ship
-from triton_agent.runs.ship.brackets import Bracket, clipped, is_inside, span, stretches, to_judge
 from triton_agent.runs.ship.plan_file import file_of
-from triton_agent.runs.ship.ranged_plans import RangedPlans, ranged_plans
-from triton_agent.runs.ship.ranging import Tracing
+from triton_agent.runs.ship.ranges.brackets import Bracket, clipped, is_inside, span, stretches, to_judge
+from triton_agent.runs.ship.ranges.ranged_plans import RangedPlans, ranged_plans
+from triton_agent.runs.ship.ranges.ranging import Tracing
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.evaluate.merged_sets import passed_at_all

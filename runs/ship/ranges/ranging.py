@@ -12,12 +12,12 @@ import dataclasses
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from triton_agent.runs.ship.brackets import Bracket, is_between, span
 from triton_agent.runs.ship.facts import NotEmitted
-from triton_agent.runs.ship.fitting import Unfitted
 from triton_agent.runs.ship.module_forms import Kernels
 from triton_agent.runs.ship.plan import Loose
-from triton_agent.runs.ship.sized_plans import forms_at, sized_forms, structure_of
+from triton_agent.runs.ship.ranges.brackets import Bracket, is_between, span
+from triton_agent.runs.ship.ranges.fitting import Unfitted
+from triton_agent.runs.ship.ranges.sized_plans import forms_at, sized_forms, structure_of
 from triton_agent.tools.kernels.kernel import value_from_json
 from triton_agent.tools.problem.size_range import Lengths, SizeRange, drawn, points, telling
 from triton_agent.tools.processes.protocol import TapedModule

@@ -10,9 +10,9 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 
 from triton_agent.runs.ship.artefact import forced
-from triton_agent.runs.ship.brackets import Bracket, RangedPlans, is_inside, span, to_judge
 from triton_agent.runs.ship.facts import NotEmitted
-from triton_agent.runs.ship.ranging import Tracing
+from triton_agent.runs.ship.ranges.brackets import Bracket, RangedPlans, is_inside, span, to_judge
+from triton_agent.runs.ship.ranges.ranging import Tracing
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, SetsEvaluator
 from triton_agent.tools.problem.problem import ProblemSpec

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from triton_agent.runs.ship.brackets import Bracket
-from triton_agent.runs.ship.fitting import NUMBER, Fitter, Unfitted, masked, merged
 from triton_agent.runs.ship.module_forms import Kernels, Module, as_called, checks_of, given_names
 from triton_agent.runs.ship.plan import Plan, argument_paths
 from triton_agent.runs.ship.python_text import Text, tuple_of
+from triton_agent.runs.ship.ranges.brackets import Bracket
+from triton_agent.runs.ship.ranges.fitting import NUMBER, Fitter, Unfitted, masked, merged
 from triton_agent.tools.problem.size_range import Lengths, SizeRange
 from triton_agent.tools.processes.protocol import TapedModule
 from triton_agent.tools.tape.outline import Outline, TensorAt
