@@ -133,10 +133,10 @@ class Kernels:
         for identity, function in kernels.ordered():
             if "make_tensor_descriptor" in function.source or self._allocating & set(function.references()):
                 self._allocating.add(identity)
-        self.launches: dict[str, str] = {}
+        self.launches: dict[tuple[str, ...], str] = {}
 
-    def plan(self, form: Form, module: Module, *, sized: str = "") -> Plan:
-        """Write the plan of one form of call; `sized` are the variables that hold free sizes."""
+    def plan(self, form: Form, module: Module, *, sized: str = "", mode: str = "") -> Plan:
+        """Write the plan of one form of call; `sized` are the variables that hold free sizes, `mode` as there."""
         around = Surroundings(
             state={tensor.name: tensor for tensor in module.state},
             constructor=module.constructor_names(),
@@ -147,6 +147,7 @@ class Kernels:
             names=self.names,
             sized=sized,
             loose=self.loose,
+            mode=mode,
         )
         return PlanWriter(form.tape, tensor_names(form, module), around, form.chosen).plan()
 

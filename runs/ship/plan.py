@@ -7,6 +7,7 @@ operators of torch, launches. `plan_body.py` holds the lines and variables, `pla
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -60,6 +61,8 @@ from triton_agent.tools.tape.tape import (
 
 VALUES_AT_MOST = 16384
 """Numbers of a constant that are written down."""
+ALIGNMENT = 16
+"""Bytes; Triton compiles kernels otherwise for addresses and numbers that are not divisible by it."""
 LAYOUT = "with_strides"
 ALLOCATOR = "allocate"
 ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
@@ -79,8 +82,8 @@ class Surroundings:
     """How each tensor among the constructor's arguments is read."""
     kernels: Mapping[str, str]
     """Names of the kernels' functions by identity."""
-    launches: dict[str, str]
-    """Names of the launches by their text, added to as plans are written."""
+    launches: dict[tuple[str, ...], str]
+    """Names of the launches by their text and all that a kernel is compiled for, added to as plans are written."""
     allocating: frozenset[str]
     """Identities of kernels that need memory of their own."""
     written: WrittenParameters
@@ -89,6 +92,8 @@ class Surroundings:
     sized: str = ""
     """In a plan for a range of sizes: the variables that hold the sizes."""
     loose: Collection[Loose] = ()
+    mode: str = ""
+    """In a plan for a range of sizes: tells a plan for train mode from another one for eval mode."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,7 +126,10 @@ class PlanWriter:
         self._views = views_by_buffer(tape)
         self._hints = _hints(tape)
         self._packed = self._packed_state()
+        self._sized = around.sized
         self._constants: list[str] = []
+        self._made: Counter[str] = Counter()
+        """Launches written so far, by their text."""
         self._made_once = {number for number, _ in made_by(tape.prologue)} | set(self._packed)
 
     def plan(self) -> Plan:
@@ -129,6 +137,7 @@ class PlanWriter:
         tape = self._tape
         used = {number for step in tape.steps for number in mentioned(step)} | {v.buffer for v in returned(tape)}
         prologue, kept, sources = self._prologue(used)
+        self._sized = self._around.sized
         body = self._body = self._begin(tape.steps)
         body.uses.update(returned(tape))
         self._enter_inputs()
@@ -160,7 +169,7 @@ class PlanWriter:
         names = self._around.names.copy()
         for name in self._parameters:
             names.fresh(name)
-        return Body(self._tape, self._views, names, steps, sized=bool(self._around.sized))
+        return Body(self._tape, self._views, names, steps, sized=bool(self._sized))
 
     # -- before the steps ------------------------------------------------------------------------------------------
 
@@ -175,6 +184,7 @@ class PlanWriter:
                 raise NotEmitted(
                     f"random numbers drawn before the first call ({step.operator}) are the reference's own"
                 )
+        self._sized = ""  # what is prepared is the same at all sizes
         body = self._body = self._begin(tape.prologue)
         needed = {number for step in tape.prologue for number in mentioned(step)}
         parameters, sources, parts = ["device"], [], dict[int, list[str]]()
@@ -366,18 +376,28 @@ class PlanWriter:
         kernel = self._around.kernels[choice.kernel]
         constants = (*choice.arguments[given:], *choice.options)
         known = [prefixed(f"{name}=", self._value(value)) for name, value in constants]
-        sized = self._around.sized
+        sized = self._sized
         made = (
             call("SizedLaunch", [kernel, *known]) if sized else call("Launch", [kernel, numbers(choice.grid), *known])
         )
-        text = "\n".join(lines(made, 0))
-        if text not in self._around.launches:
+        key = ("\n".join(lines(made, 0)), *self._compiled_for(choice, str(made)))
+        if key not in self._around.launches:
             wanted = f"launch_{kernel.removesuffix('_kernel').strip('_')}"
-            self._around.launches[text] = self._around.names.fresh(wanted)
-        launch = self._around.launches[text]
+            self._around.launches[key] = self._around.names.fresh(wanted)
+        launch = self._around.launches[key]
         self._constants += [str(self._value(choice.arguments[at][1])) for at in range(given) if fixed[at]]
         first = [sized, numbers(choice.grid)] if sized else []
         self._body.line(call(launch, [*first, *(self._passed(value) for _, value in choice.arguments[:given])]))
+
+    def _compiled_for(self, choice: Choice, made: str) -> tuple[str, ...]:
+        """Return what tells this launch from others of its text, which may need the kernel compiled otherwise.
+
+        In a plan for a range numbers follow from the sizes, so each place in the plan has a launch of its own.
+        """
+        if self._sized:
+            self._made[made] += 1
+            return self._around.mode, str(self._made[made])
+        return tuple(map(_specialisation, (value for _, value in choice.arguments)))
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -430,6 +450,17 @@ class PlanWriter:
             items = [prefixed(f"{literal(key)}: ", self._returned(item)) for key, item in tree["dict"]]
             return Group("{", items, "}")
         return literal(float(tree["float"])) if "float" in tree else literal(tree["value"])
+
+
+def _specialisation(value: Any) -> str:
+    """Return what Triton may compile a kernel for, of an argument: dtype and alignment, or the number itself."""
+    if isinstance(value, tuple):
+        return str([*map(_specialisation, value)])
+    if isinstance(value, View):
+        return f"{value.dtype} {value.begin_bytes % ALIGNMENT}"
+    if isinstance(value, Descriptor):
+        return f"{value.view.dtype} {value.block_shape} {value.padding}"
+    return f"address {value.offset % ALIGNMENT}" if isinstance(value, Address) else repr(value)
 
 
 def _is_constant(value: Any) -> bool:

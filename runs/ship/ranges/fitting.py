@@ -70,6 +70,7 @@ class Fitter:
         self._points = points
         self._fitted = [at for at, point in enumerate(points) if point not in held_out or complete]
         self._variables = variables
+        self._told = sorted({*constants})
         self._constants = sorted({*constants, *(1 << exponent for exponent in range(1, 21))})
         self._complete = complete
         self._pool: dict[tuple[int, ...], str] = {}
@@ -197,11 +198,11 @@ class Fitter:
                     yield f"{_bracketed(name)} // {constant}{times}"
 
     def _likely(self, at_least: int, at_most: int) -> Iterator[int]:
-        """Yield the divisor between these bounds that is most likely meant."""
+        """Yield the divisor between these bounds that is meant: one that a launch is told, or the one power of two."""
         at_least = max(at_least, 2)
-        likely = [constant for constant in self._constants if at_least <= constant <= at_most]
-        if likely:
-            yield likely[0]
+        told, likely = ([n for n in known if at_least <= n <= at_most] for known in (self._told, self._constants))
+        if len(told) == 1 or len(likely) == 1:
+            yield (told if len(told) == 1 else likely)[0]
         elif at_least == at_most or (self._complete and at_least <= at_most):
             yield at_least
 

@@ -71,7 +71,8 @@ def forms_at(taped: TapedModule, kernels: Kernels) -> dict[bool, SizedForm]:
         checks = [
             text for path, value in zip(given, form.call.values) for text in checks_of(path, value, form.call.tensors)
         ]
-        plan = kernels.plan(form, module, sized=sized)
+        alike = not found or form.tape == module.forms[0].tape
+        plan = kernels.plan(form, module, sized=sized, mode="" if alike else "train")
         found[form.train] = SizedForm(
             train=form.train,
             call=form.call,
@@ -102,7 +103,7 @@ def _sized(
         kernels.variables,
         held_out=bracket.held_out,
         constants=[
-            int(text) for made in kernels.launches for text in NUMBER.findall(made) if text.isdigit() and text > "1"
+            int(text) for made, *_ in kernels.launches for text in NUMBER.findall(made) if text.isdigit() and int(text) > 1
         ],
         complete=bracket.complete,
     )
