@@ -103,7 +103,10 @@ def _sized(
         kernels.variables,
         held_out=bracket.held_out,
         constants=[
-            int(text) for made, *_ in kernels.launches for text in NUMBER.findall(made) if text.isdigit() and int(text) > 1
+            int(text)
+            for made, *_ in kernels.launches
+            for text in NUMBER.findall(made)
+            if text.isdigit() and int(text) > 1
         ],
         complete=bracket.complete,
     )
