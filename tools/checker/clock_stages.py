@@ -120,7 +120,6 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
         clock.compile_rest(tell)
     if clock.is_complete and raced == clock.opponents:  # nothing came of it
         return
-    enter_clock(job, clock)
     looks = Looks(job.plan.trials[job.plan.main].looks[IN_SECOND_RACE])
     with job.gpu(Mode.EXCLUSIVE):
         with job.runner.off_its_time():

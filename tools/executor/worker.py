@@ -128,6 +128,8 @@ class Executor:
         self._loader = Loader(scratch)
         self._kernels: Kernels | None = None
         self._digests = Digests(self.device)
+        self._inputs: list[torch.Tensor] = []
+        """Of the last call, where the next one may use them again."""
         self._kept: list[tuple[list[torch.Tensor], torch.Tensor]] = []
         """What timed calls returned and nobody fetched yet, with its digests."""
         self._stopwatch: Any = None
@@ -205,6 +207,7 @@ class Executor:
     def _forget(self, request: Forget, payloads: list[Payload]) -> Reply:
         self._programs.clear()
         self._kept.clear()
+        self._inputs = []
         self._loader.forget()
         self._stopwatch = type(self._stopwatch)() if self._stopwatch else None
         if self.device == "cuda":
@@ -221,10 +224,13 @@ class Executor:
 
     def _call(self, request: Call, payloads: list[Payload]) -> Reply:
         """Run once on inputs; return what came out, and which inputs are no longer what they were."""
-        self._prepare(request.prepare, payloads[:-1])
+        program_payloads, given = (payloads, []) if request.again else (payloads[:-1], payloads[-1:])
+        self._prepare(request.prepare, program_payloads)
         program = self._programs[request.prepare.name]
-        inputs = tensors_in(payloads[-1].unpack(self.device))
-        payloads[-1].close()
+        inputs, self._inputs = self._inputs, []
+        for payload in given:
+            inputs = tensors_in(payload.unpack(self.device))
+            payload.close()
         before = self._digests.of(inputs)
         run = Run(
             fresh=Fresh(device=self.device, salt=request.salt, guarded=self.device == "cuda"),
@@ -243,6 +249,8 @@ class Executor:
                 torch.cuda.synchronize()
         peak_bytes = torch.cuda.max_memory_allocated() - held_bytes if request.measure else 0
         changed = (self._digests.of(inputs) != before).nonzero().flatten().tolist()
+        if request.keep and not changed:
+            self._inputs = inputs
         written = program.launcher.written()
         state = program.state() if written else {}
         reply = Called(
@@ -286,6 +294,7 @@ class Executor:
     # -- timing ----------------------------------------------------------------------------------------------------
 
     def _start_clock(self, request: StartClock, payloads: list[Payload]) -> Reply:
+        self._inputs = []
         if torch.cuda.memory_reserved() > KEPT_BYTES:
             torch.cuda.empty_cache()
         with self._candidate("forward"):

@@ -409,6 +409,10 @@ class Call:
     """Report memory and resources."""
     only: tuple[int, ...] | None = None
     """Numbers of the programs to run, in the interpreter; None for all."""
+    keep: bool = False
+    """Keep the inputs for the next call, unless this one changes them."""
+    again: bool = False
+    """Use the inputs that were kept; none come with the request."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
