@@ -138,6 +138,10 @@ def _measured(model: Served, path: Path, device: str, seed: int) -> list[dict[st
 
     torch.set_grad_enabled(False)
     torch.manual_seed(seed)
+    if device == "cpu":  # the corrected interpreter knows what kernels may call of the GPU's library
+        from triton_agent.tools.emulate import interpreter
+
+        interpreter.install()
     file, numbers = _imported(path), random.Random(seed)
     dtype = {"f16": torch.float16, "f32": torch.float32}[model.dtype]
     if device == "cpu":

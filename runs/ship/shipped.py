@@ -193,8 +193,10 @@ def _said(spec: ProblemSpec, ranged: RangedPlans | None, brackets: Sequence[Brac
         at = sorted(lengths for lengths in judged if is_inside(lengths, [bracket]))
         listed = ", ".join("x".join(map(str, lengths)) for lengths in at)
         found.append(f"{span(spec.ranges, bracket.low, bracket.high)}: the kernels; judged at {listed}")
-    if not brackets and ranged.brackets:
-        found.append(f"{', '.join(map(str, spec.ranges))}: the reference, but for the sizes measured as faster")
+    if [*brackets] != [*ranged.brackets]:
+        found.append(
+            f"elsewhere in {', '.join(map(str, spec.ranges))}: the reference, since the kernels were not faster"
+        )
     return (*found, *(f"the reference, {text}" for text in ranged.left_out))
 
 

@@ -260,6 +260,16 @@ def test_a_size_that_the_compiler_was_told_becomes_an_argument(folder: Path, nur
     assert "(x_size_1, (3, 1, 1), x, y, x_size_1)" in plans
 
 
+def test_launches_that_a_kernel_is_compiled_for_otherwise_stand_apart(evaluator: Evaluator) -> None:
+    """Both have one grid; Triton compiles the kernel once for a number divisible by 16, and once for another."""
+    again = SCALE.replace(
+        "        return y", "        scale[(3,)](x, self.weight, y, 191, 24, BLOCK=64)\n        return y"
+    )
+    again = again.replace("(triton.cdiv(x.numel(), 64),)", "(3,)")
+    plans = file_of(evaluator.tapes(again).modules)
+    assert "launch_scale(x, weight, y, 192, 24)" in plans and "launch_scale_2(x, weight, y, 191, 24)" in plans
+
+
 def test_plans_that_turn_out_wrong_are_dropped_and_said(scale: ProblemSpec, evaluator: Evaluator) -> None:
     def write(brackets: Sequence[Bracket]) -> str:
         made = ship(scale, file_of((), scale.ranges, brackets), samples.facts(scale), draft=True)

@@ -61,7 +61,8 @@ def ranged_plans(
             evaluation = judge.evaluate(text)
             at = {name: lengths for lengths in asked if (name := named(spec.ranges, lengths)) in judge.facts.variants}
         if evaluation.status is Status.PASSED:
-            kept, cut = _as_far_as_judged(spec, brackets, [*at.values()])
+            measured = [item.lengths for item in spec.sets]  # the file is judged there once more when it is timed
+            kept, cut = _as_far_as_judged(spec, brackets, [*at.values(), *measured])
             return RangedPlans(
                 given=given,
                 brackets=kept,
