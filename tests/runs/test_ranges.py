@@ -197,13 +197,13 @@ def evaluator(scale: ProblemSpec, nursery: Nursery) -> Iterator[Evaluator]:
         yield made
 
 
-def found_at(evaluator: Evaluator, source: str) -> tuple[Bracket, ...]:
+def found_at(evaluator: Evaluator, source: str, given: tuple[int, ...] = (8,)) -> tuple[Bracket, ...]:
     spec = evaluator.spec
 
     def tapes(lengths: Sequence[tuple[int, ...]]) -> Sequence[object]:
         return evaluator.tapes(source, lengths).modules
 
-    found = Tracing(spec.ranges, tapes, seed=7, chosen={}).brackets((8,))  # type: ignore[arg-type]
+    found = Tracing(spec.ranges, tapes, seed=7, chosen={}).brackets(given)  # type: ignore[arg-type]
     assert not found.left_out
     return found.brackets
 
@@ -258,6 +258,19 @@ def test_a_size_that_the_compiler_was_told_becomes_an_argument(folder: Path, nur
     plans = file_of((), spec.ranges, found)
     assert "width, BLOCK: tl.constexpr" in plans and "BLOCK=16" in plans and "BLOCK=32" in plans
     assert "(x_size_1, (3, 1, 1), x, y, x_size_1)" in plans
+
+
+def test_two_free_sizes_share_one_plan(folder: Path, nursery: Nursery) -> None:
+    target = f"{folder}/problem.py:Softmax"
+    spec = parse_problem(target, inputs=["f32[3,24]"], dynamic=["batch=2..9", "x.1=17..32"])
+    with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
+        found = found_at(evaluator, SOFTMAX, (3, 24))
+    plans = file_of((), spec.ranges, found)
+    assert "((batch, x_size_1), (batch, 1, 1), x, y, x_size_1)" in plans
+    settings = EvaluatorSettings(target=None, modes=("eval",), lengths=((9, 32), (2, 17), (5, 23)))
+    with Evaluator(spec, settings, nursery=nursery) as judge:
+        assert judge.evaluate(plans).status is Status.PASSED
+        assert "batch=5, x.1=23" in judge.facts.variants
 
 
 def test_launches_that_a_kernel_is_compiled_for_otherwise_stand_apart(evaluator: Evaluator) -> None:
