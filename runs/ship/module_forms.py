@@ -9,6 +9,7 @@ Not covered (`NotEmitted`): arguments in classes of the user's own.
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,8 @@ def _fact(value: Any, tensors: Sequence[TensorOutline]) -> Text:
         return tuple_of([type(value).__name__, *(_fact(item, tensors) for item in value)])
     if isinstance(value, dict):
         return tuple_of(["dict", *(tuple_of([literal(key), _fact(item, tensors)]) for key, item in value.items())])
+    if isinstance(value, types.SimpleNamespace):
+        return tuple_of([literal("SimpleNamespace"), _fact(vars(value), tensors)])
     if isinstance(value, Named):
         return tuple_of([f"torch.{value.kind}", f"torch.{value.name}"])
     if isinstance(value, Opaque):

@@ -93,7 +93,7 @@ def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
             model = reference.make_model(0)
             given = outline(reference.make_inputs(0)) if spec.inputs_file is None else None
         given = given or outline(reference.make_inputs(0))  # saved inputs are no fake tensors
-        parameters = reference.forward_parameters()
+        parameters, by_keyword = reference.forward_parameters(), reference.keyword_only()
         reference.close()
     except (ProblemError, RuntimeError, NotImplementedError, TypeError) as reason:
         message = f"the reference cannot be followed at the sizes as given: {reason}"
@@ -103,7 +103,7 @@ def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
     forms = []
     for train in dict.fromkeys(case.train for case in trial.cases):
-        form = TracedForm(call=given, constructor=constructor, shapes=shapes, train=train)
+        form = TracedForm(call=given, constructor=constructor, shapes=shapes, train=train, by_keyword=by_keyword)
         _, _, reply = job.programs.traced(form, [pack(constructor), pack(given)], seed=trial.build_seed)
         taped = TapedForm(tape=reply.tape, kernels=reply.kernels, call=to_json(given), train=train, chosen={})
         forms.append(taped)

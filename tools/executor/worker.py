@@ -191,6 +191,7 @@ class Executor:
                 constructor=payloads[0].unpack(self.device),
                 call=payloads[1].unpack(),
                 train=request.train,
+                by_keyword=request.by_keyword,
                 conditions=request.conditions,
                 device=self.device,
                 seed=request.seed,

@@ -329,6 +329,8 @@ class Trace:
     train: bool
     given: tuple[str, ...]
     """Names of the reference's parameters and buffers."""
+    by_keyword: tuple[str, ...] = ()
+    """Names under which forward gets the last arguments of the call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,6 +385,8 @@ class UseFile:
     name: str
     text: str
     train: bool
+    by_keyword: tuple[str, ...] = ()
+    """Names under which forward gets the last arguments of the call."""
     seed: int
     conditions: Conditions
 
