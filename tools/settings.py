@@ -42,6 +42,8 @@ class EvaluatorSettings:
     remedies: bool = True
     shapes: str = "family"
     """`family`: variants of the problem's sizes too; `given`: only the sizes as given (or scaled down)."""
+    lengths: tuple[tuple[int, ...], ...] = ()
+    """Lengths of the problem's ranges to judge at; none for a choice of the checker's own."""
     precision: str = "same"
     """`same`: as torch does it by default; `tf32`: original, baselines and candidate may multiply float32 in TF32."""
     autocast: str = ""

@@ -207,6 +207,15 @@ def optimize(
     inputs: INPUT = None,
     inputs_files: CAPTURED = None,
     sets: SETS = None,
+    dynamic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dynamic",
+            metavar="RANGE",
+            help='A size that changes from call to call: "batch=1..256" for the leading dimension, or one of an '
+            'argument: "x.1=128..4096"; repeatable. "batch" alone: from 1 to the size given.',
+        ),
+    ] = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -260,6 +269,7 @@ def optimize(
         "inputs": calls.inputs,
         "inputs_file": calls.inputs_file,
         "sets": calls.sets,
+        "dynamic": tuple(dynamic or ()),
         "policy": policy,
         "device": device,
         "target": target,

@@ -21,6 +21,7 @@ from typing import Any
 from triton_agent.runs.cli.own_process import ask, reply
 from triton_agent.runs.ship.facts import Call, CallForm, TensorForm
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.problem.size_range import Lengths
 
 PROCESS = "triton_agent.runs.ship.call_form"
 TIMEOUT_S = 300.0
@@ -35,6 +36,20 @@ def find(spec: ProblemSpec) -> CallForm:
 def find_all(spec: ProblemSpec) -> dict[str, CallForm]:
     """Return the forms by the names of the sets of inputs; a problem with one call has an empty name."""
     return {item.name: find(spec.at(item)) for item in spec.sets} or {"": find(spec)}
+
+
+def given_lengths(spec: ProblemSpec, form: CallForm) -> Lengths:
+    """Return the lengths that the problem's inputs have; raise `UsageError` where a range names none of them."""
+    shapes = [item.shape if isinstance(item, TensorForm) else None for item in form.calls[0].arguments]
+    first = [one.found_in(shapes, form.parameters)[0] for one in spec.ranges]
+    return tuple((shapes[argument] or ())[dimension] for argument, dimension in first)
+
+
+def measured_over_ranges(spec: ProblemSpec, device: str) -> ProblemSpec:
+    """Return a problem with ranges as it is measured on a GPU: with a set of inputs for each measured length."""
+    if not spec.ranges or device != "cuda":
+        return spec
+    return spec.measured_over_ranges(given_lengths(spec, find(spec)))
 
 
 def joined(forms: Sequence[CallForm]) -> CallForm:

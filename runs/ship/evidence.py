@@ -21,6 +21,7 @@ def header(problem: ProblemSpec, facts: ShippedFacts, class_name: str, notes: It
         _use(class_name, draft=draft),
         "\n".join([_status(facts, draft=draft), *_speed(facts, draft=draft)]),
         "\n".join(_sets(facts, draft=draft)),
+        "\n".join(["Ranges of sizes:", *(f"  {text}" for text in facts.ranges)]) if facts.ranges else "",
         "\n".join(_accuracy(facts.evaluation.accuracy)),
         "\n".join(_where(facts)),
         "\n".join(_made(problem, facts)),

@@ -93,6 +93,8 @@ class ShippedFacts:
     """Where there are several sets of inputs; `call` then has the calls of those that run the kernels."""
     variants: tuple[str, ...] = ()
     """Sizes it was checked at, in words."""
+    ranges: tuple[str, ...] = ()
+    """What holds where in the problem's ranges, a sentence each."""
     scaled: str = ""
     """How the sizes were scaled down for the check; empty when they were not."""
     gpu: Gpu | None = None

@@ -267,7 +267,7 @@ def _compiled(model: Any, ordered: Any, args: Any, kwargs: Any) -> Any:
         fits = all(_form(tensor) == form[1:] for tensor, form in zip(state, STATE.values()))
         if alike and fits and _surroundings(device, model.use_kernels == "always"):
             results = _operator(tensors, state, call.__name__)
-            kind = CALLS[call.__name__][2][0]
+            kind = _layout(call.__name__, tensors)[1][0]
             return results[0] if kind is torch.Tensor else kind(results)
     return OriginalModel.forward(model, *args, **kwargs)
 
@@ -286,6 +286,12 @@ def _as_made(model: Any) -> bool:
     return True
 
 
+def _layout(name: str, tensors: Any) -> Any:
+    """Return the strides that a plan takes, and kind and forms of what it returns; for a range, at these sizes."""
+    _, strides, results = CALLS[name]
+    return strides(*tensors) if callable(strides) else (strides, results)
+
+
 def _laid_out(tensor: Any, strides: Any) -> Any:
     """Return the tensor aligned and with these strides, which a compiler may have chosen otherwise."""
     if tensor.stride() == strides and tensor.data_ptr() % 16 == 0:
@@ -299,7 +305,7 @@ def _laid_out(tensor: Any, strides: Any) -> Any:
     schema="(Tensor[] tensors, Tensor[] state, str name) -> Tensor[]",
 )
 def _operator(tensors: Any, state: Any, name: str) -> Any:
-    call, strides, _ = CALLS[name]
+    call, strides = CALLS[name][0], _layout(name, tensors)[0]
     held = {key: _laid_out(tensor, form[3]) for (key, form), tensor in zip(STATE.items(), state)}
     results = call(held, *map(_laid_out, tensors, strides))
     return [results] if isinstance(results, torch.Tensor) else list(results)
@@ -307,7 +313,8 @@ def _operator(tensors: Any, state: Any, name: str) -> Any:
 
 @_operator.register_fake
 def _results_like(tensors: Any, state: Any, name: str) -> Any:
-    return [tensors[0].new_empty_strided(shape, strides, dtype=dtype) for shape, dtype, strides in CALLS[name][2][1:]]
+    results = _layout(name, tensors)[1]
+    return [tensors[0].new_empty_strided(shape, strides, dtype=dtype) for shape, dtype, strides in results[1:]]
 
 
 # -- the model ---------------------------------------------------------------------------------------------------------

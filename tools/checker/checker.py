@@ -273,11 +273,11 @@ class Checker:
             on_stage=lambda stage: self.reply(AtStage(job=request.job, stage=stage)),
         )
         modules: list[TapedModule] = []
-        collect = ("collect", lambda job: modules.extend(verified_tapes.tapes_of(job, self.spec)))
+        collect = ("collect", lambda job: modules.extend(verified_tapes.tapes_of(job, self.spec, request.lengths)))
         stages = {
             Wanted.VERDICT: STAGES,
             Wanted.SKETCH: quick_race.STAGES,
-            Wanted.TAPES: (*verified_tapes.STAGES, collect),
+            Wanted.TAPES: (*verified_tapes.stages(request.lengths), collect),
         }
         try:
             run(job, stages[request.wanted])

@@ -286,12 +286,15 @@ class InputSet:
     inputs: tuple[GivenInput, ...] = ()
     inputs_file: str | None = None
     """Absolute path of saved inputs, in place of `inputs`."""
+    lengths: tuple[int, ...] = ()
+    """In place of both: the problem's inputs at these lengths of its ranges."""
     weight: float = 1.0
     """How much the speed of this call counts, relative to the weights of the others."""
 
     def __post_init__(self) -> None:
-        if not self.name or bool(self.inputs) == (self.inputs_file is not None):
-            raise ValueError("a set has a name, and either inputs or a file of inputs")
+        kinds = (self.inputs, self.inputs_file, self.lengths)
+        if not self.name or sum(map(bool, kinds)) != 1:
+            raise ValueError("a set has a name, and inputs, a file of inputs or lengths")
         if not 0 < self.weight < math.inf:
             raise ValueError(f"a weight is above zero, not {self.weight}")
 
@@ -301,15 +304,18 @@ class InputSet:
     @property
     def content(self) -> str:
         """The inputs as text, or the name of the file."""
+        if self.lengths:
+            return self.name
         return Path(self.inputs_file).name if self.inputs_file else "; ".join(map(str, self.inputs))
 
     def to_json(self) -> dict[str, Any]:
         inputs = [str(item) for item in self.inputs]
-        return {"name": self.name, "inputs": inputs, "inputs_file": self.inputs_file, "weight": self.weight}
+        plain = {"name": self.name, "inputs": inputs, "inputs_file": self.inputs_file, "weight": self.weight}
+        return plain | ({"lengths": list(self.lengths)} if self.lengths else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> InputSet:
-        return cls(**{**data, "inputs": parse_inputs(data["inputs"])})
+        return cls(**{**data, "inputs": parse_inputs(data["inputs"]), "lengths": tuple(data.get("lengths", ()))})
 
 
 def parse_sets(texts: Sequence[str]) -> tuple[InputSet, ...]:

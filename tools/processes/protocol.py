@@ -121,6 +121,8 @@ class Judge:
     """Check the problem's own sizes only."""
     file: str = ""
     """Text of a shipped file with the same kernels; it is checked and timed in their place."""
+    lengths: tuple[tuple[int, ...], ...] = ()
+    """Where tapes are wanted: of these lengths of the problem's ranges, in place of its own sizes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +210,7 @@ class TapedModule:
     parameters: tuple[str, ...]
     """Names of forward's parameters."""
     forms: tuple[TapedForm, ...]
+    """None where the candidate could not be traced at the lengths asked for."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

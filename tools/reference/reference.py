@@ -23,6 +23,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.input_spec import Made, mapped
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
+from triton_agent.tools.problem.size_range import SizeRange
 from triton_agent.tools.reference import calling, input_tensors
 from triton_agent.tools.reference.allowance import Allowance, AllowanceSpent, TooLarge
 from triton_agent.tools.reference.index_bounds import refusing
@@ -191,9 +192,18 @@ class Reference:
 
     def make_inputs(self, seed: int) -> list[Any]:
         """Make new inputs in the order of `forward`'s parameters; nobody else holds their memory."""
-        if self.batch is None:
-            return input_tensors.own_copy(self._draw_inputs(seed))
-        return input_tensors.own_copy(input_tensors.with_leading(self._draw_inputs, seed, self.batch))
+        make = self._draw_inputs
+        if self.batch is not None:
+            make = functools.partial(input_tensors.with_leading, self._draw_inputs, batch=self.batch)
+        for item, length in zip(self.spec.ranges, self.spec.lengths):
+            make = functools.partial(self._at_length, make, item, length)
+        return input_tensors.own_copy(make(seed))
+
+    def _at_length(self, make: Callable[[int], list[Any]], item: SizeRange, length: int, seed: int) -> list[Any]:
+        """Make inputs that have this length of a range."""
+        given = make(seed)
+        shapes = [tuple(value.shape) if isinstance(value, torch.Tensor) else None for value in given]
+        return input_tensors.with_length(make, seed, given, item.found_in(shapes, self.forward_parameters()), length)
 
     def call(self, model: nn.Module, inputs: list[Any]) -> Any:
         """Return `model(*inputs)`, run with what the user's code needs, such as imports inside `forward`."""

@@ -24,6 +24,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.input_spec import InputSpec, mapped
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
+from triton_agent.tools.problem.size_range import Lengths
 
 INPUTS, SIZES = "inputs ", "sizes "
 """Prefixes of keys that stand for a written value wherever it occurs."""
@@ -56,9 +57,15 @@ class Variant:
     """Key of a size -> its new value."""
     batch: int | None = None
     """Length that the common leading dimension of the inputs is cut or extended to."""
+    lengths: Lengths = ()
+    """Lengths of the problem's ranges, in place of those given."""
 
     def __hash__(self) -> int:
-        return hash((self.name, tuple(sorted(self.constants.items())), self.batch))
+        return hash((self.name, tuple(sorted(self.constants.items())), self.batch, self.lengths))
+
+    def of(self, spec: ProblemSpec) -> ProblemSpec:
+        """Return the problem at the lengths of this variant."""
+        return dataclasses.replace(spec, lengths=self.lengths) if self.lengths else spec
 
 
 AS_GIVEN = Variant(name="as given")
