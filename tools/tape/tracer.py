@@ -99,6 +99,7 @@ class Tracer:
         self.path = os.path.join(scratch, f"{CANDIDATE_MODULE}.py")
         self.recorder = Recorder(self.path)
         self.capture = Capture()
+        self.written = WrittenParameters(self.capture.kernels())
         self.gpu = FakeGpu(facts, self.recorder)
         self.conditions = DEFAULT
         self.model_class: type[torch.nn.Module] | None = None
@@ -153,9 +154,9 @@ class Tracer:
                 tree = flatten(returned, keep, (FakeTensor,))
                 rebound = self._put_back(model, buffers, {name for name, _ in state})
         with self._candidate("forward"):
-            written = WrittenParameters(self.capture.kernels())
+            self.written.kernels = self.capture.kernels()
             results = [*outputs, *(view for _, view in rebound)]
-            prologue, steps = parts_of(recorder.entries, recorder.buffers, results, written)
+            prologue, steps = parts_of(recorder.entries, recorder.buffers, results, self.written)
             tape = Tape(
                 buffers=tuple(recorder.buffers),
                 inputs=tuple(map(recorder.view_of, inputs)),
