@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from triton_agent.tools.emulate import cuda_autocast
 from triton_agent.tools.kernels.capture import Capture
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import (
@@ -69,6 +70,7 @@ def warm_up() -> None:
         importlib.import_module(name)
     importlib.import_module("triton.runtime.jit")
     sandbox.prepare()
+    cuda_autocast.install(computes=False)
     recorder = Recorder("")
     with recorder.during(CALLS[0]):
         some = torch.nn.Linear(4, 4)(torch.ones(4, 4))
