@@ -69,7 +69,9 @@ class BlockBuilder(ArithmeticBuilder):
     def create_histogram(self, data: Handle, bins: int, mask: Handle | None) -> Handle:
         values, active = _alike(data.data, np.ones(1, bool) if mask is None else mask.data)
         rows = [row[lanes & (row >= 0) & (row < bins)].astype(np.int64) for row, lanes in zip(values, active)]
-        return stock.TensorHandle(np.stack([np.bincount(row, minlength=bins) for row in rows]).astype(np.int32), tl.int32)
+        return stock.TensorHandle(
+            np.stack([np.bincount(row, minlength=bins) for row in rows]).astype(np.int32), tl.int32
+        )
 
     def create_print(self, *args: Any) -> None:
         if self.together is not None:
@@ -90,8 +92,12 @@ class BlockBuilder(ArithmeticBuilder):
         item_bytes = max(1, source.base.get_element_ty().primitive_bitwidth // 8)
         for along, size in enumerate(source.block_shape):
             as_block = [-1, *(1 for _ in range(rank))]
-            places = offsets[along].data.reshape(as_block) + np.arange(size).reshape([1, *(size if d == along else 1 for d in range(rank))])
-            addresses = addresses + (item_bytes * places * source.strides[along].data.reshape(as_block)).astype(np.uint64)
+            places = offsets[along].data.reshape(as_block) + np.arange(size).reshape(
+                [1, *(size if d == along else 1 for d in range(rank))]
+            )
+            addresses = addresses + (item_bytes * places * source.strides[along].data.reshape(as_block)).astype(
+                np.uint64
+            )
             if along in checked:
                 inside = inside & (places >= 0) & (places < source.shape[along].data.reshape(as_block))
         addresses = np.broadcast_to(addresses, (self._programs(addresses, source.block_shape), *source.block_shape))

@@ -78,7 +78,9 @@ class Users:
 
 def read(addresses: Array, kind: np.dtype[Any]) -> Array:
     """Return the elements at these addresses, which were checked before."""
-    values: Array = stock._interpreter.load(addresses, np.ones(addresses.size, bool), np.empty(addresses.size, kind), kind)
+    values: Array = stock._interpreter.load(
+        addresses, np.ones(addresses.size, bool), np.empty(addresses.size, kind), kind
+    )
     return values
 
 

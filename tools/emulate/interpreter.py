@@ -19,10 +19,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -45,6 +44,7 @@ from triton_agent.tools.emulate.faults import (
     Unsupported,
     line_of,
 )
+from triton_agent.tools.emulate.floats import Array
 from triton_agent.tools.emulate.kernel_source import KernelLanguage, rewrite
 from triton_agent.tools.emulate.launching import bind
 from triton_agent.tools.emulate.lockstep import Apart, Lockstep
@@ -142,7 +142,7 @@ class Interpreter:
         self._is_running = True
         try:
             program = functools.partial(self._python(function), **arguments)
-            indices = list(itertools.product(*map(range, sizes)) if self.only is None else _chosen(self.only, sizes))
+            indices = _indices(sizes, self.only)
             if len(indices) > 1 and self._ran_together(function, program, indices):
                 return
             if self.order_seed is not None and self.only is None and len(indices) > 1:
@@ -157,7 +157,7 @@ class Interpreter:
             else:
                 with np.errstate(all="ignore"):
                     for index in indices:
-                        self._builder.set_grid_idx(*index)
+                        self._builder.set_grid_idx(*map(int, index))
                         program()
         except (MemoryError, InstrumentError):
             raise
@@ -173,7 +173,7 @@ class Interpreter:
             self._is_running = False
             self._builder.interleaving = None
 
-    def _ran_together(self, function: Any, program: Callable[[], object], indices: list[tuple[int, int, int]]) -> bool:
+    def _ran_together(self, function: Any, program: Callable[[], object], indices: Array) -> bool:
         """Run programs together; if that fails for whatever reason, leave memory as it was and return False."""
         if function in self._one_by_one:
             return False
@@ -181,7 +181,7 @@ class Interpreter:
         self._builder.together = Lockstep(memory)
         try:
             with np.errstate(all="ignore"):
-                self._builder.together.run(program, np.array(indices))
+                self._builder.together.run(program, indices)
         except (Apart, Exception):  # one by one, an error is raised by the program whose it is
             self._one_by_one.add(function)
             self._builder.memory = Memory(memory.extents)
@@ -350,11 +350,12 @@ def _static_assert(condition: Any, message: Any = "") -> None:
         raise StaticAssertionFailed(str(tl.core._unwrap_if_constexpr(message)) or "static assertion failed")
 
 
-def _chosen(numbers: Sequence[int], sizes: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield the indices of these programs, as far as the grid has them."""
-    for number in numbers:
-        if number < math.prod(sizes):
-            yield number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
+def _indices(sizes: tuple[int, int, int], only: Sequence[int] | None) -> Array:
+    """Return the indices of all programs of a grid, x slowest, or of those with these numbers, of shape (programs, 3)."""
+    if only is None:
+        return np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
+    numbers = np.array([number for number in only if number < math.prod(sizes)], np.int64)
+    return np.stack([numbers % sizes[0], numbers // sizes[0] % sizes[1], numbers // (sizes[0] * sizes[1])], axis=1)
 
 
 def _described(error: Exception) -> str:

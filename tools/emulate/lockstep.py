@@ -73,14 +73,17 @@ class _Marks:
 
     def enter_loads(self) -> None:
         """Enter who read what."""
-        if self.readers is None and self.loads:
+        if not self.loads:
+            return
+        if self.readers is None:
             self.readers = np.zeros(self.count, np.int32)
+        readers = self.readers
         for addresses, numbers, counts in self.loads:
             slots, programs = self.slots(addresses), _repeated(numbers, counts)
-            old = self.readers[slots]
+            old = readers[slots]
             new = np.where((old == 0) | (old == programs), programs, np.int32(SEVERAL))
-            self.readers[slots] = new
-            self.readers[slots[self.readers[slots] != new]] = SEVERAL
+            readers[slots] = new
+            readers[slots[readers[slots] != new]] = SEVERAL
         self.loads.clear()
         self.lanes = 0
 
