@@ -351,7 +351,7 @@ def _static_assert(condition: Any, message: Any = "") -> None:
 
 
 def _indices(sizes: tuple[int, int, int], only: Sequence[int] | None) -> Array:
-    """Return the indices of all programs of a grid, x slowest, or of those with these numbers, of shape (programs, 3)."""
+    """Return the indices of all programs of a grid, or of those with these numbers; the shape is (programs, 3)."""
     if only is None:
         return np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
     numbers = np.array([number for number in only if number < math.prod(sizes)], np.int64)
