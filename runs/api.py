@@ -262,7 +262,9 @@ def _last_words(module: nn.Module, told: Optimized) -> str:
         return f"{told.why}\nreturned: the module itself; report {told.report}"
     lines = [told.why, f"returned: the module of {told.file}; report {told.report}"]
     if told.draft:
-        lines.append('a draft: its kernels run once result.use_kernels = "always" (on a GPU)')
+        lines.append(
+            'a draft: its kernels run once result.use_kernels = "always" (on a GPU, or with TRITON_INTERPRET=1)'
+        )
     elif told.speedup is not None:
         lines.append(
             f"{told.speedup.median:.2f}x the reference's speed [{told.speedup.low:.2f}, {told.speedup.high:.2f}]"

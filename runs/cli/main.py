@@ -56,11 +56,17 @@ PROBLEM = Annotated[
     ),
 ]
 INIT = Annotated[
-    str | None, typer.Option("--init", metavar="ARGS", help='Constructor arguments, as in "512, bias=False".')
+    str | None,
+    typer.Option("--init", metavar="ARGS", help='Constructor arguments: "512, bias=False", "Config(width=256), 8".'),
 ]
 INPUT = Annotated[
     list[str] | None,
-    typer.Option("--input", metavar="SPEC", help='One input: "f16[8,128,1024]" or "i64[8]<1000"; repeat in order.'),
+    typer.Option(
+        "--input",
+        metavar="SPEC",
+        help='One input: "f16[8,128,1024]", "i64[8]<1000", a plain value such as 5 or None, or "pos=5" by keyword; '
+        "repeat in order.",
+    ),
 ]
 INPUTS = Annotated[str | None, typer.Option("--inputs", metavar="FILE.pt", help="Inputs saved with torch.save.")]
 CAPTURED = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_agent.memory.records import Grading
+from triton_agent.policy.answer import without_notes
 from triton_agent.runs.history.records import StoredAttempt
 from triton_agent.runs.report.code import changes, count_changes, highlighted
 from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
@@ -71,7 +72,7 @@ def attempt(view: RunView, item: StoredAttempt) -> Html:
     best = " (best)" if item is view.best else ""
     parts: list[object] = [tag("h3", f"Attempt {item.name}{best}", status_mark(item))]
     if item.attempt.plan:
-        parts.append(tag("p", item.attempt.plan, class_="said"))
+        parts.append(tag("p", without_notes(item.attempt.plan), class_="said"))
     parts += _verdict(item)
     parts += _code(view, item)
     parts.append(_cost(item))

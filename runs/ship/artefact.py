@@ -211,6 +211,8 @@ def _constants(
         f"USE_KERNELS = {_quoted('never' if draft else 'verified')}",
         f"CONSTRUCTED = {_construction(call)}",
         f"PARAMETERS = {_tuple([_quoted(name) for name in call.parameters])}",
+        f"KEYWORD_ONLY = {call.keyword_only}",
+        f"DEFAULTS = {dict(call.defaults)!r}",
         f"VERSIONS = ({_quoted(_minor(environment.torch))}, {_quoted(_minor(environment.triton))})",
         f"GPU = {gpu}",
         f"MATMUL_PRECISION = {_quoted('high' if environment.precision == 'tf32' else facts.matmul_precision)}",
@@ -222,10 +224,9 @@ def _constants(
 
 
 def _construction(call: CallForm) -> str:
-    if not call.literal:
+    if call.constructed is None:
         return "None  # the constructor's arguments cannot be written down: no model is known again"
-    given = [repr(value) for value in call.init] + [f"{name}={value!r}" for name, value in call.init_keywords.items()]
-    return f"_constructor({', '.join(given)})"
+    return f"_constructor({call.constructed})"
 
 
 def _tuple(items: list[str]) -> str:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-import inspect
 import json
 import sys
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -43,12 +43,11 @@ def joined(forms: Sequence[CallForm]) -> CallForm:
 
 
 def _from_json(data: Mapping[str, Any]) -> CallForm:
-    init = ast.literal_eval(data["init"]) if data["init"] is not None else ((), {})
     return CallForm(
-        init=tuple(init[0]),
-        init_keywords=init[1],
-        literal=data["init"] is not None,
+        constructed=data["constructed"],
         parameters=tuple(data["parameters"]),
+        keyword_only=data["keyword_only"],
+        defaults=ast.literal_eval(data["defaults"]),
         state=tuple((name, _form_from(form)) for name, form in data["state"]),
         calls=tuple(
             Call(
@@ -87,17 +86,26 @@ def main(text: str) -> None:
 def _examine(spec: ProblemSpec) -> dict[str, Any]:
     import torch
 
+    from triton_agent.tools.reference import calling
     from triton_agent.tools.reference.reference import load
 
     reference = load(spec)
-    positional, keywords = reference.init_arguments()
+    positional, keywords = reference.told_arguments()
+    given = [*map(_written, positional), *(_written(value, f"{name}=") for name, value in keywords.items())]
     with _fake_where_possible(reference) as (model, inputs):
-        parameters = list(inspect.signature(type(model).forward).parameters)[1:]
+        taken = calling.parameters_of(type(model).forward)
         state = dict(model.named_parameters(remove_duplicate=False))
         state |= model.named_buffers(remove_duplicate=False)
         calls = [_call(reference, model.train(train), inputs) for train in (False, True)]
         written = [[name, _form(tensor)] for name, tensor in state.items() if isinstance(tensor, torch.Tensor)]
-    return {"init": _literal((positional, keywords)), "parameters": parameters, "state": written, "calls": calls}
+    return {
+        "constructed": None if None in given else ", ".join(map(str, given)),
+        "parameters": [item.name for item in taken],
+        "keyword_only": len(reference.keyword_only()),
+        "defaults": repr({item.name: item.default for item in taken if _literal(item.default) is not None}),
+        "state": written,
+        "calls": calls,
+    }
 
 
 @contextlib.contextmanager
@@ -162,6 +170,26 @@ def _hashable_literal(value: Any) -> str | None:
     except TypeError:
         return None
     return _literal(value)
+
+
+def _written(value: Any, lead: str = "") -> str | None:
+    """Return Python text that makes an argument of the constructor again, behind `lead`; None where there is none."""
+    import torch
+
+    items: list[str | None]
+    if type(value) in (list, tuple):
+        items = [_written(item) for item in value]
+        left, right = "[]" if type(value) is list else ("(", ",)" if len(items) == 1 else ")")
+    elif type(value) is dict:
+        items = [_written(item, f"{key!r}: ") if _literal(key) else None for key, item in value.items()]
+        left, right = "{}"
+    elif type(value) is types.SimpleNamespace:
+        items = [_written(item, f"{name}=") for name, item in vars(value).items()]
+        left, right = "SimpleNamespace(", ")"
+    else:
+        text = str(value) if isinstance(value, torch.dtype) else _literal(value)
+        return None if text is None else f"{lead}{text}"
+    return None if None in items else f"{lead}{left}{', '.join(map(str, items))}{right}"
 
 
 def _literal(value: Any) -> str | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import warnings
 from operator import attrgetter, is_, itemgetter
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -41,6 +42,8 @@ CALLS: dict[str, Any] = {}
 USE_KERNELS = "never"
 CONSTRUCTED: Any = _constructor()
 PARAMETERS: tuple[str, ...] = ()
+KEYWORD_ONLY = 0
+DEFAULTS: dict[str, Any] = {}
 VERSIONS = ("", "")
 GPU: Any = None
 MATMUL_PRECISION = "highest"
@@ -56,7 +59,8 @@ READING = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.T
 NEEDS_GRADIENT = attrgetter("requires_grad")
 MUTABLE = (list, dict, set, torch.Tensor)
 JIT: Any = torch.jit
-measured: dict[int, bool] = {}
+INTERPRETED = triton.knobs.runtime.interpret
+measured: dict[Any, bool] = {}
 
 
 def _attributes(module: Any) -> Any:
@@ -64,6 +68,19 @@ def _attributes(module: Any) -> Any:
     hidden = "_" if type(module).__module__.startswith("torch.") else " "
     own = [name for name in vars(module) if name not in OF_ANY_MODULE and not name.startswith(hidden)]
     return {name: getattr(module, name) for name in own}
+
+
+def _plain(value: Any) -> Any:
+    """Return what a constructor was given, with objects of the user's classes as what they hold."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    if type(value) is dict:
+        return {key: _plain(item) for key, item in value.items()}
+    if str(getattr(value, "__module__", "builtins")).split(".")[0] in ("builtins", "torch"):
+        return value
+    held = {name: getattr(value, name, None) for name in dir(value) if not name.startswith("_")}
+    kept = {name: item for name, item in held.items() if not callable(item) or isinstance(item, type)}
+    return SimpleNamespace(**{name: _plain(item) for name, item in kept.items()})
 
 
 def _noted(value: Any) -> Any:
@@ -161,6 +178,17 @@ class Seen:
         )
 
 
+def _in_order(args: Any, kwargs: Any) -> Any:
+    """Return the arguments in the order of PARAMETERS, as plans take them; None if a value is not known for one."""
+    names = PARAMETERS[len(args) :]
+    if len(args) + KEYWORD_ONLY > len(PARAMETERS) or not all(name in names for name in kwargs):
+        return None
+    values, last = {**DEFAULTS, **kwargs}, len(names)
+    while not KEYWORD_ONLY and names[last - 1] not in kwargs:
+        last -= 1  # defaults at the end are left out, as in a call without keywords
+    return (*args, *(values[name] for name in names[:last])) if all(name in values for name in names[:last]) else None
+
+
 def _form(tensor: Any) -> Any:
     return tensor.shape, tensor.dtype, tensor.stride()
 
@@ -172,8 +200,17 @@ def _surroundings(device: Any, forced: bool) -> bool:
     if casts != AUTOCAST or kind == "meta" or not (DETERMINISTIC or not torch.are_deterministic_algorithms_enabled()):
         return False
     if kind != "cuda" or device.index != torch.cuda.current_device():
-        return forced and kind != "cuda"
+        return forced and kind != "cuda" and (kind != "cpu" or _interpreted())
     return forced or (torch.get_float32_matmul_precision() == MATMUL_PRECISION and _measured_on(device.index))
+
+
+def _interpreted() -> bool:
+    """Return whether Triton interprets the kernels, as a CPU needs it; say so once if not."""
+    if not INTERPRETED and "cpu" not in measured and not torch.compiler.is_compiling():
+        measured["cpu"] = False
+        text = "the kernels need a GPU, or TRITON_INTERPRET=1 set before triton is imported: here the reference runs"
+        warnings.warn(text, stacklevel=2)
+    return bool(INTERPRETED)
 
 
 def _measured_on(index: int) -> bool:
@@ -208,9 +245,9 @@ def _admitted(model: Any, args: Any) -> Any:
 # -- torch.compile -----------------------------------------------------------------------------------------------------
 
 
-def _compiled(model: Any, args: Any) -> Any:
+def _compiled(model: Any, ordered: Any, args: Any, kwargs: Any) -> Any:
     """Make a call inside a graph of torch.compile: as one operator if the kernels may run, else as the reference."""
-    call, tensors = (None if torch.compiler.is_exporting() else plan_for(model.training, *args)) or (None, ())
+    call, tensors = (None if torch.compiler.is_exporting() else plan_for(model.training, *ordered)) or (None, ())
     if call is not None and tensors and CALLS[call.__name__][2] is not None and _as_made(model):
         named = dict(model.named_parameters(remove_duplicate=False))
         named.update(model.named_buffers(remove_duplicate=False))
@@ -221,7 +258,7 @@ def _compiled(model: Any, args: Any) -> Any:
             results = _operator(tensors, state, call.__name__)
             kind = CALLS[call.__name__][2][0]
             return results[0] if kind is torch.Tensor else kind(results)
-    return OriginalModel.forward(model, *args)
+    return OriginalModel.forward(model, *args, **kwargs)
 
 
 def _as_made(model: Any) -> bool:
@@ -277,25 +314,23 @@ class ModelNew(OriginalModel):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._watch = Watch(self, repr(_constructor(*args, **kwargs)) == repr(CONSTRUCTED))
+        self._watch = Watch(self, repr(_plain(_constructor(*args, **kwargs))) == repr(CONSTRUCTED))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         # Calls that need gradients run the reference; generated backward kernels would have their place here.
         if self.use_kernels == "never" or self._watch is None or not self._watch.known:
             return super().forward(*args, **kwargs)
-        if kwargs:
-            names = PARAMETERS[len(args) : len(args) + len(kwargs)]
-            if sorted(names) != sorted(kwargs):
-                return super().forward(*args, **kwargs)
-            args, kwargs = (*args, *(kwargs[name] for name in names)), {}
+        ordered = _in_order(args, kwargs) if kwargs or KEYWORD_ONLY else args
+        if ordered is None:
+            return super().forward(*args, **kwargs)
         if torch.compiler.is_compiling():
-            return _compiled(self, args)
+            return _compiled(self, ordered, args, kwargs)
         try:
-            found = _admitted(self, args)
+            found = _admitted(self, ordered)
         except (AttributeError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError):
             found = None  # a tensor or module that does not answer like a plain one
         if found is None:
-            return super().forward(*args)
+            return super().forward(*args, **kwargs)
         call, state, tensors = found
         return call(state, *tensors)
 

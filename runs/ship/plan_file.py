@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -344,6 +345,8 @@ def _fact(value: Any, tensors: Sequence[TensorOutline]) -> Text:
         return tuple_of([type(value).__name__, *(_fact(item, tensors) for item in value)])
     if isinstance(value, dict):
         return tuple_of(["dict", *(tuple_of([literal(key), _fact(item, tensors)]) for key, item in value.items())])
+    if isinstance(value, types.SimpleNamespace):
+        return tuple_of([literal("SimpleNamespace"), _fact(vars(value), tensors)])
     if isinstance(value, Named):
         return tuple_of([f"torch.{value.kind}", f"torch.{value.name}"])
     if isinstance(value, Opaque):

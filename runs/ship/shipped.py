@@ -69,7 +69,8 @@ async def ship_best(
     own = next((call.own_class for form in forms.values() for call in form.calls if call.own_class), "")
     if own:
         screen.say(
-            f"the reference returns a {own}, and a shipped file lists, tuples and dictionaries: nothing is shipped"
+            f"nothing is shipped: the reference returns an object of the class {own}, and a shipped file can return "
+            "tensors, lists, tuples and dictionaries only"
         )
         return None
     plans = functools.cache(functools.partial(_plans_at, evaluator, source))

@@ -78,7 +78,7 @@ def borrowing(behave: Callable[[int], Any]) -> Callable[[Channel], None]:
         channel.send(claiming([[MIB]]))
         _, _, files = channel.receive_with_fds()
         held = behave(files[0])
-        channel.send(to_plain(Delivered(sealed=True)))
+        channel.send(to_plain(Delivered(written=True)))
         with contextlib.suppress(ChannelClosed):
             channel.receive(5)
         del held
@@ -147,11 +147,29 @@ def test_an_answer_in_a_file_that_was_never_lent_is_refused() -> None:
         channel.send(claiming([[2 * answers.LENT_BYTES]]))
         _, _, files = channel.receive_with_fds()
         assert files == []
-        channel.send(to_plain(Delivered(sealed=True)))
+        channel.send(to_plain(Delivered(written=True)))
 
     with played_by(worker) as session, pytest.raises(Failed, match="never lent") as failed:
         session.ask(ANY_CALL, Called)
     assert failed.value.finding is Finding.TAMPERED
+
+
+def test_an_answer_that_could_not_be_written_comes_as_bytes() -> None:
+    lent: list[int] = []
+
+    def worker(channel: Channel) -> None:
+        channel.receive_with_fds()
+        channel.send(claiming([[5]]))
+        for content in ([], [b"right"]):
+            _, _, files = channel.receive_with_fds()
+            lent.append(len(files))
+            for file in files:
+                os.close(file)
+            channel.send(to_plain(Delivered(written=False)), content)
+
+    with played_by(worker) as session:
+        _, rows = session.ask(ANY_CALL, Called)
+    assert lent == [1, 0] and bytes(rows[0].tolist()) == b"right"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +191,7 @@ def test_files_of_a_workers_own_are_closed_unread() -> None:
         own = memory_files.create("mine")
         channel.send(claiming([[MIB]]), fds=(own,))
         _, _, files = channel.receive_with_fds()
-        channel.send(to_plain(Delivered(sealed=True)), fds=(own, own))
+        channel.send(to_plain(Delivered(written=True)), fds=(own, own))
         for file in (own, *files):
             os.close(file)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import copy
 import inspect
 import random
 import sys
@@ -15,6 +17,7 @@ import torch
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.reference.reference import Reference, load
+from triton_agent.tools.reference.user_code import UserModule
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import _CaseMaker
 from triton_agent.tools.truth.truth import lifting
@@ -45,6 +48,46 @@ def problem(folder: Path, text: str, name: str = "problem.py", **options: object
     path.write_text(text)
     target = f"{path}:{class_name}" if class_name else str(path)
     return load(parse_problem(target, **options))  # type: ignore[arg-type]
+
+
+KEYWORDS = (
+    HEAD
+    + """
+class Config:
+    def __init__(self, factor=1.0):
+        self.factor = factor
+class Scale(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.factor = config.factor
+    def forward(self, x, shift=None, *, power=1, gate):
+        x = x if shift is None else x + shift
+        return (x * self.factor) ** power * gate
+"""
+)
+
+
+def test_arguments_by_keyword_only_stand_at_the_end_with_their_defaults(tmp_path: Path) -> None:
+    options = {"class_name": "Scale", "init": "Config(factor=3.0)"}
+    made = problem(tmp_path, KEYWORDS, inputs=["f32[2]", "gate=f32[2]"], **options)
+    x, shift, power, gate = made.make_inputs(1)
+    assert (shift, power, made.keyword_only()) == (None, 1, ("power", "gate"))
+    model = made.make_model(0)
+    torch.testing.assert_close(made.call(model, [x, shift, power, gate]), x * 3.0 * gate)
+    torch.testing.assert_close(copy.deepcopy(model)(x, shift, 2, gate), (x * 3.0) ** 2 * gate)
+    assert list(inspect.signature(type(model).forward).parameters) == ["self", "x", "shift", "power", "gate"]
+
+
+def test_inputs_that_forward_does_not_take_show_its_signature(tmp_path: Path) -> None:
+    options = {"class_name": "Scale", "init": "Config()"}
+    error = failure(tmp_path, KEYWORDS, inputs=["f32[2]"], **options)
+    assert "(self, x, shift=None, *, power=1, gate)" in str(error) and "'gate'" in str(error)
+
+
+def test_constructor_objects_are_made_of_the_users_classes_only(tmp_path: Path) -> None:
+    text = KEYWORDS.replace("class Config:", "from fractions import Fraction\nclass Config:")
+    error = failure(tmp_path, text, "make_model", inputs=["f32[2]"], class_name="Scale", init="Fraction(1)")
+    assert "Fraction is not a class of this file" in str(error)
 
 
 def model_with(inputs: str, body: str = "return x", init: str = "") -> str:
@@ -195,6 +238,17 @@ def test_modules_beside_the_file_are_found_and_kept_apart(tmp_path: Path) -> Non
     assert results == [11.0, 22.0, 11.0]
     assert sys.path == path and not {"layers", "late"} & sys.modules.keys()
     assert not list(tmp_path.rglob("__pycache__"))
+
+
+def test_another_thread_that_searches_the_import_path_misses_no_folder(tmp_path: Path) -> None:
+    """Python walks `sys.path` for each import; entries removed from that list under way would hide those after them."""
+    path = list(sys.path)
+    user = UserModule(problem(tmp_path, LINEAR).spec.source(), ast.parse(""))
+    with user.running("a test"):
+        walk = iter(sys.path)
+        while next(walk) != path[0]:
+            pass
+    assert list(walk) == path[1:]
 
 
 def test_relative_imports_work_inside_a_package(tmp_path: Path) -> None:

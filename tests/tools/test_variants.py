@@ -12,7 +12,8 @@ import torch
 
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.reference import size_trials as trials
-from triton_agent.tools.reference.footprint import INTERPRETER, RUN_ON_GPU, Footprint, Limits, TooLarge, estimate, prove
+from triton_agent.tools.reference.allowance import TooLarge
+from triton_agent.tools.reference.footprint import INTERPRETER, RUN_ON_GPU, Footprint, Limits, estimate, prove
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.reference.scaling import scaled_down
 from triton_agent.tools.reference.size_trials import reference_for

@@ -155,7 +155,9 @@ def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgemen
 
 def _unwritten(case: Case, name: str, got: torch.Tensor, yard: Yardstick) -> Failed | None:
     """Fail for elements that still hold what fresh memory was filled with, unless the reference has that there."""
-    unwritten = poisoned(got).to(yard.original.device) & ~poisoned(yard.original)
+    unwritten = poisoned(got)
+    if bool(unwritten.any()):
+        unwritten = unwritten.to(yard.original.device) & ~poisoned(yard.original)
     if not bool(unwritten.any()):
         return None
     return Failed(

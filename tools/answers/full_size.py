@@ -10,8 +10,8 @@ asked of an answer there:
                the slices allow, or else by what the reduced size allows
     unchanged  the reference leaves its inputs alone here; the executor says whether a call does
 
-The reference's answer lies in the host's memory. On the device there is never more than one call of the reference and
-a few pieces. See docs/decisions/0013-memory.md.
+The reference's answer lies in the host's memory. The checker has one call of the reference on the device, and later the
+candidate's answer and a few pieces. See docs/decisions/0013-memory.md.
 Not covered: references that write into inputs or buffers, share memory between outputs, or return complex numbers.
 These are checked at full size as a small problem is, or not at all (`fits`).
 """
@@ -22,6 +22,7 @@ import contextlib
 import copy
 import dataclasses
 import math
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,9 +30,11 @@ import torch
 
 from triton_agent.tools.answers.accuracy import Judgement, judge
 from triton_agent.tools.answers.checks import mutated_inputs
+from triton_agent.tools.processes.digests import Digests
 from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.processes.tensors import nested_tensors
-from triton_agent.tools.reference.footprint import RUN_ON_GPU, Limits, TooLarge, prove
+from triton_agent.tools.reference.allowance import TooLarge
+from triton_agent.tools.reference.footprint import RUN_ON_GPU, Limits, prove
 from triton_agent.tools.reference.input_tensors import leading_size, map_tensors
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import as_the_user_runs_it
@@ -78,6 +81,8 @@ class PiecewiseYardstick(Yardstick):
     """How far from the reference's answer an element (`max`), and the elements of a piece on average (`l2`), may be."""
     loose: int
     """How many integers may be off, by one."""
+    holds_nan: bool
+    """Told where the answer was made: the host is slow at it."""
     device: str
 
     def judge(self, got: torch.Tensor) -> Judgement:
@@ -184,6 +189,7 @@ def make_full_trial(
         Trial(
             variant=name,
             packed_init=pack(reference.told_arguments()),
+            by_keyword=reference.keyword_only(),
             build_seed=build_seed,
             states=(pack(state_of(model)),),
             cases=tuple(cases[:1]),
@@ -203,14 +209,14 @@ def _expect(
     inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in drawn]
     del drawn
     packed = pack(inputs)
+    digests = Digests(device)
+    before = digests.of(nested_tensors(inputs))
     around = as_the_user_runs_it(settings.conditions, device)
     with around(), torch.no_grad():
         made = reference.call(model, inputs)
     outputs, tree = tensors_of(made)
-    for now, before in zip(nested_tensors(inputs), nested_tensors(packed.unpack("cpu"))):
-        pieces = _pieces(now, before.contiguous(), device)
-        if not all(torch.equal(one.view(torch.uint8), other.view(torch.uint8)) for _, one, other in pieces):
-            raise OriginalFailed("the reference writes into its inputs at its own sizes, and not at a reduced one")
+    if not torch.equal(digests.of(nested_tensors(inputs)), before):
+        raise OriginalFailed("the reference writes into its inputs at its own sizes, and not at a reduced one")
     scale = {output.name: output.yard for output in reduced.outputs}
     names = [output.name for output in reduced.outputs]
     rounds = any(tensor.is_floating_point() for tensor in nested_tensors(inputs))
@@ -253,10 +259,37 @@ def _yardstick(
     elif rounds:
         seen = max((part.yard.flips.count / max(1, part.yard.truth.numel()) for part in slices), default=0.0)
         loose = math.ceil(max(RARE_FLIPS, 3 * seen) * output.numel())
-    held = output.detach().cpu().contiguous()
+    held = _on_host(output)
+    floats = torch.split(output.reshape(-1), PIECE) if output.is_floating_point() else ()
     return PiecewiseYardstick(
-        truth=held, original=held, nudged=(), scale=0.0, slices=slices, reach=reach, loose=loose, device=device
+        truth=held,
+        original=held,
+        nudged=(),
+        scale=0.0,
+        slices=slices,
+        reach=reach,
+        loose=loose,
+        holds_nan=any(bool(torch.isnan(part).any()) for part in floats),
+        device=device,
     )
+
+
+def _on_host(output: torch.Tensor) -> torch.Tensor:
+    """Copy to the host, to memory that the card reads at full speed: every candidate's answers are held against it.
+
+    Torch would pin twice as much, up to the next power of two.
+    """
+    held = torch.empty(output.shape, dtype=output.dtype)
+    if output.is_cuda and held.nbytes:
+        runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+        if int(runtime.cudaHostRegister(held.data_ptr(), held.nbytes, 0)) == 0:
+            weakref.finalize(held, _unpin, held.untyped_storage())
+    return held.copy_(output.detach())
+
+
+def _unpin(storage: torch.UntypedStorage) -> None:
+    runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    runtime.cudaHostUnregister(storage.data_ptr())
 
 
 def _slices(

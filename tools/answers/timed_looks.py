@@ -2,7 +2,8 @@
 
 Fresh memory is not filled while the clock runs, so a kernel might tell a timed call from a checked one, and leave an
 answer where it already lies. Therefore some timed calls get inputs of known answers instead of renewed ones. Their
-outputs are taken at once, and judged like any other after the clock has stopped.
+outputs are taken at once, and judged like any other after the clock has stopped. Outputs of gigabytes stay with the
+executor until then; it weighs them at once, and says whether a later call changed them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.session import Failed, Session
-from triton_agent.tools.processes.protocol import Called, ReadClock, Readings
+from triton_agent.tools.processes.protocol import Called, Fetch, Fetched, ReadClock, Readings
 from triton_agent.tools.race.readings import Sample
 from triton_agent.tools.results import Finding
 from triton_agent.tools.truth.plan import Case
@@ -55,6 +56,8 @@ class Looks:
         self._due: dict[int, int] = {}
         """The kind of call to look at, by the number of the sample."""
         self.taken: list[Look] = []
+        self._kept: list[tuple[Case, Readings]] = []
+        """Looks whose outputs the executor still has, oldest first."""
 
     def afresh(self) -> Looks:
         """Return looks for a race that is run again, with the same cases.
@@ -62,7 +65,7 @@ class Looks:
         What was taken in either is judged.
         """
         again = Looks(self._given)
-        again.taken = self.taken
+        again.taken, again._kept = self.taken, self._kept
         return again
 
     def begin(self, samples: int) -> None:
@@ -89,13 +92,27 @@ class Looks:
             return list(session.ask(ReadClock(turns=(turn,)), Readings)[0].samples)
         case = self._cases.pop()
         reply, rows = session.ask(
-            ReadClock(turns=(turn,), later=self._due[number]),
+            ReadClock(turns=(turn,), later=self._due[number], keep=case.is_large),
             Readings,
             [case.expectation.packed_inputs],
             expected_bytes=case.expectation.answer_bytes,
         )
-        self.taken.append(Look(case=case, reply=reply, rows=rows))
+        if case.is_large:
+            self._kept.append((case, reply))
+        else:
+            self.taken.append(Look(case=case, reply=reply, rows=rows))
         return list(reply.samples)
+
+    def fetch(self, session: Session) -> None:
+        """Take the outputs that the executor has kept; the clock has stopped."""
+        if self._kept:
+            torch.cuda.empty_cache()  # room for them, which the next call of the reference need not have at once
+        while self._kept:
+            case, reply = self._kept.pop(0)
+            fetched, rows = session.ask(Fetch(), Fetched, expected_bytes=case.expectation.answer_bytes)
+            if not fetched.unchanged:
+                raise Failed(Finding.FALSE_CLOCK, "what a timed call returned was changed by a later call")
+            self.taken.append(Look(case=case, reply=reply, rows=rows))
 
     def judge(self, tree: Any, device: str) -> None:
         """Judge every look; raise `Failed` for the first whose answer differs from the reference's."""

@@ -112,6 +112,8 @@ class Checker:
         self.gpu_key = ""
         self._sending = threading.Lock()
         self._clock_room = ClockRoom(functools.partial(self._lease, Mode.EXCLUSIVE))
+        self._room = threading.Lock()
+        """Held by the one candidate that has gigabytes on the card."""
 
     def reply(self, message: object) -> None:
         plain = to_plain(message)
@@ -208,10 +210,11 @@ class Checker:
         states: tuple[WorkerState, ...] = ()
         try:
             sessions = [self._session(fd, ready=worker.is_warm) for fd, worker in zip(fds, request.workers)]
-            try:
-                answer, failure = self._answer(request, sessions)
-            finally:
-                states = tuple(let_go(worker.kind, session) for worker, session in zip(request.workers, sessions))
+            with contextlib.ExitStack() as room:
+                try:
+                    answer, failure = self._answer(request, sessions, room)
+                finally:
+                    states = tuple(let_go(worker.kind, session) for worker, session in zip(request.workers, sessions))
             self._require_memory(failure)
         except BaseException as error:
             answer = reported(behind(error))
@@ -232,12 +235,24 @@ class Checker:
             if taken is not None:
                 raise taken
 
-    def _answer(self, request: Judge, sessions: list[Session]) -> tuple[JobAnswer, Failed | None]:
-        """Take the candidate through the stages; return the answer, and why the candidate failed if it did."""
+    def _answer(
+        self, request: Judge, sessions: list[Session], room: contextlib.ExitStack
+    ) -> tuple[JobAnswer, Failed | None]:
+        """Take the candidate through the stages; return the answer, and why the candidate failed if it did.
+
+        `room` is closed when the executor has let go of what the candidate took of the card.
+        """
         assert self.plan is not None and self.facts is not None
         tracer, runner, *compilers = sessions
         place = Place(self._gpu, waiting=runner.off_its_time, overdue=lambda: self._clock_room.is_overdue)
         on_gpu = self.settings.device == "cuda"
+
+        def await_room() -> None:
+            if on_gpu and job.plan.trials[job.plan.main].cases[0].is_large:
+                place.leave()  # who is in the room waits to have the card alone
+                with runner.off_its_time():
+                    room.enter_context(self._room)
+
         job = Job(
             source=request.source,
             plan=as_given(self.plan) if request.as_given else self.plan,
@@ -248,6 +263,7 @@ class Checker:
             compiler=compilers[0] if compilers and not on_gpu else None,
             ahead=compilers if on_gpu else [],
             gpu=place,
+            await_room=await_room,
             clock=self.clock,
             on_stage=lambda stage: self.reply(AtStage(job=request.job, stage=stage)),
         )

@@ -16,6 +16,7 @@ from triton_agent.tools.checker.questions import call, judge, program_of
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.shipped_file import NAME
 from triton_agent.tools.machine.lease import Mode
+from triton_agent.tools.processes.digests import Digests
 from triton_agent.tools.processes.protocol import Profiled, TakeProfile
 from triton_agent.tools.race.speed import Race
 from triton_agent.tools.race.timekeeper import Timekeeper
@@ -24,7 +25,7 @@ from triton_agent.tools.results import AHEAD, Determinism, Finding, Interval, Ti
 KINDS_OF_TIME = 2
 """Timings for each opponent: of the device, and of a call."""
 SAME_CALLS = 3
-LARGE_CALLS, LARGE_ANSWER_BYTES = 2, 1 << 30
+LARGE_CALLS = 2
 """Fewer where each answer is a gigabyte: the first call may hold what stays, and bits are compared with one other."""
 SMALL_BYTES = 1 << 20
 """Device memory below which the reference's use is no measure for a candidate's."""
@@ -40,21 +41,27 @@ def repeat_call(job: Job) -> None:
         return
     trial = job.plan.trials[job.plan.main]
     case = trial.cases[0]
+    digests = Digests(job.settings.device)
     replies = []
-    answers: list[tuple[torch.Tensor, ...]] = []
+    first: tuple[torch.Tensor, ...] | None = None
+    identical = True
     with job.gpu(Mode.SHARED):
-        for _ in range(SAME_CALLS if case.expectation.answer_bytes < LARGE_ANSWER_BYTES else LARGE_CALLS):
+        job.roofline = clock.roofline()
+        if case.is_large:
+            torch.cuda.empty_cache()  # the answers stay on the card
+        for _ in range(LARGE_CALLS if case.is_large else SAME_CALLS):
             answer, reply = call(job, trial, case, measure=True)
             judge(job, trial, case, answer)
-            answers.append(answer.data)
+            bits = (digests.of_rows(answer.data),) if case.is_large else answer.data
+            del answer  # of gigabytes, before the next one comes
+            first = bits if first is None else first
+            identical = identical and checks.same_bytes(first, bits)
             replies.append(reply)
-        job.roofline = clock.roofline()
-    identical = all(checks.same_bytes(answers[0], answer) for answer in answers[1:])
     job.determinism = Determinism.IDENTICAL if identical else Determinism.DIFFERS
     job.resources = list(replies[-1].resources)
     job.peak_bytes = min(max(0, reply.peak_bytes) for reply in replies)  # the first may hold what stays
     job.original_peak_bytes = clock.original_peak_bytes
-    if case.expectation.answer_bytes >= LARGE_ANSWER_BYTES:
+    if case.is_large:
         torch.cuda.empty_cache()  # the race needs room in both processes
         shares = torch.cuda.max_memory_reserved(), max(reply.process_bytes for reply in replies)
         job.notes.append(
@@ -113,7 +120,6 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
         clock.compile_rest(tell)
     if clock.is_complete and raced == clock.opponents:  # nothing came of it
         return
-    enter_clock(job, clock)
     looks = Looks(job.plan.trials[job.plan.main].looks[IN_SECOND_RACE])
     with job.gpu(Mode.EXCLUSIVE):
         with job.runner.off_its_time():

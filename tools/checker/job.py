@@ -21,7 +21,7 @@ from triton_agent.tools.results import (
     Timing,
 )
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.plan import Plan
+from triton_agent.tools.truth.plan import Case, Plan
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
@@ -43,6 +43,8 @@ class Job:
     """For a GPU: compile workers that fill the executor's cache; no verdict depends on them."""
     prepared: dict[str, int | None] = dataclasses.field(default_factory=dict)
     """Tapes that the executor has, with the version of the parameters that it was given for each."""
+    kept: Case | None = None
+    """The case whose inputs the executor still has."""
     on_stage: Callable[[str], None]
     accuracy: list[CaseAccuracy] = dataclasses.field(default_factory=list)
     resources: list[KernelResources] = dataclasses.field(default_factory=list)
@@ -60,5 +62,7 @@ class Job:
     failure: Failed | None = None
     gpu: Place
     """The GPU's lease; on a CPU there is nothing to hold."""
+    await_room: Callable[[], None] = lambda: None
+    """Waits until no other candidate holds gigabytes on the card, where this problem's tensors are so large."""
     clock: LateClock[Timekeeper] | None = None
     """Clock that times candidates; None if they are not timed."""

@@ -130,6 +130,7 @@ def _prove(job: Job, index: int) -> None:
 
 def check_all(job: Job) -> None:
     """Check every case of every trial, the main trial first."""
+    job.await_room()
     with job.gpu(Mode.SHARED):
         for index in [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]:
             _run_trial(job, index)

@@ -17,15 +17,17 @@ from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.reference.allowance import TooLarge
 from triton_agent.tools.reference.facts import (
     NOT_ALONE,
     NOTHING,
     TELLING_BATCHES,
+    ReferenceCall,
     at_other_batches,
     calls_of,
     facts_of,
 )
-from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, Limits, TooLarge, prove
+from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, Limits, prove
 from triton_agent.tools.reference.input_tensors import leading_size
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.scaling import scaled_down, scaled_for_interpreter
@@ -88,7 +90,7 @@ def prepare_plan(
     order = sorted(range(len(made)), key=lambda i: trials[i].cases[0].expectation.packed_inputs.size_bytes)
     with at_gpu():
         inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
-        known = _known(spec, main, made, inputs, smallest=order[0])
+        known = _known(spec, main, made, inputs, smallest=order[0], scaled=bool(scaled))
         work = tuple(_work(*made[i][1:], inputs[i], trials[i]) for i in order)
     del inputs
     if reduced is not None:
@@ -171,7 +173,7 @@ def _reduced(spec: ProblemSpec, settings: EvaluatorSettings) -> Variant | None:
 
 
 def _known(
-    spec: ProblemSpec, variant: Variant, made: list[_Made], inputs: list[list[Any]], *, smallest: int
+    spec: ProblemSpec, variant: Variant, made: list[_Made], inputs: list[list[Any]], *, smallest: int, scaled: bool
 ) -> dict[str, Any]:
     """Return the facts of the reference, whose minimum of work is that of the variant with the fewest bytes."""
     there = [(original, reference) for _, original, reference in made if original is not None]
@@ -183,7 +185,24 @@ def _known(
     if smallest and leading_size(calls[smallest].inputs) == 1:
         constants = there[smallest][1].constants
         more += at_other_batches(spec, constants, calls[smallest], (NOT_ALONE,), train=also_trained)
+    if scaled:
+        more += _nearer_those_given(spec, train=also_trained)
     return facts_of([*calls, *more], smallest=smallest)
+
+
+def _nearer_those_given(spec: ProblemSpec, *, train: bool) -> list[ReferenceCall]:
+    """Call the reference at the sizes as given, or at the largest ones that a CPU runs in about a second.
+
+    What stays the same at all sizes that were scaled down, such as the width of a head, may be another number there.
+    """
+    found = scaled_down(spec, secret_seed(), limits=FULL_SIZE)
+    with contextlib.suppress(ProblemError):
+        if found is not None:
+            reference = load(spec, found.variant.constants, batch=found.variant.batch)
+            made, inputs = reference.make_model(secret_seed()), reference.make_inputs(secret_seed())
+            with reference.running("forward"):
+                return [ReferenceCall(made, inputs, train=train)]
+    return []
 
 
 def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[Any], trial: Trial) -> OriginalWork:

@@ -27,6 +27,7 @@ def trace_main(job: Job) -> None:
 def right_once(job: Job) -> None:
     """Check the answer for the inputs as given, at the main sizes."""
     job.runner.await_ready()
+    job.await_room()
     trial = job.plan.trials[job.plan.main]
     with job.gpu(Mode.SHARED):
         ask_once(job, trial, trial.cases[0])

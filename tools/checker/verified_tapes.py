@@ -73,7 +73,7 @@ def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
         constructor = outline(reference.told_arguments())
         with FakeTensorMode():
             model, given = reference.make_model(0), outline(reference.make_inputs(0))
-        parameters = reference.forward_parameters()
+        parameters, by_keyword = reference.forward_parameters(), reference.keyword_only()
         reference.close()
     except (ProblemError, RuntimeError, NotImplementedError, TypeError) as reason:
         message = f"the reference cannot be followed at the sizes as given: {reason}"
@@ -83,7 +83,7 @@ def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
     forms = []
     for train in dict.fromkeys(case.train for case in trial.cases):
-        form = TracedForm(call=given, constructor=constructor, shapes=shapes, train=train)
+        form = TracedForm(call=given, constructor=constructor, shapes=shapes, train=train, by_keyword=by_keyword)
         _, _, reply = job.programs.traced(form, [pack(constructor), pack(given)], seed=trial.build_seed)
         taped = TapedForm(tape=reply.tape, kernels=reply.kernels, call=to_json(given), train=train, chosen={})
         forms.append(taped)
@@ -96,6 +96,7 @@ def _chosen(job: Job, trial: Trial, program: Program, case: Case) -> dict[int, i
     if not any(isinstance(step, Launch) and len(step.choices) > 1 for step in steps):
         return {}
     job.runner.await_ready()
+    job.await_room()
     with job.gpu(Mode.EXCLUSIVE):
         _, reply = call(job, trial, case)
     return reply.chosen

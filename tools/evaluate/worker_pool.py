@@ -25,7 +25,7 @@ from triton_agent.tools.processes.watchdog import Lent, Watch, nothing, watchdog
 from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.processes.zygotes import Child, Zygote
 from triton_agent.tools.sandbox.cgroup import CgroupBox, delegated_group
-from triton_agent.tools.sandbox.sandbox import Confinement, Limits
+from triton_agent.tools.sandbox.sandbox import GIB, Confinement, Limits
 
 TRACER, COMPILER, INTERPRETER, GPU = "tracer", "compiler", "interpreter", "gpu"
 """Kinds of process, and the modes of the zygotes that they are forked from."""
@@ -193,7 +193,12 @@ class Worker:
             scratch=self.scratch,
             writable=(cache,) if cache else (),
             gpu=self.kind == GPU,
-            limits=Limits(memory_bytes=settings.memory_bytes, mapped_bytes=mapped, cpu_s=cpu_s),
+            limits=Limits(
+                memory_bytes=settings.memory_bytes,
+                mapped_bytes=mapped,
+                file_bytes=GIB + settings.copies_bytes,
+                cpu_s=cpu_s,
+            ),
             cgroup=str(self.box.path) if self.box else "",
         )
         return WorkerSettings(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
-import secrets
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,12 +28,15 @@ from triton_agent.tools.machine.lease import SharedDoor
 from triton_agent.tools.processes.answers import hand_over
 from triton_agent.tools.processes.child import begin, confine, report_of
 from triton_agent.tools.processes.codec import to_plain
+from triton_agent.tools.processes.digests import Digests
 from triton_agent.tools.processes.payloads import Payload, receive_request
 from triton_agent.tools.processes.protocol import (
     Call,
     Called,
     Done,
     ExecutorRequest,
+    Fetch,
+    Fetched,
     Forget,
     GetState,
     Prepare,
@@ -59,8 +61,6 @@ KERNELS_AT_MOST = 200
 """Names that a profile reports; a call with more kernels than that is told of as far as its slowest."""
 KEPT_BYTES = 4 << 30
 """What torch may keep of freed memory when the clock starts; the checker's reference needs the rest."""
-DIGEST_CHUNK = 1 << 22
-"""Words of eight bytes that are weighed at once."""
 
 
 class ReplayFailed(Exception):
@@ -127,7 +127,11 @@ class Executor:
         self._programs: dict[str, Program | FileProgram] = {}
         self._loader = Loader(scratch)
         self._kernels: Kernels | None = None
-        self._weights = torch.empty(0, dtype=torch.int64, device=self.device)
+        self._digests = Digests(self.device)
+        self._inputs: list[torch.Tensor] = []
+        """Of the last call, where the next one may use them again."""
+        self._kept: list[tuple[list[torch.Tensor], torch.Tensor]] = []
+        """What timed calls returned and nobody fetched yet, with its digests."""
         self._stopwatch: Any = None
         if mode == "gpu":
             self._pay_first_use()
@@ -151,6 +155,7 @@ class Executor:
             StartClock: self._start_clock,
             WarmUp: self._warm_up,
             ReadClock: self._read_clock,
+            Fetch: self._fetch,
             TakeProfile: self._profile,
             Forget: self._forget,
         }
@@ -186,6 +191,7 @@ class Executor:
                 constructor=payloads[0].unpack(self.device),
                 call=payloads[1].unpack(),
                 train=request.train,
+                by_keyword=request.by_keyword,
                 conditions=request.conditions,
                 device=self.device,
                 seed=request.seed,
@@ -201,6 +207,8 @@ class Executor:
 
     def _forget(self, request: Forget, payloads: list[Payload]) -> Reply:
         self._programs.clear()
+        self._kept.clear()
+        self._inputs = []
         self._loader.forget()
         self._stopwatch = type(self._stopwatch)() if self._stopwatch else None
         if self.device == "cuda":
@@ -217,11 +225,14 @@ class Executor:
 
     def _call(self, request: Call, payloads: list[Payload]) -> Reply:
         """Run once on inputs; return what came out, and which inputs are no longer what they were."""
-        self._prepare(request.prepare, payloads[:-1])
+        program_payloads, given = (payloads, []) if request.again else (payloads[:-1], payloads[-1:])
+        self._prepare(request.prepare, program_payloads)
         program = self._programs[request.prepare.name]
-        inputs = tensors_in(payloads[-1].unpack(self.device))
-        payloads[-1].close()
-        before = self._digests(inputs)
+        inputs, self._inputs = self._inputs, []
+        for payload in given:
+            inputs = tensors_in(payload.unpack(self.device))
+            payload.close()
+        before = self._digests.of(inputs)
         run = Run(
             fresh=Fresh(device=self.device, salt=request.salt, guarded=self.device == "cuda"),
             silenced=request.silenced,
@@ -238,7 +249,9 @@ class Executor:
             if self.device == "cuda":
                 torch.cuda.synchronize()
         peak_bytes = torch.cuda.max_memory_allocated() - held_bytes if request.measure else 0
-        changed = (self._digests(inputs) != before).nonzero().flatten().tolist()
+        changed = (self._digests.of(inputs) != before).nonzero().flatten().tolist()
+        if request.keep and not changed:
+            self._inputs = inputs
         written = program.launcher.written()
         state = program.state() if written else {}
         reply = Called(
@@ -254,30 +267,6 @@ class Executor:
             chosen=program.chosen,
         )
         return reply, [[row(tensor) for tensor in group] for group in (outputs, [inputs[i] for i in changed])]
-
-    def _digests(self, tensors: list[torch.Tensor]) -> torch.Tensor:
-        """Return a number for each tensor that tells whether its contents changed; nothing waits for the GPU here."""
-        totals = torch.zeros(len(tensors), dtype=torch.int64, device=self.device)
-        for number, tensor in enumerate(tensors):
-            storage = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-            whole = storage.numel() - storage.numel() % 8
-            words, rest = storage[:whole].view(torch.int64), storage[whole:]
-            weights = self._weights_for(max(words.numel(), 8))
-            for start in range(0, words.numel(), DIGEST_CHUNK):
-                chunk = words[start : start + DIGEST_CHUNK]
-                totals[number] += (chunk * weights[: chunk.numel()]).sum() * (2 * start + 1)
-            if rest.numel():
-                totals[number] += (rest.to(torch.int64) * weights[: rest.numel()]).sum()
-        return totals
-
-    def _weights_for(self, words: int) -> torch.Tensor:
-        """Return odd numbers that no kernel knows, drawn once."""
-        wanted = min(words, DIGEST_CHUNK)
-        if self._weights.numel() < wanted:
-            generator = torch.Generator(self.device).manual_seed(secrets.randbits(63))
-            drawn = torch.empty(wanted, dtype=torch.int64, device=self.device)
-            self._weights = drawn.random_(-(1 << 62), 1 << 62, generator=generator) | 1
-        return self._weights
 
     def _device_bytes(self) -> int:
         """Return the bytes held now, and begin to record the peak of the next call."""
@@ -306,6 +295,7 @@ class Executor:
     # -- timing ----------------------------------------------------------------------------------------------------
 
     def _start_clock(self, request: StartClock, payloads: list[Payload]) -> Reply:
+        self._inputs = []
         if torch.cuda.memory_reserved() > KEPT_BYTES:
             torch.cuda.empty_cache()
         with self._candidate("forward"):
@@ -321,8 +311,17 @@ class Executor:
 
     def _read_clock(self, request: ReadClock, payloads: list[Payload]) -> Reply:
         with self._candidate("forward"):
-            reply: Reply = self._stopwatch.read(request, self._inputs_in(payloads))
-        return reply
+            readings, groups = self._stopwatch.read(request, self._inputs_in(payloads))
+        if request.keep:
+            rows = [row for group in groups for row in group]
+            self._kept.append((rows, self._digests.of(rows)))
+            groups = []
+        return readings, groups
+
+    def _fetch(self, request: Fetch, payloads: list[Payload]) -> Reply:
+        """Return the oldest outputs that were kept."""
+        rows, digests = self._kept.pop(0)
+        return Fetched(unchanged=torch.equal(self._digests.of(rows), digests)), [rows]
 
     def _inputs_in(self, payloads: list[Payload]) -> list[list[torch.Tensor]]:
         return [tensors_in(payload.unpack(self.device)) for payload in payloads]

@@ -6,7 +6,6 @@ loads and runs is found out by `tools/reference/reference.py` in its own process
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import difflib
 import enum
@@ -19,16 +18,18 @@ from typing import Any
 from triton_agent.tools.errors import ProblemError, UsageError
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.input_spec import (
+    GivenInput,
     InputSet,
     InputSpec,
+    made_in,
     main_first,
     parse_arguments,
-    parse_input,
+    parse_inputs,
     require_consistent,
 )
 from triton_agent.tools.problem.source import CONVENTION, SourceFile
 
-__all__ = ["InputSet", "InputSpec", "ProblemKind", "ProblemSpec", "parse_problem"]
+__all__ = ["GivenInput", "InputSet", "InputSpec", "ProblemKind", "ProblemSpec", "parse_problem"]
 
 _WRAP = "wrap {}: a class derived from nn.Module whose forward calls it"
 
@@ -54,9 +55,9 @@ class ProblemSpec:
     class_name: str | None = None
     """Class of the reference. None means `Model`; a verifier has no class."""
     init: tuple[Any, ...] = ()
-    """Positional arguments of a user module's constructor, Python literals."""
+    """Positional arguments of a user module's constructor: Python literals, and `Made` for objects of its classes."""
     init_keywords: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    inputs: tuple[InputSpec, ...] = ()
+    inputs: tuple[GivenInput, ...] = ()
     inputs_file: str | None = None
     """Absolute path of saved inputs, in place of `inputs`."""
     sets: tuple[InputSet, ...] = ()
@@ -124,9 +125,9 @@ class ProblemSpec:
             path=data["path"],
             kind=ProblemKind(data["kind"]),
             class_name=data["class_name"],
-            init=ast.literal_eval(data["init"]),
-            init_keywords=ast.literal_eval(data["init_keywords"]),
-            inputs=tuple(parse_input(text) for text in data["inputs"]),
+            init=parse_arguments(data["init"])[0][0],
+            init_keywords=parse_arguments(data["init_keywords"])[0][0],
+            inputs=parse_inputs(data["inputs"]),
             inputs_file=data["inputs_file"],
             sets=tuple(map(InputSet.from_json, data.get("sets", ()))),
             digest=data["digest"],
@@ -213,19 +214,22 @@ def _user_module(
         raise UsageError(
             f"nothing says what {class_name} is called with",
             where=target,
-            remedy='add one --input "f16[8,128,1024]" for each argument of forward, or --inputs saved.pt',
+            remedy='add one --input "f16[8,128,1024]" for each argument of forward, --input "pos=5" for one that is no '
+            "tensor, or --inputs saved.pt",
         )
     for file in [inputs_file, *(item.inputs_file for item in sets)]:
         if file is not None and not Path(file).is_file():
             remedy = "name a file that torch.save wrote a list of input tensors to"
             raise UsageError("no such file of inputs", where=f"--inputs {file}", remedy=remedy)
     positional, keywords = parse_arguments(init or "")
+    for name in made_in((positional, keywords)):
+        _require_class(source, name)
     return {
         "kind": ProblemKind.USER_MODULE,
         "class_name": class_name,
         "init": positional,
         "init_keywords": keywords,
-        "inputs": sets[0].inputs if sets else tuple(parse_input(text) for text in inputs),
+        "inputs": sets[0].inputs if sets else parse_inputs(inputs),
         "inputs_file": sets[0].inputs_file if sets else inputs_file and str(Path(inputs_file).resolve()),
         **({"sets": tuple(sets)} if len(sets) > 1 else {}),
     }

@@ -1,13 +1,15 @@
-"""Send tensors from an executor to the checker: small ones as bytes, large ones in files in memory.
+"""Send tensors from an executor to the checker: small ones as bytes, large ones in memory that the checker lends.
 
-    executor   reply, and the lengths of the rows        ──>  checker
-    executor   <──  a file of that size per group, or none    checker
-    executor   writes and seals the files; "sealed"      ──>  checker maps them, if the kernel confirms the seals
+    executor   reply, and the lengths of the rows            ──>  checker
+    executor   <──  memory of that size per group, or none        checker
+    executor   writes it; "written", or asks for another kind ──> checker reads it
 
-The checker makes the files, fixes their size before it lends them, and accepts no file that another process made. It
-does not believe "sealed": it refuses a file whose contents could still change, and reads no byte before that check. So
-no page can change or vanish later. An executor sends bytes instead where there are no such files, where it cannot seal
-them, or where its answer is far larger than the right one; that answer then uses the executor's memory.
+The checker makes the memory, fixes its size before it lends it, and accepts none that another process made. An answer
+on a GPU stays there: the executor copies it into memory of the card (`card_files.py`), and no kernel of the candidate
+runs until it is asked again. Otherwise the answer goes into files in memory. The checker does not believe that these
+are sealed: it refuses a file whose contents could still change, and reads no byte before that check. So no page can
+change or vanish later. An executor sends bytes where no memory is lent, or where its answer is far larger than the
+right one; that answer then uses the executor's memory.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ import contextlib
 import functools
 import itertools
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from triton_agent.tools.processes import memory_files
+from triton_agent.tools.processes import card_files, memory_files
 from triton_agent.tools.processes.codec import from_plain, to_plain
 from triton_agent.tools.processes.payloads import LARGE_BYTES
 from triton_agent.tools.processes.protocol import Deliver, Delivered
@@ -30,14 +33,18 @@ from triton_agent.tools.processes.wire import BLOB_LIMIT_BYTES, BLOBS_AT_MOST, F
 Groups = Sequence[Sequence[torch.Tensor]]
 """Rows of bytes. The rows of a group travel in one file, and stay in memory together."""
 
-WAITING = "waiting"
-"""Key beside the fields of a reply: the lengths of its rows, which wait for files."""
+WAITING, ON_GPU = "waiting", "on_gpu"
+"""Keys beside the fields of a reply: the lengths of its rows, which wait for files; and whether they are on a GPU."""
 ALIGNMENT = 64
 """Alignment of each row in a file: enough for any dtype, and that of torch's own memory."""
 LENT_BYTES = 16 << 20
 """Size of files that any executor is lent, however small the expected answer."""
 STAGE_BYTES = 16 << 20
 """Size of the pieces in which an answer leaves a GPU."""
+CARD_BYTES = 32 << 20
+"""From this size on an answer stays on the GPU."""
+MOMENT_S = 0.05
+"""Least time for an executor to answer, if its call took all there was."""
 ROOM = 2
 """Factor on the expected size: an answer of a wrong dtype or shape may be this much larger."""
 
@@ -51,20 +58,26 @@ def hand_over(channel: Channel, reply: object, groups: Groups) -> None:
     if sum(row.numel() for row in rows) < LARGE_BYTES:
         channel.send(plain, [_bytes_of(row) for row in rows])
         return
-    channel.send({**plain, WAITING: [[row.numel() for row in group] for group in groups]})
-    _, _, files = channel.receive_with_fds()
+    on_gpu = all(row.device.type == "cuda" for row in rows)
+    channel.send({**plain, WAITING: [[row.numel() for row in group] for group in groups], ON_GPU: on_gpu})
     filled = [group for group in groups if _size([row.numel() for row in group])]
-    sealed = len(files) == len(filled)
-    try:
-        if sealed:
-            for file, group in zip(files, filled):
-                _write(file, group)
-                memory_files.freeze(file)
-    except (OSError, RuntimeError):  # no memory, or a limit of the sandbox
-        sealed = False
-    finally:
-        _close(files)
-    channel.send(to_plain(Delivered(sealed=sealed)), [] if sealed else [_bytes_of(row) for row in rows])
+    while True:
+        request, _, files = channel.receive_with_fds()
+        deliver: Deliver = from_plain(Deliver, request)
+        if not files:
+            channel.send(to_plain(Delivered(written=False)), [_bytes_of(row) for row in rows])
+            return
+        try:
+            for file, group in zip(files, filled, strict=True):
+                (_write_on_card if deliver.on_card else _write)(file, group)
+            written = True
+        except (OSError, RuntimeError):  # no memory, or a limit of the sandbox
+            written = False
+        finally:
+            _close(files)
+        channel.send(to_plain(Delivered(written=written)))
+        if written:
+            return
 
 
 def _bytes_of(row: torch.Tensor) -> memoryview:
@@ -72,8 +85,16 @@ def _bytes_of(row: torch.Tensor) -> memoryview:
     return memoryview(values)
 
 
+def _write_on_card(file: int, group: Sequence[torch.Tensor]) -> None:
+    lengths = [row.numel() for row in group]
+    lent = card_files.borrowed(file, _size(lengths))
+    for offset, row in zip(_offsets(lengths), group):
+        lent[offset : offset + row.numel()].copy_(row)
+    torch.cuda.synchronize()
+
+
 def _write(file: int, group: Sequence[torch.Tensor]) -> None:
-    """Write rows by system calls, from a GPU in pieces.
+    """Write rows by system calls, from a GPU in pieces, and seal the file.
 
     Pages that a process touches for the first time cost more than their bytes: on an H200's host, 64 MiB take 19 ms
     this way, and 40 ms through a mapping of the file.
@@ -85,6 +106,7 @@ def _write(file: int, group: Sequence[torch.Tensor]) -> None:
         for start in range(0, row.numel(), STAGE_BYTES):
             piece = row[start : start + STAGE_BYTES]
             memory_files.write(file, _bytes_of(_stage()[: piece.numel()].copy_(piece)), offset + start)
+    memory_files.freeze(file)
 
 
 @functools.cache
@@ -102,24 +124,77 @@ def collect(
     """Return the rows that belong to a reply; raise ChannelGarbled for rows that could still change, or do not fit."""
     if WAITING not in plain:
         return [_row(blob) for blob in blobs]
+    on_gpu = plain.pop(ON_GPU, False) is True and torch.cuda.is_available()
     groups = _checked(plain.pop(WAITING))
     sizes = [_size(group) for group in groups if _size(group)]
+    ways: tuple[bool, ...] = ()
+    if sum(sizes) <= max(LENT_BYTES, ROOM * expected_bytes):
+        ways = (True, False) if on_gpu and sum(sizes) >= CARD_BYTES else (False,)
+    deadline = time.monotonic() + timeout_s
+    for on_card in ways:
+        try:
+            files, lent = _lend(sizes, on_card=on_card)
+        except OSError:  # no such memory here, or no room
+            continue
+        try:
+            channel.send(to_plain(Deliver(on_card=on_card)), fds=tuple(files))
+            done, _ = channel.receive(max(MOMENT_S, deadline - time.monotonic()))
+            delivered: Delivered = from_plain(Delivered, done)
+            if delivered.written:
+                return _rows(groups, lent or _mapped(files, sizes))
+        finally:
+            _close(files)
+    channel.send(to_plain(Deliver()))
+    done, blobs = channel.receive(max(MOMENT_S, deadline - time.monotonic()))
+    if from_plain(Delivered, done).written:
+        raise ChannelGarbled("an answer in memory that was never lent")
+    return [_row(blob) for blob in blobs]
+
+
+def _lend(sizes: list[int], *, on_card: bool) -> tuple[list[int], list[torch.Tensor]]:
+    """Return the descriptors of new memory, and that memory where it is the card's."""
     files: list[int] = []
+    lent: list[torch.Tensor] = []
     try:
-        if sum(sizes) <= max(LENT_BYTES, ROOM * expected_bytes):
-            try:
-                for size in sizes:
-                    files.append(memory_files.create("answer"))
-                    memory_files.reserve(files[-1], size)
-            except OSError:  # no such files here, or no room: lend none
-                _close(files)
-                files.clear()
-        channel.send(to_plain(Deliver()), fds=tuple(files))
-        done, blobs = channel.receive(timeout_s)
-        delivered: Delivered = from_plain(Delivered, done)
-        return _read(files, groups) if delivered.sealed else [_row(blob) for blob in blobs]
-    finally:
+        for size in sizes:
+            if on_card:
+                file, memory = _card_memory(size)
+                files.append(file)
+                lent.append(memory)
+            else:
+                files.append(memory_files.create("answer"))
+                memory_files.reserve(files[-1], size)
+    except OSError:
         _close(files)
+        raise
+    return files, lent
+
+
+def _card_memory(size_bytes: int) -> tuple[int, torch.Tensor]:
+    """Return memory of the card, if need be that which torch keeps for later calls of this process."""
+    try:
+        return card_files.create(size_bytes)
+    except OSError:
+        with contextlib.suppress(RuntimeError):  # refused while another thread records a graph
+            torch.cuda.empty_cache()
+        return card_files.create(size_bytes)
+
+
+def _mapped(files: list[int], sizes: list[int]) -> list[torch.Tensor]:
+    """Return private mappings of files that nobody can change any more."""
+    if not all(memory_files.is_frozen(file, size) for file, size in zip(files, sizes)):
+        raise ChannelGarbled("an answer in a file that is not sealed")
+    return [memory_files.mapped(file, size) for file, size in zip(files, sizes)]
+
+
+def _rows(groups: list[list[int]], memories: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the rows of each group as views of its memory, which lives as long as they do."""
+    rows: list[torch.Tensor] = []
+    left = iter(memories)
+    for group in groups:
+        whole = next(left) if _size(group) else torch.empty(0, dtype=torch.uint8)
+        rows += [whole[offset : offset + length] for offset, length in zip(_offsets(group), group)]
+    return rows
 
 
 def _row(blob: bytearray) -> torch.Tensor:
@@ -136,23 +211,6 @@ def _checked(waiting: Any) -> list[list[int]]:
     if sum(lengths) > BLOB_LIMIT_BYTES:
         raise ChannelGarbled("an answer larger than any that is sent")
     return waiting
-
-
-def _read(files: list[int], groups: list[list[int]]) -> list[torch.Tensor]:
-    """Return views of private mappings; the files live as long as the views."""
-    rows: list[torch.Tensor] = []
-    left = iter(files)
-    for group in groups:
-        whole = torch.empty(0, dtype=torch.uint8)
-        if size := _size(group):
-            file = next(left, None)
-            if file is None:
-                raise ChannelGarbled("an answer in a file that was never lent")
-            if not memory_files.is_frozen(file, size):
-                raise ChannelGarbled("an answer in a file that is not sealed")
-            whole = memory_files.mapped(file, size)
-        rows += [whole[offset : offset + length] for offset, length in zip(_offsets(group), group)]
-    return rows
 
 
 # -- on both sides -------------------------------------------------------------------------------------------------

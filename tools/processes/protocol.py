@@ -326,6 +326,8 @@ class Trace:
     train: bool
     given: tuple[str, ...]
     """Names of the reference's parameters and buffers."""
+    by_keyword: tuple[str, ...] = ()
+    """Names under which forward gets the last arguments of the call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,6 +382,8 @@ class UseFile:
     name: str
     text: str
     train: bool
+    by_keyword: tuple[str, ...] = ()
+    """Names under which forward gets the last arguments of the call."""
     seed: int
     conditions: Conditions
 
@@ -406,6 +410,10 @@ class Call:
     """Report memory and resources."""
     only: tuple[int, ...] | None = None
     """Numbers of the programs to run, in the interpreter; None for all."""
+    keep: bool = False
+    """Keep the inputs for the next call, unless this one changes them."""
+    again: bool = False
+    """Use the inputs that were kept; none come with the request."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -492,12 +500,27 @@ class ReadClock:
     turns: tuple[int, ...]
     later: int = 0
     """0: the call for the device time gets the inputs; 1: the one for the latency."""
+    keep: bool = False
+    """Keep the outputs until they are fetched: gigabytes find no room beside calls that are timed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
     samples: tuple[Sample, ...]
     outputs: tuple[SentTensor, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """Hand over the oldest outputs that were kept."""
+
+    does: ClassVar[str] = "time"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    unchanged: bool
+    """False if later calls wrote into them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -521,18 +544,20 @@ class Forget:
     does: ClassVar[str] = "forget"
 
 
-ExecutorRequest = Prepare | UseFile | Call | GetState | StartClock | WarmUp | ReadClock | TakeProfile | Forget
+ExecutorRequest = Prepare | UseFile | Call | GetState | StartClock | WarmUp | ReadClock | Fetch | TakeProfile | Forget
 WorkerRequest = Load | Trace | Compile | ExecutorRequest
 
-# -- a large answer, in files in memory; see `answers.py` --------------------------------------------------------------
+# -- a large answer, in memory that is lent; see `answers.py` ----------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
-    """Write the answer to the files that come with the message."""
+    """Write the answer to the memory that comes with the message, or send bytes if none does."""
+
+    on_card: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    sealed: bool
-    """False if the answer comes as bytes instead."""
+    written: bool
+    """False if the answer did not fit there, or comes as bytes."""

@@ -31,7 +31,6 @@ from triton_agent.tools.race.late_value import TELL_EVERY_S
 from triton_agent.tools.reference.input_tensors import map_tensors
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.sandbox import privileges
-from triton_agent.tools.truth.distributions import DISTRIBUTIONS, draw
 
 THREADS_AT_MOST = 8
 LESS_URGENT = 10
@@ -113,9 +112,9 @@ def _compile_all(
     conditions.settle()
     os.kill(os.getpid(), signal.SIGSTOP)  # ready for the GPU
     reference = load(spec)
-    arguments = [
-        map_tensors(value, lambda tensor: tensor.to("cuda")) for value in draw(reference, DISTRIBUTIONS[0], SEED)
-    ]
+    drawn = reference.make_inputs_on("cuda", SEED)
+    arguments = [map_tensors(value, lambda tensor: tensor.to("cuda")) for value in drawn]
+    del drawn
     for name in names:
         original = reference.make_model(SEED).to("cuda").train(train)
         call = functools.partial(longest_call.measured, original)

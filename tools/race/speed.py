@@ -118,6 +118,7 @@ class Racetrack:
                 with opponent.conditions.settled():
                     samples = self._turns(opponent, session, looks)
             races.append(Race(opponent=opponent.name, samples=samples))
+        looks.fetch(session)
         return races
 
     def sketch(self, session: Session) -> Race:

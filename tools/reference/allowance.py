@@ -8,7 +8,12 @@ from typing import Any
 import torch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.reference.input_tensors import tensors_in
+
+
+class TooLarge(ProblemError):
+    """A run of the reference exceeded its limits and was stopped."""
 
 
 class AllowanceSpent(BaseException):

@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.reference.allowance import asked_elements
+from triton_agent.tools.reference.allowance import TooLarge, asked_elements
 from triton_agent.tools.reference.flop_meter import FlopMeter
 from triton_agent.tools.reference.index_bounds import refusing
 from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
@@ -88,10 +88,6 @@ class Footprint:
         """Return the sum of what it takes in units of the limits, which falls with anything that gets smaller."""
         elements = self.elements + self.largest + self.parameter_elements
         return elements / limits.elements_at_most + self.flops / limits.flops_at_most
-
-
-class TooLarge(ProblemError):
-    """A run of the reference exceeded its limits and was stopped."""
 
 
 class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]

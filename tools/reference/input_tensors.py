@@ -23,6 +23,11 @@ _SEED_STEP = 1_000_003
 """Keeps the extra rows of an extended batch away from the inputs of neighbouring seeds."""
 
 
+def drawn(leaf: Any) -> Any:
+    """Return a tensor for a description of one, and a plain value as it is."""
+    return draw(leaf) if isinstance(leaf, InputSpec) else leaf
+
+
 def draw(spec: InputSpec) -> torch.Tensor:
     """Draw a tensor from the global generator: normal floats, small integers, random booleans."""
     dtype = getattr(torch, DTYPES[spec.dtype], None)

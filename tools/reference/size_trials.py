@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.reference.footprint import RUN_ON_GPU, Footprint, Limits, NotFollowed, TooLarge, estimate, prove
+from triton_agent.tools.reference.allowance import TooLarge
+from triton_agent.tools.reference.footprint import RUN_ON_GPU, Footprint, Limits, NotFollowed, estimate, prove
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant, free_sizes, label
 

@@ -90,10 +90,10 @@ class UserModule:
 
     @contextlib.contextmanager
     def _importable(self) -> Iterator[None]:
-        path, writes = list(sys.path), sys.dont_write_bytecode
+        path, writes = sys.path, sys.dont_write_bytecode
         displaced = {name: sys.modules.pop(name) for name in self._loaded_under_its_names()}
         sys.modules.update(self._locals)
-        sys.path[:0] = self._search
+        sys.path = [*self._search, *path]  # another list: a thread that walks the old one for an import misses nothing
         sys.dont_write_bytecode = True  # nothing is written into the user's folder
         importlib.invalidate_caches()
         try:
@@ -105,7 +105,7 @@ class UserModule:
                 if sys.modules[name] is not self.module:
                     self._locals[name] = sys.modules.pop(name)  # put back when the user's code runs again
             sys.modules.update(displaced)
-            sys.path[:] = path
+            sys.path = path
             sys.dont_write_bytecode = writes
 
     def _loaded_under_its_names(self) -> list[str]:

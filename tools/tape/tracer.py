@@ -40,7 +40,7 @@ from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.tape.fake_gpu import FakeGpu
 from triton_agent.tools.tape.launches import record_launches
-from triton_agent.tools.tape.outline import Outline, fill
+from triton_agent.tools.tape.outline import Outline, fill, passed
 from triton_agent.tools.tape.recorder import OutOfRecord, ReadsValues, Recorder
 from triton_agent.tools.tape.slicing import CALLS, Retained, parts_of
 from triton_agent.tools.tape.tape import Constexpr, Launch, Place, Tape, View, encode, mentioned
@@ -146,7 +146,8 @@ class Tracer:
         buffers = dict(torch.nn.Module.named_buffers(model))
         for phase in CALLS:
             with self._candidate("forward"), recorder.during(phase), torch.no_grad(), self.conditions.calling("cuda"):
-                returned = model(*fill(call.values, inputs))
+                positional, named = passed(fill(call.values, inputs), request.by_keyword)
+                returned = model(*positional, **named)
                 outputs: list[View] = []
 
                 def keep(tensor: torch.Tensor, outputs: list[View] = outputs) -> int:

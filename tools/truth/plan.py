@@ -26,6 +26,9 @@ SHUFFLED = "shuffled"
 ONE_CHANGED = "one element changed"
 """The inputs as given, but for one element of each, which a cache that compares samples of the content misses."""
 
+LARGE_BYTES = 1 << 30
+"""Of inputs and outputs of a call."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
@@ -43,6 +46,11 @@ class Case:
     verify: Verify | None = None
     """The problem's own verifier, if it has one; the expectation then holds the inputs only."""
 
+    @property
+    def is_large(self) -> bool:
+        """Return whether a card has room for a few copies of inputs and outputs only."""
+        return self.expectation.answer_bytes >= LARGE_BYTES
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
@@ -52,6 +60,8 @@ class Trial:
     packed_init: Payload
     build_seed: int
     states: tuple[Payload, ...]
+    by_keyword: tuple[str, ...] = ()
+    """Names under which forward gets the last arguments of a call."""
     cases: tuple[Case, ...]
     looks: tuple[Case, ...] = ()
     """Cases that are only run while the clock runs."""

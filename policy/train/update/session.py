@@ -151,7 +151,11 @@ def _begin(prepared: Prepared | None, path: Path) -> None:
         )
     if prepared is None or not prepared.rows:
         reasons = ", ".join(f"{count} {why}" for why, count in (prepared.left_out if prepared else {}).items())
-        raise UsageError("there is nothing to train on" + (f": {reasons}" if reasons else ""))
+        raise UsageError(
+            "there is nothing to train on" + (f": {reasons}" if reasons else ""),
+            remedy="answers to one problem are compared, so some of them have to fare better than others: log more of "
+            "them (`bench suite --policy MODEL --attempts 8`), choose more runs with --runs, or begin with `train sft`",
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     prepared.save(path)
 

@@ -59,7 +59,10 @@ def train_sft(
     """Train on the rows; with `resume`, continue from the last complete checkpoint on the same rows."""
     found = sorted((conversation(row) for row in rows), key=lambda row: json.dumps(row, sort_keys=True))
     if not found:
-        raise UsageError("there is nothing to train on")
+        raise UsageError(
+            "there is nothing to train on: no conversation led to a kernel that passed",
+            remedy="log runs with kernels that pass (`optimize`, `bench suite`), or name others with --runs or --data",
+        )
     checkpoint = _checkpoint(settings.output, resume)
     random.Random(settings.seed).shuffle(found)
     aside = int(len(found) * settings.held_out)

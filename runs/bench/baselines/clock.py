@@ -24,7 +24,7 @@ from triton_agent.tools.race.samples import milliseconds
 from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Interval, to_json
-from triton_agent.tools.truth.distributions import DISTRIBUTIONS, draw, randomise
+from triton_agent.tools.truth.distributions import randomise
 
 READINGS = 24
 """Of the reference by itself."""
@@ -100,7 +100,7 @@ class Contest:
         return model.to("cuda").eval()
 
     def _inputs(self, seed: int) -> list[Any]:
-        drawn = draw(self._reference, DISTRIBUTIONS[0], seed)
+        drawn = self._reference.make_inputs_on("cuda", seed)
         return [map_tensors(value, lambda tensor: tensor.to("cuda")) for value in drawn]
 
     def _subject(self, model: Any, switches: Switches) -> Subject:

@@ -1,0 +1,71 @@
+"""The executor keeps inputs of gigabytes for the next call, if that is asked and the call leaves them alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from triton_agent.tools.executor.worker import Executor
+from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.protocol import Call, Called, Fetch, Fetched, Prepare
+
+
+class Doubling:
+    """In place of a program."""
+
+    def __init__(self, *, in_place: bool) -> None:
+        self.chosen: dict[int, int] = {}
+        self.launcher: Any = self
+        self.in_place = in_place
+
+    def begin(self, order: int, only: tuple[int, ...] | None = None) -> None: ...
+
+    def call(self, inputs: list[torch.Tensor], run: object) -> list[torch.Tensor]:
+        return [inputs[0].mul_(2) if self.in_place else inputs[0] * 2]
+
+    def written(self) -> list[tuple[int, int]]:
+        return []
+
+    def launches(self) -> tuple[()]:
+        return ()
+
+
+def executor_of(tmp_path: Path, *, in_place: bool) -> Executor:
+    executor = Executor(scratch=str(tmp_path), mode="interpreter", target="cuda:90")
+    programs: dict[str, Any] = executor._programs
+    programs["p"] = Doubling(in_place=in_place)
+    return executor
+
+
+def called(executor: Executor, payloads: list[Payload], *, again: bool = False) -> torch.Tensor:
+    request = Call(prepare=Prepare(name="p"), salt=0, seed=0, order=0, keep=True, again=again)
+    reply, groups = executor.handle(request, payloads)
+    assert isinstance(reply, Called)
+    return groups[0][0].view(torch.float32)
+
+
+def test_inputs_are_kept_for_the_next_call(tmp_path: Path) -> None:
+    executor, given = executor_of(tmp_path, in_place=False), torch.randn(50)
+    for number in range(3):
+        got = called(executor, [] if number else [pack([given])], again=number > 0)
+        assert torch.equal(got, 2 * given)
+    assert len(executor._inputs) == 1
+
+
+def test_inputs_that_a_call_changed_are_not_kept(tmp_path: Path) -> None:
+    executor = executor_of(tmp_path, in_place=True)
+    called(executor, [pack([torch.randn(50)])])
+    assert executor._inputs == []
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_what_a_timed_call_returned_is_told_apart_if_a_later_call_changes_it(tmp_path: Path, touched: bool) -> None:
+    executor, kept = executor_of(tmp_path, in_place=False), torch.arange(80, dtype=torch.uint8)
+    executor._kept.append(([kept], executor._digests.of([kept])))
+    if touched:
+        kept[3] = 0
+    reply, groups = executor.handle(Fetch(), [])
+    assert reply == Fetched(unchanged=not touched) and groups == [[kept]]

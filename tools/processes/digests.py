@@ -1,0 +1,52 @@
+"""Numbers that tell whether a tensor's contents changed."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import torch
+
+CHUNK = 1 << 22
+"""Words of eight bytes that are weighed at once."""
+
+
+class Digests:
+    """Weighs the memory of tensors by odd numbers that no kernel knows, drawn once."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._weights = torch.empty(0, dtype=torch.int64, device=device)
+
+    def of(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return a number for the memory of each tensor; nothing waits for the GPU here."""
+        whole = [torch.empty(0, dtype=torch.uint8, device=it.device).set_(it.untyped_storage()) for it in tensors]
+        return self.of_rows(whole)
+
+    def of_rows(self, rows: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return a number for each row of bytes, wherever it lies, without what lies around it in its memory."""
+        numbers = [self._weighed(row.to(self._device)) for row in rows]
+        return torch.stack(numbers) if numbers else torch.zeros(0, dtype=torch.int64, device=self._device)
+
+    def _weighed(self, row: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros((), dtype=torch.int64, device=self._device)
+        whole = row.numel() - row.numel() % 8
+        words, rest = row[:whole], row[whole:]
+        if words.storage_offset() % 8:
+            words = words.clone()
+        words = words.view(torch.int64)
+        weights = self._weights_for(max(words.numel(), 8))
+        for start in range(0, words.numel(), CHUNK):
+            chunk = words[start : start + CHUNK]
+            total += (chunk * weights[: chunk.numel()]).sum() * (2 * start + 1)
+        if rest.numel():
+            total += (rest.to(torch.int64) * weights[: rest.numel()]).sum()
+        return total
+
+    def _weights_for(self, words: int) -> torch.Tensor:
+        wanted = min(words, CHUNK)
+        if self._weights.numel() < wanted:
+            generator = torch.Generator(self._device).manual_seed(secrets.randbits(63))
+            drawn = torch.empty(wanted, dtype=torch.int64, device=self._device)
+            self._weights = drawn.random_(-(1 << 62), 1 << 62, generator=generator) | 1
+        return self._weights
