@@ -170,7 +170,7 @@ class Observation:
     attempts_before: int = 0
     """Number of answers that the run asked for before; the number of the turn's first answer."""
     seed: int
-    """Seed for an author's random draws; constant for one answer of one run."""
+    """Seed for an author's random draws; each run has its own (`trajectory_seed` in `policy/episode.py`)."""
     budget: BudgetLeft
     tried: tuple[Tried, ...] = ()
     recalled: tuple[Lesson, ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -112,6 +113,11 @@ def _condensed(item: Graded, role: Role) -> Tried:
 
 def _against_reference(evaluation: Evaluation | None, kind: str) -> Timing | None:
     return evaluation.timing("eager", kind) if evaluation else None
+
+
+def trajectory_seed(run: str, seed: int) -> int:
+    """Return the seed of a run's observations: runs with one seed draw different answers, a resumed run equal ones."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{run}".encode()).digest()[:4]) >> 1
 
 
 def predecessor(history: Sequence[Graded], *, turn: int, index: int) -> str | None:

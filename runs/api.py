@@ -107,9 +107,9 @@ def optimize(
 ) -> nn.Module:
     """A module to use in place of this one, with Triton kernels for calls like the example; or the module itself.
 
-    On a GPU the result was measured faster than the module, in device time and in latency; where nothing was, the
-    module itself is returned. Without a GPU the result is a draft: right, but its kernels run only once `use_kernels`
-    is "always". `outcome_of(result)` says which, and why.
+    On a GPU the result was measured faster than the module, in device time and in latency, and no slower in calls back
+    to back; where nothing was, the module itself is returned. Without a GPU the result is a draft: right, but its
+    kernels run only once `use_kernels` is "always". `outcome_of(result)` says which, and why.
 
     The result is the module of the file that was shipped, `ModelNew`, with copies of the parameters and buffers, on the
     same devices and in the same modes, and with the module's own hooks. For whatever was not verified (other shapes or

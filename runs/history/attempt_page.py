@@ -19,7 +19,7 @@ from triton_agent.memory.records import Completion, Grading
 from triton_agent.policy.answer import without_notes
 from triton_agent.runs.cli.foreign_text import in_a_line, legible
 from triton_agent.runs.history.records import StoredAttempt, short_key
-from triton_agent.tools.results import Evaluation, Interval, Status
+from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Status
 
 THEME = "ansi_dark"
 """The terminal's own sixteen colours, which its user has made readable."""
@@ -225,7 +225,8 @@ def _timings(verdict: Evaluation) -> Iterator[RenderableType]:
             spans = (interval(one.candidate_ms, "", 4), interval(one.baseline_ms, "", 4), interval(one.speedup))
             rest = (str(one.pairs), "cold" if one.cold_l2 else "warm", legible(one.method))
             where = (Text(legible(one.input_set or "all sets")),) * several
-            shown.add_row(*where, Text(one.kind), Text(legible(one.baseline)), *map(Text, (*spans, *rest)))
+            what = Text(KINDS_OF_TIME[one.kind]), Text(legible(one.baseline))
+            shown.add_row(*where, *what, *map(Text, (*spans, *rest)))
         yield shown
     elif verdict.status is Status.PASSED:
         yield Text("speed: not measured")

@@ -20,9 +20,7 @@ from triton_agent.runs.report.markup import Html, facts, folded, join, table, ta
 from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.ranking import standing
-from triton_agent.tools.results import Evaluation, Timing, asked_as
-
-KINDS = {"device": "device time", "latency": "call latency"}
+from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Timing, asked_as
 
 
 def render_report(run: RunView) -> str:
@@ -69,11 +67,11 @@ def _verdict(run: RunView) -> str:
     """Return the summary's first sentences."""
     if run.best is None:
         return "No correct kernel was found. The reference stays."
-    measured = [item for item in (timing(run.verdict, kind) for kind in KINDS) if item is not None]
+    measured = [item for item in (timing(run.verdict, kind) for kind in KINDS_OF_TIME) if item is not None]
     of = "The shipped file is" if run.shipped else "The best kernel is"
     if not measured:
         return f"{of} correct. Its speed was not measured."
-    said = " and ".join(f"{attempts.interval(item.speedup)} in {KINDS[item.kind]}" for item in measured)
+    said = ", ".join(f"{attempts.interval(item.speedup)} in {KINDS_OF_TIME[item.kind]}" for item in measured)
     worst = standing(run.verdict).worst
     least = f" The least gain is {attempts.interval(worst.speedup)}, at {worst.name}." if worst else ""
     over = " over all sets of inputs" if worst else ""
@@ -107,7 +105,7 @@ def _times(evaluation: Evaluation) -> Html:
     for item in evaluation.timings:
         if item.input_set:
             continue
-        what = KINDS.get(item.kind, item.kind)
+        what = KINDS_OF_TIME[item.kind]
         bars.append(charts.Bar(label=f"{asked_as(item.baseline)}, {what}", value=item.baseline_ms, own=False))
         bars.append(charts.Bar(label=f"kernels, {what}", value=item.candidate_ms, own=True))
     return charts.times(bars)
@@ -120,7 +118,7 @@ def _by_set(evaluation: Evaluation) -> list[object]:
             item.input_set,
             f"{item.weight:g}",
             asked_as(item.baseline),
-            KINDS.get(item.kind, item.kind),
+            KINDS_OF_TIME[item.kind],
             f"{item.baseline_ms.median:.4g}",
             f"{item.candidate_ms.median:.4g}",
             attempts.interval(item.speedup),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from operator import attrgetter, is_, itemgetter
+from operator import attrgetter, getitem, is_, itemgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,7 +55,7 @@ OPERATOR = "stand_in"
 
 OF_ANY_MODULE = frozenset({*vars(torch.nn.Module()), "use_kernels", "_watch"})
 FOR_ALL_MODULES = [torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks]
-READING = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.stride
+READING = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.is_contiguous
 NEEDS_GRADIENT = attrgetter("requires_grad")
 MUTABLE = (list, dict, set, torch.Tensor)
 JIT: Any = torch.jit
@@ -135,20 +135,24 @@ class Seen:
         self.noted = list(map(_noted, self.mutable))
         self.hooks = [hooks for m in inner for hooks in (m._forward_hooks, m._forward_pre_hooks)] + FOR_ALL_MODULES
         self.parameters, self.inner, self.classes = model._parameters, inner, list(map(type, inner))
-        self.children = [module._modules for module in modules]
-        self.children_then = [dict(children) for children in self.children]
-        tensors = [(holder, name) for m in modules for holder in (m._parameters, m._buffers) for name in holder]
-        slots = [(vars(m), name) for m in inner for name in ("training", *_attributes(m))] + tensors
+        slots = [(vars(m), name) for m in inner for name in ("training", *_attributes(m))]
         self.owners, self.names = [owner for owner, _ in slots], [name for _, name in slots]
-        self.values = [owner[name] for owner, name in slots]
-        self.dicts = [d for m in inner for d in (vars(m), m._parameters, m._buffers)] + [
-            model._parameters,
-            model._buffers,
+        self.values = [*map(getitem, self.owners, self.names)]
+        self.inner_vars = [*map(vars, inner)]
+        self.sizes = [*map(len, self.inner_vars)]
+        holders = [holder for m in modules for holder in (m._parameters, m._buffers, m._modules)]
+        self.empty, self.full = [holder for holder in holders if not holder], [holder for holder in holders if holder]
+        self.full_then = [*map(dict, self.full)]
+        # Dictionaries compare tensors as equal if they are the same, and cannot if not, but for those of one number.
+        numbers = [
+            (d, name) for d in self.full for name, t in d.items() if isinstance(t, torch.Tensor) and t.numel() == 1
         ]
-        self.sizes = list(map(len, self.dicts))
+        self.number_owners, self.number_names = [owner for owner, _ in numbers], [name for _, name in numbers]
+        self.numbers = [owner[name] for owner, name in numbers]
         self.own = itemgetter("training", "_parameters", "_buffers", "_modules", *_attributes(model))
         self.own_values, self.own_size = self.own(vars(model)), len(vars(model))
         self.tensors, self.device = list(named.values()), next((t.device for t in named.values()), None)
+        self.strided = [tensor for tensor in self.tensors if not tensor.is_contiguous()]
         self.forms, self.state = self.read_forms(), None
         if (
             named.keys() == STATE.keys()
@@ -162,20 +166,27 @@ class Seen:
 
     def read_forms(self) -> Any:
         tensors = self.tensors
-        return [[*map(read, tensors)] for read in READING]
+        return [*([*map(read, tensors)] for read in READING), [*map(torch.Tensor.stride, self.strided)]]
 
     def differs(self, own: Any) -> bool:
         """Return whether anything changed; `own` are the model's attributes, which this object may not keep alive."""
-        return not (
-            len(own) == self.own_size
-            and self.own(own) == self.own_values
-            and all(map(is_, map(dict.get, self.owners, self.names), self.values))
-            and [*map(len, self.dicts)] == self.sizes
-            and self.children == self.children_then
-            and [*map(type, self.inner)] == self.classes
-            and (not self.mutable or [*map(_noted, self.mutable)] == self.noted)
-            and self.read_forms() == self.forms
-        )
+        try:
+            return not (
+                len(own) == self.own_size
+                and self.own(own) == self.own_values
+                and self.full == self.full_then
+                and not any(self.empty)
+                and [*map(getitem, self.owners, self.names)] == self.values
+                and [*map(len, self.inner_vars)] == self.sizes
+                and [*map(type, self.inner)] == self.classes
+                and (
+                    not self.numbers or all(map(is_, map(getitem, self.number_owners, self.number_names), self.numbers))
+                )
+                and (not self.mutable or [*map(_noted, self.mutable)] == self.noted)
+                and self.read_forms() == self.forms
+            )
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
+            return True  # an attribute is gone, or a tensor was compared with another one
 
 
 def _in_order(args: Any, kwargs: Any) -> Any:

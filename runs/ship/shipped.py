@@ -1,8 +1,8 @@
 """Writes the best kernel of a run as a file, judged once more exactly as it is shipped.
 
 Never slower: with a GPU a file is written only where the shipped text itself, guard included, was measured faster than
-the reference in device time and in latency; at several sets of inputs its kernels run at those where it was. Without
-one it is a draft, whose kernels run only when asked for.
+the reference in device time and in latency, and no slower in calls back to back; at several sets of inputs its kernels
+run at those where it was. Without one it is a draft, whose kernels run only when asked for.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator
 from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.ranking import standing
-from triton_agent.tools.results import Evaluation, Status
+from triton_agent.tools.ranking import is_enough, standing
+from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Status
 
 NO_FASTER = "inside the shipped file, guard included, it is not measurably faster than the reference"
 
@@ -87,17 +87,17 @@ async def ship_best(
         return ship(spec, plans(tuple(names)), facts, draft=draft)
 
     names = tuple(forms)
-    text = write(names, kernels)
-    used = switched_on(text) if draft else text
-    if draft and evaluator.facts.scaled:  # its guard admits the sizes as given, at which nothing can be run here
-        used = ""
-    evaluation = await evaluator.evaluate_async(forced(text), as_given=True, file=used)
-    if evaluation.status is Status.PASSED and not draft:
+    if draft:
+        text = write(names, kernels)
+        # Its guard admits the sizes as given, at which nothing can be run here if they were scaled down.
+        used = "" if evaluator.facts.scaled else switched_on(text)
+        evaluation = await evaluator.evaluate_async(forced(text), as_given=True, file=used)
+    else:
         as_used = functools.partial(write, evaluation=kernels)
-        names = faster_at(best.standing, forms)
-        names, measured = await asyncio.to_thread(admit, names, forms, as_used, measuring(evaluator))
-        evaluation = over_all_sets(spec, measured or evaluation, kernels)
-    trouble = _trouble(evaluation, draft) if names else NO_FASTER
+        chosen = faster_at(best.standing, forms)
+        names, measured = await asyncio.to_thread(admit, chosen, forms, as_used, measuring(evaluator))
+        evaluation = over_all_sets(spec, measured or kernels, kernels)
+    trouble = _trouble(evaluation, draft) if names else no_faster(evaluation)
     if trouble:
         screen.say(f"{trouble}\n  nothing is shipped")
         return None
@@ -118,8 +118,22 @@ def _trouble(evaluation: Evaluation, draft: bool) -> str:
     if evaluation.status is not Status.PASSED:
         return f"the kernel passed, but not inside the shipped file: {evaluation.message}"
     if not draft and not standing(evaluation).faster_than_reference:
-        return NO_FASTER
+        return no_faster(evaluation)
     return ""
+
+
+def no_faster(evaluation: Evaluation) -> str:
+    """Say by which clocks the file is not faster, or back to back slower, and by how much."""
+    lines = [NO_FASTER]
+    for timing in evaluation.timings:
+        ratio = timing.speedup
+        if timing.baseline_name == "eager" and timing.pairs and not is_enough(timing.kind, ratio):
+            where = f"at {timing.input_set}, " if timing.input_set else ""
+            lines.append(
+                f"  {where}{KINDS_OF_TIME[timing.kind]}: {ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]; "
+                f"{timing.candidate_ms.median:.4g} ms, the reference's {timing.baseline_ms.median:.4g} ms"
+            )
+    return "\n".join(lines)
 
 
 def _facts(run: Run, best: Graded, evaluator: AnyEvaluator, request: OptimizeRequest, form: CallForm) -> ShippedFacts:

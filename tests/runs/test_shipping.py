@@ -16,6 +16,7 @@ from tests.runs import shipped_samples as samples
 from triton_agent.runs.ship import call_form
 from triton_agent.runs.ship.artefact import forced, is_shipped, ship, switched_on
 from triton_agent.runs.ship.facts import Gpu, TensorForm
+from triton_agent.runs.ship.shipped import no_faster
 from triton_agent.runs.ship.source.original import take_out
 from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.errors import ProblemError, UsageError
@@ -490,3 +491,11 @@ def test_a_call_that_changes_state_stays_out_of_compiled_graphs(nursery: Nursery
     text = samples.plans(spec, samples.kernel("batch_norm_train_f32", "right_program_per_channel.py"), nursery)
     calls = text[text.index("CALLS = {") :]
     assert "None)," in calls[: calls.index("}")]
+
+
+def test_a_file_that_loses_by_one_clock_only_is_told_which_and_by_how_much() -> None:
+    ratios = [("device", 1.5), ("latency", 1.2), ("back_to_back", 0.8)]
+    timings = [verdicts.timing(ratio, spread=0.01, kind=kind, original_ms=0.04) for kind, ratio in ratios]
+    against_compile = verdicts.timing(0.5, baseline="compile")
+    said = no_faster(verdicts.passed(*timings, against_compile)).splitlines()
+    assert said[1:] == ["  back-to-back calls: 0.80x [0.79, 0.81]; 0.05 ms, the reference's 0.04 ms"]

@@ -54,7 +54,7 @@ class Stopwatch:
         looked_at = self._calls[(request.turns[0] + request.later) % len(self._calls)]
         for tensors in inputs:
             looked_at.take(tensors)
-        samples = tuple(self._clock.read(self._subject, list(request.turns)))
+        samples = tuple(self._clock.read(self._subject, list(request.turns), request.series))
         return looked_at.shown(samples) if inputs else (Readings(samples=samples), [])
 
     def warm_up(self, calls: int) -> None:

@@ -502,6 +502,8 @@ class ReadClock:
     """0: the call for the device time gets the inputs; 1: the one for the latency."""
     keep: bool = False
     """Keep the outputs until they are fetched: gigabytes find no room beside calls that are timed."""
+    series: int = 0
+    """Number of calls that each sample makes back to back."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
