@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from triton_agent.tools.emulate import cuda_autocast
 from triton_agent.tools.kernels.capture import Capture
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import (
@@ -69,6 +70,7 @@ def warm_up() -> None:
         importlib.import_module(name)
     importlib.import_module("triton.runtime.jit")
     sandbox.prepare()
+    cuda_autocast.install(computes=False)
     recorder = Recorder("")
     with recorder.during(CALLS[0]):
         some = torch.nn.Linear(4, 4)(torch.ones(4, 4))
@@ -99,6 +101,7 @@ class Tracer:
         self.path = os.path.join(scratch, f"{CANDIDATE_MODULE}.py")
         self.recorder = Recorder(self.path)
         self.capture = Capture()
+        self.written = WrittenParameters(self.capture.kernels())
         self.gpu = FakeGpu(facts, self.recorder)
         self.conditions = DEFAULT
         self.model_class: type[torch.nn.Module] | None = None
@@ -154,9 +157,9 @@ class Tracer:
                 tree = flatten(returned, keep, (FakeTensor,))
                 rebound = self._put_back(model, buffers, {name for name, _ in state})
         with self._candidate("forward"):
-            written = WrittenParameters(self.capture.kernels())
+            self.written.kernels = self.capture.kernels()
             results = [*outputs, *(view for _, view in rebound)]
-            prologue, steps = parts_of(recorder.entries, recorder.buffers, results, written)
+            prologue, steps = parts_of(recorder.entries, recorder.buffers, results, self.written)
             tape = Tape(
                 buffers=tuple(recorder.buffers),
                 inputs=tuple(map(recorder.view_of, inputs)),
