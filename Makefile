@@ -53,7 +53,7 @@ $(TRAIN_STAMP): $(STAMP)
 
 test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this installs (40 MB)
 	@echo "== training"; $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadgroup tests/policy/train/test_grpo.py \
-	  tests/policy/train/test_train_commands.py tests/policy/llm/engines/test_transformers_engine.py
+	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/policy/llm/engines/test_transformers_engine.py
 
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup

@@ -30,7 +30,7 @@ from triton_agent.agent.settings import LoopSettings, Spent, StopReason, exhaust
 from triton_agent.agent.state import LEFT_OUT, Assignment, Event, LoopState, initial_state
 from triton_agent.memory.observation import Lesson, Observation
 from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine
-from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe
+from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe, trajectory_seed
 from triton_agent.policy.protocol import Policy
 from triton_agent.tools.ranking import best_of
 
@@ -217,7 +217,7 @@ class Loop:
             left(self.settings, self._spent(state)),
             turn=turn,
             attempts_before=asked,
-            seed=self.settings.seed,
+            seed=trajectory_seed(self.ledger.run.id, self.settings.seed),
             parent=parent,
             recalled=self._recalled,
         )

@@ -68,7 +68,7 @@ class LoopSettings:
     """Share of answers that do not build on the best."""
     near_floor: float = 0.97
     """Stop once floor time over the best time is at least this."""
-    patience: int = 6
+    patience: int = 3
     """Turns without a better kernel after which the run ends, once there is one to ship."""
     seed: int = 0
 

@@ -2,25 +2,31 @@
 
 Each file is measured with five arms, in turns, in a process of its own: `eager`, `compile`, `reduce-overhead`,
 `shipped`, and `plan` (the shipped file's kernels without its guard). `until_return_us` is the time until a call of an
-idle GPU returns; `back_to_back_us` is the time per call of 200 queued calls until the GPU is done. Medians of the
-repeats, one row for each file and arm.
+idle GPU returns; `back_to_back_us` is the time per call of 200 queued calls until the GPU is done (fewer where 200 take
+long). Medians of the repeats, one row for each file and arm. All processes compile at the same time; then they measure
+one after the other.
 
 Kernels run as if asked for (`use_kernels = "always"`), so drafts can be measured, too. With --guard, which needs no
 GPU, the guard alone is measured instead: all that a call does before its plan begins, for a model of one module and for
 one of 50.
 
     python benchmarks/call_cost.py optimized.py=problem.py other_optimized.py=other.py
+    python benchmarks/call_cost.py shipped_folder=problems_folder
     python benchmarks/call_cost.py --guard
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +35,8 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 QUEUED = 200
+SERIES_US = 30_000
+"""Of calls that would take longer, fewer are queued."""
 REPEATS = 15
 ARMS = ("eager", "compile", "reduce-overhead", "shipped", "plan")
 GUARD_BARS_US = {1: 5.0, 50: 15.0}
@@ -38,28 +46,17 @@ def main() -> None:
     """Measure every pair named; exit code 1 where a bar is missed."""
     options = _options()
     if options.worker:
-        print(json.dumps(_measured(*map(Path, options.pairs[0].split("=")))))
+        _work(*map(Path, options.pairs[0].split("=")))
         return
     sys.path.insert(0, str(HERE))
     import rows
 
-    shared, found = rows.provenance(), []
+    shared = rows.provenance()
     if options.guard:
         found = [_guard_row(count) for count in GUARD_BARS_US]
         missed = [row["file"] for row in found if row["until_return_us"] > GUARD_BARS_US[row["modules"]]]
     else:
-        missed = []
-        for pair in options.pairs:
-            argv = [sys.executable, __file__, "--worker", pair]
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=options.timeout)
-            if done.returncode:
-                print(f"{pair}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-                missed.append(pair)
-                continue
-            measured = json.loads(done.stdout.splitlines()[-1])
-            found += [{"file": Path(pair.split("=")[0]).stem, "arm": arm, **row} for arm, row in measured.items()]
-            if measured["shipped"]["back_to_back_us"] > measured["eager"]["back_to_back_us"]:
-                missed.append(pair)
+        found, missed = _measured_in_turns([pair for text in options.pairs for pair in _pairs(text)], options.timeout)
     for row in found:
         print(*(f"{key}={value}" for key, value in row.items()), flush=True)
     rows.append(options.out, shared, [{**row, "modules": row.get("modules", "")} for row in found])
@@ -68,7 +65,54 @@ def main() -> None:
         sys.exit(1)
 
 
-def _measured(shipped: Path, problem: Path) -> dict[str, dict[str, float]]:
+def _pairs(text: str) -> list[str]:
+    """Return a pair of files as it is; of two folders each `NAME_optimized.py` with its problem, `NAME.py`."""
+    shipped, _, problem = text.partition("=")
+    if not Path(shipped).is_dir():
+        return [text]
+    found = []
+    for path in sorted(Path(shipped).rglob("*_optimized.py")):
+        name = f"{path.stem.removesuffix('_optimized')}.py"
+        problems = sorted(Path(problem).rglob(name))
+        if len(problems) != 1:
+            raise SystemExit(f"{path}: {len(problems)} files in {problem} are called {name}")
+        found.append(f"{path}={problems[0]}")
+    return found
+
+
+def _measured_in_turns(pairs: Sequence[str], timeout_s: float) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows, and the pairs that could not be measured or are slower than eager back to back."""
+    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    rows: list[dict[str, Any]] = []
+    missed: list[str] = []
+    with contextlib.ExitStack() as stack:
+        workers = []
+        for pair in pairs:
+            errors = stack.enter_context(tempfile.TemporaryFile("w+"))
+            argv = [sys.executable, __file__, "--worker", pair]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+            workers.append((pair, subprocess.Popen(argv, text=True, env=environment, **pipes), errors))
+        timer = threading.Timer(timeout_s, lambda: [worker.kill() for _, worker, _ in workers])
+        timer.start()
+        stack.callback(timer.cancel)
+        ready = [worker.stdout.readline() for _, worker, _ in workers]  # nothing is timed until all have compiled
+        for (pair, worker, errors), said in zip(workers, ready):
+            told, _ = worker.communicate("go\n" if said else None)
+            if worker.returncode:
+                errors.seek(0)
+                reason = (errors.read().strip().splitlines() or ["it ran out of time"])[-1]
+                print(f"{pair}: {reason}", file=sys.stderr)
+                missed.append(pair)
+                continue
+            measured = json.loads(told.splitlines()[-1])
+            rows += [{"file": Path(pair.split("=")[0]).stem, "arm": arm, **row} for arm, row in measured.items()]
+            if measured["shipped"]["back_to_back_us"] > measured["eager"]["back_to_back_us"]:
+                missed.append(pair)
+    return rows, missed
+
+
+def _work(shipped: Path, problem: Path) -> None:
+    """Prepare all arms, say so, and measure them once told to."""
     import torch
 
     torch.set_grad_enabled(False)
@@ -91,17 +135,22 @@ def _measured(shipped: Path, problem: Path) -> dict[str, dict[str, float]]:
     for arm in arms.values():
         for _ in range(5):
             arm()
+    print("ready", flush=True)
+    if not sys.stdin.readline():
+        raise SystemExit("it was not told to measure")
     readings: dict[str, list[tuple[float, float]]] = {name: [] for name in ARMS}
+    calls = max(2, min(QUEUED, int(SERIES_US / _back_to_back_us(arms["eager"], 2))))
     for _ in range(REPEATS):
         for name in ARMS:
-            readings[name].append((_until_return_us(arms[name]), _back_to_back_us(arms[name])))
-    return {
+            readings[name].append((_until_return_us(arms[name]), _back_to_back_us(arms[name], calls)))
+    found = {
         name: {
             "until_return_us": round(statistics.median(reading for reading, _ in pairs), 2),
             "back_to_back_us": round(statistics.median(reading for _, reading in pairs), 2),
         }
         for name, pairs in readings.items()
     }
+    print(json.dumps(found))
 
 
 def _until_return_us(call: Callable[[], Any]) -> float:
@@ -116,15 +165,15 @@ def _until_return_us(call: Callable[[], Any]) -> float:
     return statistics.median(readings) * 1e6
 
 
-def _back_to_back_us(call: Callable[[], Any]) -> float:
+def _back_to_back_us(call: Callable[[], Any], calls: int) -> float:
     import torch
 
     torch.cuda.synchronize()
     start = time.perf_counter()
-    for _ in range(QUEUED):
+    for _ in range(calls):
         call()
     torch.cuda.synchronize()
-    return (time.perf_counter() - start) / QUEUED * 1e6
+    return (time.perf_counter() - start) / calls * 1e6
 
 
 def _guard_row(modules: int) -> dict[str, Any]:
@@ -154,7 +203,7 @@ def _guard_row(modules: int) -> dict[str, Any]:
             return _nothing, (x,)
         return None
 
-    machinery.STATE, machinery.plan_for = state, plan_for
+    machinery.STATE, machinery.plan_for, machinery.INTERPRETED = state, plan_for, True
     model.use_kernels, model._watch = "always", machinery.Watch(model, True)
     if machinery._admitted(model, (x,)) is None:
         raise SystemExit("the guard does not let the plan run")
@@ -191,10 +240,12 @@ def _imported(path: Path) -> ModuleType:
 
 def _options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("pairs", nargs="*", metavar="SHIPPED.py=PROBLEM.py", help="a shipped file and its problem")
+    parser.add_argument(
+        "pairs", nargs="*", metavar="SHIPPED=PROBLEM", help="a shipped file and its problem, or folders of both"
+    )
     parser.add_argument("--guard", action="store_true", help="measure the guard alone; needs no GPU")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "call_cost.csv", help="CSV file of the rows")
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for each file (default 120)")
+    parser.add_argument("--timeout", type=float, default=400.0, help="seconds for all files (default 400)")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if not options.guard and not options.pairs:

@@ -332,7 +332,14 @@ def shuffled(records: Sequence[Record], draw: random.Random) -> list[Record]:
 def remembered(bench: Trial, run: str, problem: str, turn: int, prompt: tuple[int, ...], said: Any) -> Record:
     """One turn as a record, judged."""
     from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
-    from triton_agent.memory.records import Attempt, Completion, Grading, InstrumentFailure
+    from triton_agent.memory.records import (
+        Attempt,
+        Completion,
+        Distribution,
+        Grading,
+        InstrumentFailure,
+        SamplingRecord,
+    )
     from triton_agent.policy.answer import read_answer
 
     now = datetime.datetime.now(datetime.UTC)
@@ -350,6 +357,8 @@ def remembered(bench: Trial, run: str, problem: str, turn: int, prompt: tuple[in
             prompt_ids=prompt,
             token_ids=said.token_ids,
             log_probabilities=said.log_probabilities,
+            log_probabilities_of=Distribution.SAMPLED,
+            sampling=SamplingRecord(temperature=1.0),
         ),
         plan=read.plan,
         source=read.source,
@@ -366,7 +375,7 @@ def likelier(before: Any, after: Any, samples: Sequence[TrainingSample], passed:
     from triton_agent.policy.train.update.session import rescorer
 
     chosen = [s for s in samples if s.turn.reward.passed is passed and s.turn.reward.total is not None]
-    old, new = (rescorer(model, batch_size=64)(chosen) for model in (before, after))
+    old, new = (rescorer(model, batch_size=64)(chosen, 1.0) for model in (before, after))
     changes = [sum(b) - sum(a) for a, b in zip(old, new)]
     return interval([changes], statistics.fmean)
 

@@ -56,9 +56,26 @@ guard can check those without reading them, and tomorrow's values differ from to
 """
 
 
+CLOCKS = """\
+## The three clocks
+
+On a GPU what passed is timed against the reference, and against `torch.compile` beside it, in pairs of an order drawn
+by chance (`tools/race`). A shipped file has to hold its own by all three clocks, guard included:
+
+| clock | what is read | a file is shipped if its speed-up over the reference |
+|---|---|---|
+| device time | the GPU's work on one call, with a cold L2 cache | has an interval above 1.02 |
+| call latency | one call by the host's clock, from an idle GPU to an idle GPU | has an interval above 1.02 |
+| back-to-back calls | 200 calls queued without waiting, host cost included, per call | has an interval from 1 on |
+
+Slow calls are queued for 30 ms instead. Back-to-back calls are read of files that may be shipped only: a candidate's
+tape has no guard. Where a file is not shipped, the message names the clocks that spoke against it.
+"""
+
+
 def page() -> str:
     """The whole text."""
-    return "\n".join([HEAD, LINE, *(_status(status) for status in Status), ""])
+    return "\n".join([HEAD, LINE, CLOCKS, *(_status(status) for status in Status), ""])
 
 
 def _status(status: Status) -> str:

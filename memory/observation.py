@@ -17,6 +17,7 @@ from triton_agent.tools.machine.hardware import CardFacts, Gpu, card_facts
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.race.ceilings import Rates
 from triton_agent.tools.results import Diagnosis, Finding, Interval, KernelResources, Status
 
 
@@ -61,6 +62,11 @@ class ProblemView:
     """Facts about the GPU in words; only in records of earlier versions, which have no `card`."""
     card: CardFacts | None = None
     """Facts about the GPU; None without one."""
+    rates: Rates | None = None
+    """Measured rates of the GPU; None without one, and in older records."""
+    torch: str = ""
+    """Version that the reference ran under; empty in older records, as is `triton`."""
+    triton: str = ""
 
     @classmethod
     def of(cls, spec: ProblemSpec, facts: ProblemFacts, cards: Sequence[Gpu] = ()) -> ProblemView:
@@ -84,6 +90,9 @@ class ProblemView:
             device=facts.device,
             notes=(*((facts.scaled,) if facts.scaled else ()), *facts.notes),
             card=card_facts(facts.gpu, cards) if facts.gpu else None,
+            rates=facts.rates,
+            torch=facts.torch,
+            triton=facts.triton,
         )
 
 
@@ -129,6 +138,8 @@ class Tried:
     """Speed-up over the reference in device time; None if it was not timed."""
     device_ms: float | None = None
     latency_ms: float | None = None
+    baselines_ms: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Device time of each baseline that it was timed against: `eager`, `compile`, ...; empty in older records."""
     diagnosis: Diagnosis | None = None
     resources: tuple[KernelResources, ...] = ()
     """The compiler's report on its kernels; like the diagnosis, left out for attempts shown in short."""
@@ -170,7 +181,7 @@ class Observation:
     attempts_before: int = 0
     """Number of answers that the run asked for before; the number of the turn's first answer."""
     seed: int
-    """Seed for an author's random draws; constant for one answer of one run."""
+    """Seed for an author's random draws; each run has its own (`trajectory_seed` in `policy/episode.py`)."""
     budget: BudgetLeft
     tried: tuple[Tried, ...] = ()
     recalled: tuple[Lesson, ...] = ()

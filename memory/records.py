@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import enum
 import hashlib
 from typing import Any
 
@@ -34,6 +35,51 @@ class Usage:
     wall_s: float = 0.0
 
 
+class Distribution(enum.StrEnum):
+    """The distribution that stored log-probabilities belong to."""
+
+    UNKNOWN = ""
+    """The engine does not say, or the record is older than the question."""
+    SAMPLED = "sampled"
+    """The one the tokens were drawn from: after temperature, cut-offs and penalties."""
+    MODEL = "model"
+    """The model's own, before any of these: temperature 1."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingRecord:
+    """Settings with which an answer was drawn; None where unknown."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    """0 for no limit."""
+    min_p: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    repetition_penalty: float | None = None
+    pattern: str | None = None
+    """Regular expression that the answer had to match; empty for none."""
+    tokens_at_most: int | None = None
+    """Most tokens the answer could have had."""
+    seed: int | None = None
+    """Seed of the engine's random draws: equal prompts, settings and seeds are one draw, not two."""
+
+    @property
+    def reshaped(self) -> bool:
+        """True if more than the temperature is known to have changed the model's distribution."""
+        unchanged: dict[str, tuple[object, ...]] = {
+            "top_p": (None, 1.0),
+            "top_k": (None, 0, -1),
+            "min_p": (None, 0.0),
+            "frequency_penalty": (None, 0.0),
+            "presence_penalty": (None, 0.0),
+            "repetition_penalty": (None, 1.0),
+            "pattern": (None, ""),
+        }
+        return any(getattr(self, name) not in values for name, values in unchanged.items())
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """What was sampled, as it was sampled."""
@@ -42,8 +88,16 @@ class Completion:
     policy: str
     """Name of the policy, as `--policy` takes it."""
     policy_version: str = ""
-    """Version of its weights or code; importance weights and staleness limits refer to it."""
+    """Version of its weights or code, adapter included; importance weights and staleness limits refer to it."""
+    adapter_version: str = ""
+    """Version of the adapter on the weights; empty without one, or if unknown."""
     prompt_version: str = ""
+    """Version of the prompt's templates."""
+    tokenizer: str = ""
+    """Digest of the vocabulary that the token ids belong to; empty if unknown."""
+    sampling: SamplingRecord = dataclasses.field(default_factory=SamplingRecord)
+    group: str = ""
+    """Digest of the question: completions with the same group answered the same messages. Empty if unknown."""
     messages: tuple[Message, ...] = ()
     """The conversation shown to the model; empty for policies that read the observation itself."""
     prompt_ids: tuple[int, ...] | None = None
@@ -51,6 +105,8 @@ class Completion:
     """Sampled tokens; None where the policy has none or its server does not return them."""
     log_probabilities: tuple[float, ...] | None = None
     """Log-probability of each token under the policy that sampled it."""
+    log_probabilities_of: Distribution = Distribution.UNKNOWN
+    """Which distribution the log-probabilities belong to, as the engine states it."""
     mask: tuple[bool, ...] | None = None
     """True for tokens that the policy chose itself; None for all of them."""
     finish_reason: str = "stop"

@@ -1,6 +1,6 @@
 """The built-in author as a policy: knowledge in code, no weights, no key. The writing is done in `author/`.
 
-It answers as a language model would, with a plan in words and a file. What it decided stands in the plan's first line
+It answers as a language model would, with a plan in words and a file. What it decided stands in the plan's last line
 and at the end of the file, and is read from there again: so it keeps nothing between calls, and a run that is resumed
 or forked goes on with the same thoughts. The same observation gives the same answers.
 
@@ -119,7 +119,7 @@ def _written(brief: Brief, choice: Choice) -> Answer | None:
 
 def _completion(choice: Choice, answer: Answer) -> Completion:
     decided = f"decided: {json.dumps(_to_plain(choice), sort_keys=True)}"
-    text = write_answer(f"{decided}\n{answer.plan}", f"{answer.source.rstrip()}\n\n# {decided}\n")
+    text = write_answer(f"{_in_words(choice)}\n{answer.plan}\n{decided}", f"{answer.source.rstrip()}\n\n# {decided}\n")
     return Completion(text=text, policy=NAME, policy_version=VERSION)
 
 
@@ -181,6 +181,21 @@ def _to_plain(choice: Choice) -> dict[str, object]:
     if choice.tiles:
         plain["tiles"] = {key: _differing(tiles, Tiles()) for key, tiles in choice.tiles}
     return plain
+
+
+def _in_words(choice: Choice) -> str:
+    """Say how the choice differs from what the author writes when nothing is known."""
+    stored, left, tiles = len(choice.stored), len(choice.left_to_torch), len(choice.tiles)
+    said = [
+        f"{stored} more value{'s' * (stored > 1)} stored between kernels" if stored else "",
+        "" if choice.merge else "kernels over the same axes kept apart",
+        "products that meet summed by one kernel" if choice.joined else "",
+        f"{left} operator{'s' * (left > 1)} left to torch" if left else "",
+        "products in full float32 precision" if choice.exact else "",
+        f"tiles set for {tiles} kernel{'s' * (tiles > 1)}" if tiles else "",
+    ]
+    text = "; ".join(filter(None, said)) or "as few launches as the author knows how to make"
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _differing(value: Choice | Tiles, default: Choice | Tiles) -> dict[str, object]:

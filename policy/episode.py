@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from triton_agent.policy.answer import read_answer
 from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.ranking import Standing, standing
-from triton_agent.tools.results import GRADER, Environment, Evaluation, Finding, Status, Timing
+from triton_agent.tools.results import GRADER, Environment, Evaluation, Finding, Status, Timing, asked_as
 
 INCUMBENTS_SHOWN = 3
 TRIED_SHOWN = 32
@@ -105,13 +106,25 @@ def _condensed(item: Graded, role: Role) -> Tried:
         speedup=device.speedup if device else None,
         device_ms=device.candidate_ms.median if device else None,
         latency_ms=latency.candidate_ms.median if latency else None,
+        baselines_ms=_baselines_ms(evaluation),
         diagnosis=evaluation.diagnosis if evaluation and role is not Role.TRIED else None,
         resources=evaluation.resources if evaluation and role is not Role.TRIED else (),
     )
 
 
+def _baselines_ms(evaluation: Evaluation | None) -> dict[str, float]:
+    """Return the device time of each baseline, over all sets of inputs."""
+    timed = [timing for timing in evaluation.timings if timing.kind == "device"] if evaluation else []
+    return {asked_as(timing.baseline): timing.baseline_ms.median for timing in timed if not timing.input_set}
+
+
 def _against_reference(evaluation: Evaluation | None, kind: str) -> Timing | None:
     return evaluation.timing("eager", kind) if evaluation else None
+
+
+def trajectory_seed(run: str, seed: int) -> int:
+    """Return the seed of a run's observations: runs with one seed draw different answers, a resumed run equal ones."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{run}".encode()).digest()[:4]) >> 1
 
 
 def predecessor(history: Sequence[Graded], *, turn: int, index: int) -> str | None:

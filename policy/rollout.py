@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
 from triton_agent.memory.records import Completion, GradingMachine
-from triton_agent.policy.episode import Graded, Judge, observe, predecessor, step
+from triton_agent.policy.episode import Graded, Judge, observe, predecessor, step, trajectory_seed
 from triton_agent.policy.protocol import Policy
 
 
@@ -21,7 +21,7 @@ class Episode:
     """A trajectory in progress."""
 
     run: str
-    """Run id in the keys of its attempts."""
+    """Run id in the keys of its attempts; every episode has its own, from which its seed follows."""
     problem: ProblemView
     judge: Judge
     rules: Rules
@@ -35,6 +35,8 @@ async def roll_out(
     episodes: Sequence[Episode], policy: Policy, *, turns: int, machine: GradingMachine | None = None
 ) -> list[list[Graded]]:
     """Let every episode take `turns` turns; return the graded attempts of each, in order."""
+    if len({episode.run for episode in episodes}) < len(episodes):
+        raise ValueError("two episodes have one run id: they would draw the same answers under the same keys")
     for turn in range(turns):
         going = [episode for episode in episodes if not episode.over]
         if not going:
@@ -54,7 +56,7 @@ def _observation(episode: Episode, turn: int, turns: int) -> Observation:
         BudgetLeft(turns=turns - turn),
         turn=turn,
         attempts_before=len(episode.history),
-        seed=episode.seed,
+        seed=trajectory_seed(episode.run, episode.seed),
         parent=predecessor(episode.history, turn=turn, index=0),
     )
 

@@ -45,7 +45,9 @@ from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import evaluator_for
 from triton_agent.tools.problem.input_spec import parse_sets
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.problem.size_range import parse_range
 from triton_agent.tools.ranking import standing
+from triton_agent.tools.reference.input_tensors import leading_size
 from triton_agent.tools.results import Evaluation, Interval
 from triton_agent.tools.versions import require_supported
 
@@ -66,6 +68,8 @@ class Optimized:
     """Speed-up of the shipped file over the reference: the smaller of device time and latency."""
     evaluation: Evaluation | None
     """Of the file as it is shipped."""
+    ranges: tuple[str, ...]
+    """What holds where in the ranges of sizes that were asked for, a sentence each."""
     by_set: Mapping[str, Interval]
     """Speed-up at each of several sets of example inputs; 1 where the reference runs. Empty for one call."""
     report: Path
@@ -88,6 +92,7 @@ def optimize(
     example_kwargs: Mapping[str, Any] | None = None,
     example_sets: Sequence[Inputs] | Mapping[str, Inputs] | None = None,
     weights: Sequence[float] | Mapping[str, float] | None = None,
+    dynamic: str | Sequence[str] = (),
     policy: str | Policy | Sequence[Policy] = "builtin",
     device: str = "auto",
     target: str = "cuda:90",
@@ -107,9 +112,9 @@ def optimize(
 ) -> nn.Module:
     """A module to use in place of this one, with Triton kernels for calls like the example; or the module itself.
 
-    On a GPU the result was measured faster than the module, in device time and in latency; where nothing was, the
-    module itself is returned. Without a GPU the result is a draft: right, but its kernels run only once `use_kernels`
-    is "always". `outcome_of(result)` says which, and why.
+    On a GPU the result was measured faster than the module, in device time and in latency, and no slower in calls back
+    to back; where nothing was, the module itself is returned. Without a GPU the result is a draft: right, but its
+    kernels run only once `use_kernels` is "always". `outcome_of(result)` says which, and why.
 
     The result is the module of the file that was shipped, `ModelNew`, with copies of the parameters and buffers, on the
     same devices and in the same modes, and with the module's own hooks. For whatever was not verified (other shapes or
@@ -117,6 +122,10 @@ def optimize(
 
     `example_sets` are several calls in place of one, by name where it is a dict, and `weights` say how much the speed
     of each counts. The result is right at all of them, and runs kernels at those where they were measured faster.
+
+    `dynamic` names sizes that change from call to call, as `--dynamic` does: "batch" (from 1 to the size given),
+    "batch=1..256", "x.1=128..4096", or several. The result runs kernels over the part of the range where they were
+    right and faster, and the reference's code elsewhere.
 
     `out` is the folder for file, report and problem; by default one of its own in the user's data folder. Other
     arguments are as the options of the command.
@@ -129,6 +138,7 @@ def optimize(
     chosen = choose(device)
     request = OptimizeRequest(
         problem="",
+        dynamic=_dynamic(dynamic, given[0].arguments),
         policy=policy if isinstance(policy, str) else ",".join(item.name for item in policies or ()),
         device=chosen.device,
         cards=chosen.cards,
@@ -156,6 +166,25 @@ def optimize(
             run_optimize(request, opened, hearing, out=folder or home, resume=taken_up, policies=policies)
         )
         return _result(module, outcome, written, opened, hearing, folder or home)
+
+
+def load(path: str | os.PathLike[str]) -> type[nn.Module]:
+    """Return the class of a shipped file: the reference's constructor, state dict and results, with kernels."""
+    file = Path(path).resolve()
+    try:
+        shipped = is_shipped(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("the file cannot be read", where=str(path), remedy="name a shipped file") from error
+    if not shipped:
+        raise UsageError("not a file that optimize wrote", where=str(path), remedy="name a shipped file")
+    return loading.load(file).ModelNew  # type: ignore[no-any-return]
+
+
+def _dynamic(given: str | Sequence[str], arguments: Sequence[Any]) -> tuple[str, ...]:
+    """Return ranges as the command takes them; the batch alone reaches to the size given."""
+    batch = leading_size([value for value in arguments if isinstance(value, torch.Tensor)])
+    texts = [given] if isinstance(given, str) else given
+    return tuple(str(parse_range(text, batch=batch)) for text in texts)
 
 
 def _policies(given: Policy | Sequence[Policy]) -> list[Policy]:
@@ -235,6 +264,7 @@ def _result(
         file=shipped.path if shipped else None,
         draft=bool(shipped and shipped.draft),
         speedup=found.speedup,
+        ranges=shipped.ranges if shipped else (),
         by_set={item.name: item.speedup for item in found.sets},
         evaluation=shipped.evaluation if shipped else None,
         report=report,
@@ -262,12 +292,15 @@ def _last_words(module: nn.Module, told: Optimized) -> str:
         return f"{told.why}\nreturned: the module itself; report {told.report}"
     lines = [told.why, f"returned: the module of {told.file}; report {told.report}"]
     if told.draft:
-        lines.append('a draft: its kernels run once result.use_kernels = "always" (on a GPU)')
+        lines.append(
+            'a draft: its kernels run once result.use_kernels = "always" (on a GPU, or with TRITON_INTERPRET=1)'
+        )
     elif told.speedup is not None:
         lines.append(
             f"{told.speedup.median:.2f}x the reference's speed [{told.speedup.low:.2f}, {told.speedup.high:.2f}]"
         )
         lines += [f"  {ratio.median:.2f}x at {name}" for name, ratio in told.by_set.items()]
+        lines += [f"  {text}" for text in told.ranges]
         lines += _asides(module)
     return "\n".join(lines)
 

@@ -1,16 +1,25 @@
-"""A summary of a call under the profiler: where device time goes, how near the floor it is, and what limits it.
+"""The profile of a candidate: where the device time of a call goes, and what its bottlenecks cost.
 
 Plain values and arithmetic without a GPU or torch. The measurements come from the process that runs the candidate's
 kernels. They are advice for its author, and no verdict depends on them.
 
-Occupancy is an estimate from the registers, shared memory, warps and blocks of a multiprocessor. It does not consider
-clusters, carve-outs chosen by hand, or warps that end early.
+Each bottleneck is stated with the time it costs at most: the time of torch's operators, the time between and in short
+launches, the time to move bytes beyond the fewest, and what the slowest kernel takes beyond the time of its bytes or
+operations at the card's measured rates. These times overlap, so they do not add up.
+
+A kernel is taken to move each of its tensor arguments once. Occupancy is an estimate from the registers, shared memory,
+warps and blocks of a multiprocessor. It does not consider clusters, carve-outs chosen by hand, or warps that end early.
+Hardware counters (stalls, sectors, tensor-core use) are not read.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from triton_agent.tools.results import KernelResources
 
 WORTH_NAMING = 0.02
 """Kernels below this share of the device time are not listed."""
@@ -18,6 +27,10 @@ FEW_WARPS = 0.25
 """Below this occupancy there are too few warps to hide the latency of memory."""
 NEAR_FLOOR = 0.8
 """From this share of the floor on, little can be gained."""
+WORTH_SAVING = 0.1
+"""Bottlenecks that cost less than this share of the device time are not told."""
+KERNELS_NAMED = 3
+NAME_CHARACTERS = 60
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +45,35 @@ class KernelTime:
     share: float
     """Of the device time of the call."""
     own: bool
-    """True if the candidate launched it as a Triton kernel of its own."""
+    """True if the candidate launched it as a Triton kernel of its own; otherwise it is an operator of torch."""
+    argument_bytes: int | None = None
+    """Bytes of the tensors it is given, over all launches of a call; None in older records."""
+    programs: int | None = None
+    """Programs of its smallest launch; None for operators of torch, and in older records."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileRow:
-    """The part of one kernel in all calls of a profile together."""
+class StepTime:
+    """The device time of one step of a tape, as the median of several calls."""
 
-    kernel: str
-    count: int
-    device_us: float
+    step: int
+    """Number of the step on the tape, from 0; the prologue is not counted."""
+    choice: int
+    """The configuration of an autotuned launch that was timed."""
+    device_ms: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bottleneck:
+    """One thing that limits a candidate."""
+
+    name: str
+    """`torch operators`, `launches`, `memory traffic`, `spills`, `parallelism`, `occupancy`, `bandwidth` or
+    `compute`."""
+    lost_ms: float
+    """The time of a call that it costs at most."""
+    words: str
+    """The evidence, for an author."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +100,23 @@ class Roofline:
     """Arithmetic intensity of the least work."""
     copy_ms: float | None = None
     """The time of a whole copy of as many bytes on this card; None in older records."""
+    bytes_moved: int = 0
+    """The fewest bytes; 0 in older records, as for the fields below."""
+    compute_ms: float = 0.0
+    """The time of the operations at the measured rates of their units."""
+    unit: str = ""
+    """The unit that takes longest for the operations: `bf16`, `tf32`, ...; empty where there are none."""
+    copy_bytes_per_s: float = 0.0
+    """Measured rate of a large copy, in bytes read plus bytes written."""
+    flops_per_s: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Measured rates of matrix products by unit."""
+    empty_kernel_ms: float = 0.0
+    """Measured device time of a kernel that does nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One call under the profiler, as the mean of several calls."""
+    """Where the device time of a call goes."""
 
     device_ms: float
     own_share: float
@@ -80,9 +124,10 @@ class Profile:
     kernels: tuple[KernelTime, ...]
     """The slowest first."""
     occupancy: tuple[Occupancy, ...] = ()
-    counters: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """Hardware counters by name; empty where they are not available, which the notes then say."""
+    bottlenecks: tuple[Bottleneck, ...] = ()
+    """What limits the candidate, the costliest first; empty in older records, and near the floor."""
     notes: tuple[str, ...] = ()
+    """All of this in words, the most useful first."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,42 +144,129 @@ class Multiprocessor:
     """Reserved by the system for each block."""
 
 
-def kernel_times(rows: Sequence[ProfileRow], own: Iterable[str], calls: int) -> tuple[KernelTime, ...]:
-    """Return an entry for each kernel in the profiler's rows of `calls` calls, the slowest first."""
-    names = set(own)
-    total = sum(row.device_us for row in rows)
-    times = [
-        KernelTime(
-            kernel=row.kernel,
-            launches=row.count / calls,
-            device_ms=row.device_us / 1e3 / calls,
-            share=row.device_us / total if total else 0.0,
-            own=row.kernel in names,
-        )
-        for row in rows
-    ]
-    return tuple(sorted(times, key=lambda time: -time.device_ms))
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What a profile is read beside. Zero and None stand for what is not known."""
+
+    call_ms: float = 0.0
+    """Device time of a whole call, as raced."""
+    roofline: Roofline | None = None
+    multiprocessors: int = 0
+    resources: Sequence[KernelResources] = ()
+    occupancy: Sequence[Occupancy] = ()
 
 
-def profile_of(kernels: tuple[KernelTime, ...], occupancy: Sequence[Occupancy] = ()) -> Profile:
-    """Return the profile of these kernels, with notes for a prompt."""
-    listed = tuple(kernel for kernel in kernels if kernel.share >= WORTH_NAMING)
-    notes = [f"{kernel.kernel} takes {100 * kernel.share:.0f}% of the device time" for kernel in kernels[:1]]
-    if foreign := [f"{kernel.kernel[:60]} ({100 * kernel.share:.0f}%)" for kernel in listed if not kernel.own]:
-        notes.append(f"kernels of libraries that are left: {', '.join(foreign[:3])}")
-    notes += [
-        f"{estimate.kernel} fills {100 * estimate.warps_share:.0f}% of the warps a multiprocessor can hold, "
-        f"limited by {estimate.limited_by}"
-        for estimate in occupancy
-        if kernels and estimate.warps_share < FEW_WARPS
+def profile_of(kernels: Sequence[KernelTime], beside: Beside) -> Profile:
+    """Return the profile of these kernels and operators, with its bottlenecks in words."""
+    slowest_first = tuple(sorted(kernels, key=lambda kernel: -kernel.device_ms))
+    bottlenecks = bottlenecks_of(slowest_first, beside)
+    notes = [
+        f"bottleneck: {item.name}, costs up to {item.lost_ms:.3g} ms of {_whole(slowest_first, beside):.3g} ms: "
+        f"{item.words}"
+        for item in bottlenecks
     ]
+    for kernel in slowest_first[:1]:
+        notes.append(f"{_named(kernel)} takes {100 * kernel.share:.0f}% of the device time")
     return Profile(
-        device_ms=sum(kernel.device_ms for kernel in kernels),
-        own_share=sum(kernel.share for kernel in kernels if kernel.own),
-        kernels=listed,
-        occupancy=tuple(occupancy),
-        notes=tuple(notes or ["the profiler saw no kernel"]),
+        device_ms=sum(kernel.device_ms for kernel in slowest_first),
+        own_share=sum(kernel.share for kernel in slowest_first if kernel.own),
+        kernels=tuple(kernel for kernel in slowest_first if kernel.share >= WORTH_NAMING),
+        occupancy=tuple(beside.occupancy),
+        bottlenecks=bottlenecks,
+        notes=tuple(notes or ["no kernel took any time"]),
     )
+
+
+def bottlenecks_of(kernels: Sequence[KernelTime], beside: Beside) -> tuple[Bottleneck, ...]:
+    """Return what limits a candidate, the costliest first; `kernels` are sorted by time."""
+    whole_ms = _whole(kernels, beside)
+    found = [*_torch_operators(kernels), *_launches(kernels, beside), *_traffic(kernels, beside)]
+    slowest = next((kernel for kernel in kernels if kernel.own), None)
+    found += _slowest_kernel(slowest, beside) if slowest else ()
+    worth = [item for item in found if item.lost_ms >= WORTH_SAVING * whole_ms > 0]
+    return tuple(sorted(worth, key=lambda item: -item.lost_ms))
+
+
+def _whole(kernels: Sequence[KernelTime], beside: Beside) -> float:
+    return max(beside.call_ms, sum(kernel.device_ms for kernel in kernels))
+
+
+def _named(kernel: KernelTime) -> str:
+    return kernel.kernel[:NAME_CHARACTERS]
+
+
+def _torch_operators(kernels: Sequence[KernelTime]) -> Iterator[Bottleneck]:
+    left = [kernel for kernel in kernels if not kernel.own]
+    if left:
+        told = ", ".join(f"{_named(kernel)} {kernel.device_ms:.3g} ms" for kernel in left[:KERNELS_NAMED])
+        lost_ms = sum(kernel.device_ms for kernel in left)
+        yield Bottleneck(name="torch operators", lost_ms=lost_ms, words=f"{told}; do this work in your kernels")
+
+
+def _launches(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Bottleneck]:
+    """The time between launches, and the least time of each launch beyond one."""
+    count = round(sum(kernel.launches for kernel in kernels))
+    if count > 1:
+        between_ms = max(0.0, beside.call_ms - sum(kernel.device_ms for kernel in kernels))
+        least_ms = (count - 1) * (beside.roofline.empty_kernel_ms if beside.roofline else 0.0)
+        words = f"{count} launches and operators a call; fuse them into fewer"
+        yield Bottleneck(name="launches", lost_ms=between_ms + least_ms, words=words)
+
+
+def _traffic(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Bottleneck]:
+    """The time to move bytes beyond the fewest, and no more than the own kernels take."""
+    line = beside.roofline
+    moved = sum(kernel.argument_bytes or 0 for kernel in kernels if kernel.own)
+    if line and line.copy_bytes_per_s and line.bytes_moved and moved > line.bytes_moved:
+        lost_ms = 1e3 * (moved - line.bytes_moved) / line.copy_bytes_per_s
+        own_ms = sum(kernel.device_ms for kernel in kernels if kernel.own)
+        words = (
+            f"your kernels are given {moved:,} bytes, {moved / line.bytes_moved:.2g}x the fewest; keep intermediate "
+            "results in registers"
+        )
+        yield Bottleneck(name="memory traffic", lost_ms=min(lost_ms, own_ms), words=words)
+
+
+def _slowest_kernel(kernel: KernelTime, beside: Beside) -> Iterator[Bottleneck]:
+    """What the slowest own kernel takes beyond its bytes or operations at the measured rates, with the likely cause."""
+    line = beside.roofline
+    if line is None or not line.copy_bytes_per_s:
+        return
+    name, bytes_moved = _named(kernel), kernel.argument_bytes or 0
+    memory_ms = 1e3 * bytes_moved / line.copy_bytes_per_s
+    computes = line.bound == "compute"
+    least_ms = max(memory_ms, line.compute_ms if computes else 0.0, line.empty_kernel_ms)
+    lost_ms = kernel.device_ms - least_ms
+    needs = [item for item in beside.resources if item.kernel == kernel.kernel]
+    spilled = max((item.spill_bytes or 0 for item in needs), default=0)
+    full = next((item for item in beside.occupancy if item.kernel == kernel.kernel), None)
+    if spilled:
+        words = f"{name} spills {spilled} bytes a thread; smaller tiles or more warps"
+        yield Bottleneck(name="spills", lost_ms=lost_ms, words=words)
+    elif kernel.programs is not None and kernel.programs < beside.multiprocessors:
+        words = f"{name} runs {kernel.programs} programs on {beside.multiprocessors} multiprocessors; split the work"
+        yield Bottleneck(name="parallelism", lost_ms=lost_ms, words=words)
+    elif computes:
+        rate = line.flops_per_s.get(line.unit, 0.0)
+        reached = line.compute_ms / kernel.device_ms if kernel.device_ms else 0.0
+        words = (
+            f"{name} computes at {100 * reached:.0f}% of the {rate / 1e12:.3g} TFLOP/s measured for products in "
+            f"{line.unit}; larger tiles, tl.dot, more stages"
+        )
+        yield Bottleneck(name="compute", lost_ms=lost_ms, words=words)
+    elif full is not None and full.warps_share < FEW_WARPS:
+        words = (
+            f"{name} fills {100 * full.warps_share:.0f}% of the warps a multiprocessor can hold, limited by "
+            f"{full.limited_by}; smaller tiles or fewer stages"
+        )
+        yield Bottleneck(name="occupancy", lost_ms=lost_ms, words=words)
+    else:
+        rate = 1e3 * bytes_moved / kernel.device_ms if kernel.device_ms else 0.0
+        words = (
+            f"{name} moves its arguments at {rate / 1e12:.3g} TB/s, {100 * rate / line.copy_bytes_per_s:.0f}% of the "
+            f"{line.copy_bytes_per_s / 1e12:.3g} TB/s of a copy; contiguous loads, one pass over memory"
+        )
+        yield Bottleneck(name="bandwidth", lost_ms=lost_ms, words=words)
 
 
 def roofline_notes(roofline: Roofline, device_ms: float) -> list[str]:
@@ -161,20 +293,3 @@ def occupancy(
         return None
     share = fits[limit] * num_warps / has.warps
     return Occupancy(kernel=kernel, warps_share=share, blocks=fits[limit], limited_by=limit)
-
-
-def roofline(
-    bytes_moved: int,
-    flops_by_unit: Mapping[str, float],
-    copy_s: float,
-    compute_s: float,
-    copy_ms: float | None = None,
-) -> Roofline:
-    """Return the roofline of the least work, given its times at the ceilings. `copy_ms`: a copy of as many bytes."""
-    flops = sum(flops_by_unit.values())
-    return Roofline(
-        floor_ms=1e3 * max(copy_s, compute_s),
-        bound="memory" if copy_s >= compute_s else "compute",
-        flops_per_byte=flops / bytes_moved if bytes_moved else 0.0,
-        copy_ms=copy_ms,
-    )

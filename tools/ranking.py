@@ -5,8 +5,9 @@ If a GPU has timed both candidates, time decides: device time and call latency, 
 gains at all is read from the figure that gained less. Between two candidates device time tells more: each ran in a
 process of its own, and the latency of equal host code differs from process to process by more than its interval says.
 So a worse device time is made up for only by a latency that is better beyond that noise; but a candidate that gains
-goes before one that does not. With several sets of inputs the figure is that of a shipped file: the weighted mean over
-the sets, where sets at which a candidate is not surely faster count as unchanged, since the reference runs there.
+goes before one that does not. A file that may be shipped is measured back to back as well, and gains only if it is
+surely no slower there. With several sets of inputs the figure is that of a shipped file: the weighted mean over the
+sets, where sets at which a candidate is not surely faster count as unchanged, since the reference runs there.
 Without a GPU nothing is known about speed, and drafts are ordered by counts: operators left to torch, whose traffic
 nobody counts, then bytes moved over the fewest bytes, then launches. Timed and untimed candidates are never compared by
 their figures.
@@ -41,11 +42,13 @@ class AtSet:
     weight: float
     speedup: Interval
     """Speed-up over the reference, by the worse of device time and latency."""
+    back_to_back: Interval | None = None
+    """Speed-up in calls back to back; None if these were not timed."""
 
     @property
     def faster(self) -> bool:
-        """True if it is surely faster by both figures: only there a shipped file runs it."""
-        return self.speedup.low > 1 + MARGIN
+        """True if it is surely faster by both, and no slower back to back: only there a shipped file runs it."""
+        return is_enough("latency", self.speedup) and is_enough("back_to_back", self.back_to_back)
 
 
 @functools.total_ordering
@@ -60,6 +63,8 @@ class Standing:
     """Speed-up in device time."""
     latency: Interval | None = None
     """Speed-up in the latency of a call."""
+    back_to_back: Interval | None = None
+    """Speed-up in calls back to back; None if these were not timed."""
     left_to_torch: int = 0
     """Number of torch operators that did arithmetic beside the kernels."""
     traffic_ratio: float | None = None
@@ -134,10 +139,14 @@ class Standing:
 
     @property
     def faster_than_reference(self) -> bool:
-        """True if it is surely faster in device time and in latency; with several sets of inputs, at one of them."""
+        """True if it is surely faster in device time and latency and no slower back to back.
+
+        With several sets of inputs, if that is so at one of them.
+        """
         if self.sets:
             return self.passed and any(item.faster for item in self.sets)
-        return self.passed and self.speedup is not None and self.speedup.low > 1 + MARGIN
+        gains = self.speedup is not None and is_enough("latency", self.speedup)
+        return self.passed and gains and is_enough("back_to_back", self.back_to_back)
 
     @property
     def worst(self) -> AtSet | None:
@@ -157,6 +166,7 @@ def standing(evaluation: Evaluation | None) -> Standing:
         speedup=mean_of(gains) if gains else _smaller(evaluation.timings),
         device=None if gains else _speedup(evaluation, "device"),
         latency=None if gains else _speedup(evaluation, "latency"),
+        back_to_back=None if gains else _speedup(evaluation, "back_to_back"),
         sets=sets,
         left_to_torch=len(diagnosis.torch_operators) if diagnosis else 0,
         traffic_ratio=diagnosis.traffic_ratio if diagnosis else None,
@@ -184,7 +194,16 @@ def best_of(items: Iterable[Item]) -> Item | None:
 
 
 def _at(name: str, timings: tuple[Timing, ...]) -> AtSet:
-    return AtSet(name=name, weight=timings[0].weight, speedup=_smaller(timings) or UNCHANGED)
+    back_to_back = (item.speedup for item in _against_reference(timings) if item.kind == "back_to_back")
+    smaller = _smaller(timings) or UNCHANGED
+    return AtSet(name=name, weight=timings[0].weight, speedup=smaller, back_to_back=next(back_to_back, None))
+
+
+def is_enough(kind: str, ratio: Interval | None) -> bool:
+    """Return True if the speed-up by this clock allows to ship: back to back surely no slower, else surely faster."""
+    if ratio is None:
+        return True
+    return ratio.low >= 1 if kind == "back_to_back" else ratio.low > 1 + MARGIN
 
 
 def _apart(better: Interval, worse: Interval, margin: float) -> bool:
@@ -199,5 +218,9 @@ def _speedup(evaluation: Evaluation, kind: str) -> Interval | None:
 
 def _smaller(timings: tuple[Timing, ...]) -> Interval | None:
     """Return the smaller of the speed-ups in device time and latency over the reference."""
-    against = [item.speedup for item in timings if item.baseline_name == "eager"]
+    against = [item.speedup for item in _against_reference(timings) if item.kind != "back_to_back"]
     return min(against, key=lambda item: item.low) if against else None
+
+
+def _against_reference(timings: tuple[Timing, ...]) -> list[Timing]:
+    return [item for item in timings if item.baseline_name == "eager"]

@@ -219,6 +219,11 @@ class Interval:
             raise ValueError(f"not an interval: {self.low} <= {self.median} <= {self.high}")
 
 
+KINDS_OF_TIME = {"device": "device time", "latency": "call latency", "back_to_back": "back-to-back calls"}
+"""The three clocks: time on the GPU; a whole call by the host's clock, from idle to idle; the time per call of many
+that are queued without waiting, host cost included. The third is read of shipped files only; older stores have two."""
+
+
 def asked_as(baseline: str) -> str:
     """The name by which a baseline is requested, without its precision: `compile-max-autotune`, `eager`."""
     return baseline.partition(" ")[0]
@@ -236,7 +241,7 @@ class Timing:
     baseline: str
     """`eager` (the reference as it is), `compile`, ..., with its precision: `eager (float32 matmul, tf32 conv)`."""
     kind: str
-    """`device` for time on the GPU, `latency` for a whole call by the host's clock."""
+    """One of `KINDS_OF_TIME`."""
     candidate_ms: Interval
     baseline_ms: Interval
     speedup: Interval

@@ -6,6 +6,7 @@ Nothing here needs torch.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from typing import Self
 
 from triton_agent.tools.processes.torch_switches import Conditions
@@ -14,6 +15,15 @@ from triton_agent.tools.race.baseline_names import BASELINE_NAMES, COMPILE_LIMIT
 CALL_TIMEOUT_S = 20.0
 """One call in the interpreter takes a second or two; longer than this is a loop without an end."""
 COMPILE_TIMEOUT_S = 60.0
+
+
+class Profiling(enum.StrEnum):
+    NONE = "none"
+    """None, as for `evaluate` without `--profile`."""
+    LEADERS = "leaders"
+    """Those that are among the fastest so far, which a search builds on."""
+    ALL = "all"
+    """All, as rewards need it that compare answers by their share of own kernels."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +42,8 @@ class EvaluatorSettings:
     remedies: bool = True
     shapes: str = "family"
     """`family`: variants of the problem's sizes too; `given`: only the sizes as given (or scaled down)."""
+    lengths: tuple[tuple[int, ...], ...] = ()
+    """Lengths of the problem's ranges to judge at; none for a choice of the checker's own."""
     precision: str = "same"
     """`same`: as torch does it by default; `tf32`: original, baselines and candidate may multiply float32 in TF32."""
     autocast: str = ""
@@ -42,8 +54,8 @@ class EvaluatorSettings:
     """For torch's compiler on the reference."""
     max_memory_ratio: float | None = None
     """How many times the reference's device memory a call may take; None for any."""
-    profile: bool = False
-    """After a pass on a GPU, see where the device time goes; takes seconds."""
+    profile: Profiling = Profiling.LEADERS
+    """On a GPU: which of the candidates that passed are profiled."""
     call_timeout_s: float = CALL_TIMEOUT_S
     compile_timeout_s: float = COMPILE_TIMEOUT_S
     total_timeout_s: float = 120.0

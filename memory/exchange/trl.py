@@ -1,9 +1,9 @@
 """Rows for TRL's trainers from stored attempts.
 
 `sft_row` is an example to imitate: a conversation that ended in a candidate that passed. `grpo_row` is a sample with
-its result: the sampled tokens with log-probabilities and mask, under the names of a TRL rollout, the verdict, and the
-group of samples that answer one observation. It holds no reward: the trainer computes that from status and speed-up by
-a recipe. Attempts that were not measured become no row.
+its result: the sampled tokens with log-probabilities and mask, under the names of a TRL rollout, how they were drawn,
+the verdict, and the group of samples to compare it with (`memory/groups.py`). It holds no reward: the trainer computes
+that from status and speed-up by a recipe. Attempts that were not measured become no row.
 
 TRL is not needed here; the rows are plain data.
 """
@@ -15,6 +15,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from triton_agent.memory.groups import group_of
 from triton_agent.memory.records import Attempt, Message
 from triton_agent.memory.verdicts import passed, speedup_of
 from triton_agent.tools.ranking import Standing, standing
@@ -23,6 +24,8 @@ from triton_agent.tools.results import Evaluation, Interval
 Render = Callable[[Attempt], Sequence[Message]]
 """Makes the conversation that a language model would have had, its answer last, for attempts without one."""
 
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "tokens_at_most", "seed")
+"""Settings of a draw that become columns; None where unknown."""
 WIN = 1.0
 """A win's whole speed-up interval lies above this."""
 
@@ -98,7 +101,8 @@ def sft_rows(
 def sft_row(item: JudgedAttempt, said: Sequence[Message], shape: Shape) -> dict[str, Any]:
     """Return a conversation in TRL's form, with its attempt and problem."""
     *prompt, answer = map(_plain, said)
-    about = {"attempt": item.attempt.key, "problem": item.attempt.observation.problem.digest}
+    view = item.attempt.observation.problem
+    about = {"attempt": item.attempt.key, "problem": view.digest, "fingerprint": view.fingerprint}
     if shape is Shape.MESSAGES:
         return {"messages": [*prompt, answer], **about, **_speed(item.speedup)}
     return {"prompt": prompt, "completion": [answer], **about, **_speed(item.speedup)}
@@ -164,22 +168,23 @@ def grpo_row(attempt: Attempt, evaluation: Evaluation) -> dict[str, Any]:
         "finding": evaluation.finding.value if evaluation.finding else "",
         "passed": passed(evaluation),
         **_speed(speedup_of(evaluation)),
-        "group": group_of(attempt),
+        "group": group_of(attempt, evaluation),
+        "question": said.group,
         "attempt": attempt.key,
         "run": attempt.run,
         "turn": attempt.turn,
         "index": attempt.index,
         "parent": attempt.parent or "",
         "problem": attempt.observation.problem.digest,
+        "fingerprint": attempt.observation.problem.fingerprint,
         "policy": said.policy,
         "policy_version": said.policy_version,
+        "adapter_version": said.adapter_version,
         "prompt_version": said.prompt_version,
+        "tokenizer": said.tokenizer,
+        "logprobs_of": said.log_probabilities_of.value,
+        **{name: getattr(said.sampling, name) for name in SAMPLING},
     }
-
-
-def group_of(attempt: Attempt) -> str:
-    """Name the group of samples to compare: answers of one turn to one parent."""
-    return f"{attempt.run}/{attempt.turn} from {attempt.parent or 'the start'}"
 
 
 def _speed(speedup: Interval | None) -> dict[str, float | None]:

@@ -24,6 +24,7 @@ SHRINKS = 5
 """After so many shrinks the context is below a tenth, and the fault lies elsewhere."""
 LEAST_CONTEXT_TOKENS = 512
 """No useful question fits into less."""
+GROUP_DIGITS = 32
 TOO_SMALL = "the model's context is too small for this problem; --context-tokens says how large it is, if you know"
 
 
@@ -117,7 +118,9 @@ class LanguageAuthor:
         item.messages = tuple(dataclasses.replace(one, content=_sendable(one.content)) for one in page.messages)
         item.prompt_version = page.version
         sampling = dataclasses.replace(self._sampling, max_tokens=answer, seed=_seed(item.seen))
-        return ModelQuestion(messages=item.messages, n=item.n, sampling=sampling)
+        question = ModelQuestion(messages=item.messages, n=item.n, sampling=sampling)
+        item.group = question.digest.hex()[:GROUP_DIGITS]
+        return question
 
     def _completions(self, item: _Asking) -> list[Completion]:
         return [
@@ -125,11 +128,16 @@ class LanguageAuthor:
                 text=sampled.text,
                 policy=self.name,
                 policy_version=sampled.version or self.version,
+                adapter_version=sampled.adapter_version,
                 prompt_version=item.prompt_version,
+                tokenizer=sampled.tokenizer,
+                sampling=sampled.sampling,
+                group=item.group,
                 messages=item.messages,
                 prompt_ids=sampled.prompt_ids,
                 token_ids=sampled.token_ids,
                 log_probabilities=sampled.log_probabilities,
+                log_probabilities_of=sampled.log_probabilities_of,
                 finish_reason=sampled.finish_reason,
                 missing=sampled.missing,
                 usage=Usage(
@@ -154,6 +162,7 @@ class _Asking:
     """Tokens that question and answer have to fit into."""
     messages: tuple[Message, ...] = ()
     prompt_version: str = ""
+    group: str = ""
     sampled: list[Sampled] = dataclasses.field(default_factory=list)
 
     def shrink(self) -> bool:

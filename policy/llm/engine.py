@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from triton_agent.memory.records import Message
+from triton_agent.memory.records import Distribution, Message, SamplingRecord
 from triton_agent.tools.errors import InstrumentError
 
 
@@ -28,6 +28,21 @@ class Sampling:
     pattern: str = ""
     """A regular expression that the whole answer has to match; engines without that ability report trouble."""
 
+    def record(self, *, seed: int, tokens_at_most: int) -> SamplingRecord:
+        """Return the record of one draw by an engine that changes the distribution in no other way."""
+        return SamplingRecord(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=0,
+            min_p=0.0,
+            frequency_penalty=0.0,
+            presence_penalty=0.0,
+            repetition_penalty=1.0,
+            pattern=self.pattern,
+            tokens_at_most=tokens_at_most,
+            seed=seed,
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ModelQuestion:
@@ -37,6 +52,14 @@ class ModelQuestion:
     n: int = 1
     sampling: Sampling = Sampling()
 
+    @property
+    def digest(self) -> bytes:
+        """Hash of the conversation."""
+        said = hashlib.sha256()
+        for message in self.messages:
+            said.update(f"\0{message.role}\0{message.content}".encode(errors="surrogatepass"))
+        return said.digest()
+
 
 SEED_BITS = 62
 """Fits the signed integers that generators of all engines take."""
@@ -44,14 +67,11 @@ SEED_BITS = 62
 
 def seeds_of(question: ModelQuestion) -> list[int]:
     """Return a seed for each answer wanted. Seeds depend on the conversation, too, so that turns of one run differ."""
-    said = hashlib.sha256(str(question.sampling.seed).encode())
-    for message in question.messages:
-        said.update(f"\0{message.role}\0{message.content}".encode(errors="surrogatepass"))
-    return [_number(said.digest(), index) for index in range(question.n)]
-
-
-def _number(said: bytes, index: int) -> int:
-    return int.from_bytes(hashlib.sha256(said + index.to_bytes(8, "big")).digest()[:8], "big") >> (64 - SEED_BITS)
+    said = f"{question.sampling.seed}/".encode() + question.digest
+    return [
+        int.from_bytes(hashlib.sha256(said + index.to_bytes(8, "big")).digest()[:8], "big") >> (64 - SEED_BITS)
+        for index in range(question.n)
+    ]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +96,11 @@ class Sampled:
     prompt_ids: tuple[int, ...] | None = None
     token_ids: tuple[int, ...] | None = None
     log_probabilities: tuple[float, ...] | None = None
+    log_probabilities_of: Distribution = Distribution.UNKNOWN
+    sampling: SamplingRecord = dataclasses.field(default_factory=SamplingRecord)
+    """Settings of this draw, as far as the engine knows them."""
+    tokenizer: str = ""
+    """Digest of the vocabulary; see `vocabulary_digest` in `engines/vllm_worker.py`."""
     missing: str = ""
     """Why tokens or log-probabilities are missing, or the text may differ from the tokens."""
     prompt_tokens: int = 0
@@ -84,6 +109,7 @@ class Sampled:
     wall_s: float = 0.0
     version: str = ""
     """Version of the weights if the answer names it; otherwise it is the engine's."""
+    adapter_version: str = ""
     trouble: Trouble | None = None
     """If set, there is no text; other answers of the batch may have arrived."""
 

@@ -56,11 +56,17 @@ PROBLEM = Annotated[
     ),
 ]
 INIT = Annotated[
-    str | None, typer.Option("--init", metavar="ARGS", help='Constructor arguments, as in "512, bias=False".')
+    str | None,
+    typer.Option("--init", metavar="ARGS", help='Constructor arguments: "512, bias=False", "Config(width=256), 8".'),
 ]
 INPUT = Annotated[
     list[str] | None,
-    typer.Option("--input", metavar="SPEC", help='One input: "f16[8,128,1024]" or "i64[8]<1000"; repeat in order.'),
+    typer.Option(
+        "--input",
+        metavar="SPEC",
+        help='One input: "f16[8,128,1024]", "i64[8]<1000", a plain value such as 5 or None, or "pos=5" by keyword; '
+        "repeat in order.",
+    ),
 ]
 INPUTS = Annotated[str | None, typer.Option("--inputs", metavar="FILE.pt", help="Inputs saved with torch.save.")]
 CAPTURED = Annotated[
@@ -201,6 +207,15 @@ def optimize(
     inputs: INPUT = None,
     inputs_files: CAPTURED = None,
     sets: SETS = None,
+    dynamic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dynamic",
+            metavar="RANGE",
+            help='A size that changes from call to call: "batch=1..256" for the leading dimension, or one of an '
+            'argument: "x.1=128..4096"; repeatable. "batch" alone: from 1 to the size given.',
+        ),
+    ] = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -255,6 +270,7 @@ def optimize(
         "inputs": calls.inputs,
         "inputs_file": calls.inputs_file,
         "sets": calls.sets,
+        "dynamic": tuple(dynamic or ()),
         "policy": policy,
         "device": device,
         "target": target,

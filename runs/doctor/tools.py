@@ -15,6 +15,8 @@ from triton_agent.tools.machine.hardware import Gpu
 
 PROFILER_FOLDERS = ("/usr/local/cuda*/bin", "/opt/nvidia/nsight-compute/*", "/opt/nvidia/nsight-systems/*/bin")
 """Folders of NVIDIA's installers that are not on the PATH."""
+COUNTERS_FOR_ROOT = "RmProfilingAdminOnly: 1"
+DRIVER_SETTINGS = Path("/proc/driver/nvidia/params")
 BLACKWELL = 100
 """From compute capability 10.0 on, Triton calls `ptxas-blackwell` instead of `ptxas`."""
 
@@ -100,7 +102,18 @@ def _profilers() -> tuple[Check, ...]:
 def _profiler(program: str, product: str) -> Check:
     places = [folder for pattern in PROFILER_FOLDERS for folder in sorted(glob.glob(pattern), reverse=True)]
     found = shutil.which(program) or shutil.which(program, path=os.pathsep.join(places))
+    if found and program == "ncu" and _counters_are_for_root():
+        advice = "profiles of verdicts need no counters; to use ncu by hand, see NVIDIA's ERR_NVGPUCTRPERM"
+        seen = f"{found}, but the driver lets only root read hardware counters"
+        return Check(name=program, state=CheckState.WEAK, seen=seen, advice=advice)
     if found:
         return Check(name=program, state=CheckState.OK, seen=found)
     advice = f"no verdict needs it; {product} comes with NVIDIA's CUDA toolkit"
     return Check(name=program, state=CheckState.ABSENT, seen="not found", advice=advice)
+
+
+def _counters_are_for_root() -> bool:
+    try:
+        return COUNTERS_FOR_ROOT in DRIVER_SETTINGS.read_text() and os.geteuid() != 0
+    except OSError:
+        return False

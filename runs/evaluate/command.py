@@ -30,7 +30,7 @@ from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.torch_switches import AUTOCASTS, PRECISIONS
 from triton_agent.tools.race.baseline_names import BASELINE_NAMES
 from triton_agent.tools.results import Evaluation, Status, to_json
-from triton_agent.tools.settings import EvaluatorSettings
+from triton_agent.tools.settings import EvaluatorSettings, Profiling
 from triton_agent.tools.versions import require_supported
 
 MODES = {"eval": ("eval",), "train": ("train",), "both": ("eval", "train")}
@@ -117,7 +117,7 @@ def settings_from(request: EvaluateRequest) -> EvaluatorSettings:
         autocast=request.autocast or "",
         baselines=request.baselines,
         max_memory_ratio=request.max_memory_ratio,
-        profile=request.profile,
+        profile=Profiling.ALL if request.profile else Profiling.NONE,
         trust=request.trust,
     ).within(request.timeout_s)
 

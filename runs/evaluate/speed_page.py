@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from triton_agent.runs.doctor.checkup import in_binary_units
 from triton_agent.tools.kernel_profile import Profile
 from triton_agent.tools.ranking import standing
-from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Timing
+from triton_agent.tools.results import KINDS_OF_TIME, Determinism, Diagnosis, Evaluation, Timing
 
 KERNELS_SHOWN = 8
 
@@ -35,7 +35,7 @@ def _timings(timings: tuple[Timing, ...]) -> Iterator[str]:
         ratio = timing.speedup
         where = f"{timing.input_set} (weight {timing.weight:g}), " if timing.input_set else "all sets, " * several
         yield (
-            f"{where}{timing.kind}, against {timing.baseline}: {timing.candidate_ms.median:.4f} ms to "
+            f"{where}{KINDS_OF_TIME[timing.kind]}, against {timing.baseline}: {timing.candidate_ms.median:.4f} ms to "
             f"{timing.baseline_ms.median:.4f} ms, {ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
         )
 

@@ -16,9 +16,10 @@ from rich.text import Text
 
 from triton_agent.memory.observation import Observation, Tried
 from triton_agent.memory.records import Completion, Grading
+from triton_agent.policy.answer import without_notes
 from triton_agent.runs.cli.foreign_text import in_a_line, legible
 from triton_agent.runs.history.records import StoredAttempt, short_key
-from triton_agent.tools.results import Evaluation, Interval, Status
+from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Status
 
 THEME = "ansi_dark"
 """The terminal's own sixteen colours, which its user has made readable."""
@@ -33,7 +34,7 @@ def attempt_page(item: StoredAttempt, parent: StoredAttempt | None, *, changes: 
     """Draw one attempt; with `changes`, the difference to its parent instead of the whole code."""
     parts: list[RenderableType] = [title_of(item), Rule("asked", align="left", style="dim")]
     parts += _asked(item.attempt.observation, item.attempt.completion)
-    parts += [Rule("plan", align="left", style="dim"), _prose(item.attempt.plan or "(none was written)")]
+    parts += [Rule("plan", align="left", style="dim"), _prose(without_notes(item.attempt.plan) or "(none was written)")]
     parts += _code(item, parent, changes)
     for grading in item.gradings:
         parts += [Rule(f"verdict, {grading.graded_at:%Y-%m-%d %H:%M:%S}", align="left", style="dim")]
@@ -113,7 +114,7 @@ def _tried(items: Sequence[Tried]) -> Table:
     for one in items:
         status = one.status.value if one.status else "not measured"
         row = (short_key(one.attempt), one.role.value, coloured(status), Text(interval(one.speedup)))
-        shown.add_row(*row, Text(in_a_line(one.plan)))
+        shown.add_row(*row, Text(in_a_line(without_notes(one.plan))))
     return shown
 
 
@@ -227,7 +228,8 @@ def _timings(verdict: Evaluation) -> Iterator[RenderableType]:
             spans = (interval(one.candidate_ms, "", 4), interval(one.baseline_ms, "", 4), interval(one.speedup))
             rest = (str(one.pairs), "cold" if one.cold_l2 else "warm", legible(one.method))
             where = (Text(legible(one.input_set or "all sets")),) * several
-            shown.add_row(*where, Text(one.kind), Text(legible(one.baseline)), *map(Text, (*spans, *rest)))
+            what = Text(KINDS_OF_TIME[one.kind]), Text(legible(one.baseline))
+            shown.add_row(*where, *what, *map(Text, (*spans, *rest)))
         yield shown
     elif verdict.status is Status.PASSED:
         yield Text("speed: not measured")

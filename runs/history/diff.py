@@ -8,6 +8,7 @@ import json as json_text
 from rich.text import Text
 
 from triton_agent.memory.exchange.plain import to_plain
+from triton_agent.policy.answer import without_notes
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import in_a_line, legible
 from triton_agent.runs.cli.store_option import load_attempt, open_store
@@ -52,7 +53,7 @@ def _side_by_side(one: StoredAttempt, other: StoredAttempt) -> object:
     shown.add_row(
         "message", *(Text(in_a_line(item.evaluation.message, 200) if item.evaluation else "") for item in pair)
     )
-    shown.add_row("plan", *(Text(in_a_line(item.attempt.plan, 200)) for item in pair))
+    shown.add_row("plan", *(Text(in_a_line(without_notes(item.attempt.plan), 200)) for item in pair))
     return shown
 
 

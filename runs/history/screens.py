@@ -12,6 +12,7 @@ from rich.tree import Tree
 from triton_agent.memory.exchange.plain import to_plain
 from triton_agent.memory.listing import RunFilter, RunState, RunSummary
 from triton_agent.memory.observation import ProblemView
+from triton_agent.policy.answer import without_notes
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import in_a_line, legible
 from triton_agent.runs.cli.selection import RunSelection, select_runs
@@ -123,7 +124,7 @@ def _attempts_table(attempts: Sequence[StoredAttempt], best: StoredAttempt | Non
         parent, verdict = item.attempt.parent, item.evaluation
         finding = verdict.finding.value if verdict is not None and verdict.finding is not None else ""
         mark = "*" if best is not None and item.key == best.key else ""
-        cells = (finding, interval(item.speedup), in_a_line(item.attempt.plan, PLAN_WIDTH))
+        cells = (finding, interval(item.speedup), in_a_line(without_notes(item.attempt.plan), PLAN_WIDTH))
         origin = "" if parent is None else short_key(parent) if parent.startswith(f"{item.attempt.run}/") else parent
         shown.add_row(Text(f"{item.name}{mark}"), Text(legible(origin)), coloured(item.status), *map(Text, cells))
     return shown
@@ -205,7 +206,7 @@ def _label(item: StoredAttempt, best: StoredAttempt | None) -> Text:
     label.append(f"  {interval(item.speedup)}", style="bold")
     if best is not None and item.key == best.key:
         label.append("  best", style="green")
-    return label.append(f"  {in_a_line(item.attempt.plan, PLAN_WIDTH)}", style="dim")
+    return label.append(f"  {in_a_line(without_notes(item.attempt.plan), PLAN_WIDTH)}", style="dim")
 
 
 def _branch_json(root: StoredAttempt, children: dict[str | None, list[StoredAttempt]]) -> dict[str, Any]:

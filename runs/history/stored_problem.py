@@ -57,15 +57,17 @@ def _same_problem(stored: ProblemSpec, path: Path) -> ProblemSpec | None:
 def parse_at(stored: ProblemSpec, path: Path) -> ProblemSpec:
     """Parse the problem from a file with the stored arguments."""
     target = str(path) if stored.class_name is None else f"{path}:{stored.class_name}"
+    dynamic = [str(item) for item in stored.ranges]
     if stored.kind is not ProblemKind.USER_MODULE:
-        return parse_problem(target)
+        return parse_problem(target, dynamic=dynamic)
     arguments = [repr(value) for value in stored.init]
     arguments += [f"{name}={value!r}" for name, value in stored.init_keywords.items()]
-    if stored.sets:
+    if stored.sets and not stored.ranges:
         return parse_problem(target, init=", ".join(arguments), sets=stored.sets)
     return parse_problem(
         target,
         init=", ".join(arguments),
         inputs=[str(item) for item in stored.inputs],
         inputs_file=stored.inputs_file,
+        dynamic=dynamic,
     )

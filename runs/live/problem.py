@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,9 @@ from triton_agent.runs.live.values import Unwritable, alike, exactly, keywords, 
 from triton_agent.runs.ship.source.source_parts import Import, import_block
 from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.reference import calling
 from triton_agent.tools.reference.input_tensors import map_tensors, own_copy, tensors_in
+from triton_agent.tools.tape.outline import passed
 
 INPUTS = "inputs.pt"
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))
@@ -106,7 +107,10 @@ def write(
     files = []
     for number, arguments in enumerate((inputs, *more), start=1):
         files.append(folder / (INPUTS if number == 1 else f"inputs_{number}.pt"))
-        torch.save(map_tensors(own_copy(list(arguments)), lambda tensor: tensor.detach().cpu()), files[-1])
+        kept = map_tensors(own_copy(list(arguments)), lambda tensor: tensor.detach().cpu())
+        names = [item.name for item in calling.parameters_of(type(module).forward)]
+        # By name where some go by keyword only: the file is for people, too.
+        torch.save(dict(zip(names, kept)) if calling.keyword_only(type(module).forward) else kept, files[-1])
         require_same_answers(module, arguments, path, writer.left_out)
     return Problem(
         target=f"{path}:{class_name(module)}",
@@ -162,19 +166,13 @@ def in_order(module: nn.Module, example_inputs: Any, example_kwargs: Mapping[str
 
 
 def _by_position(module: nn.Module, positional: list[Any], named: dict[str, Any]) -> list[Any]:
-    if not named:
-        return positional
     try:
-        bound = inspect.signature(module.forward).bind(*positional, **named)
+        return calling.in_order(type(module).forward, positional, named)
     except TypeError as error:
-        raise UsageError(f"the example inputs do not fit forward: {error}") from None
-    bound.apply_defaults()
-    if bound.kwargs:
         raise UsageError(
-            f"forward takes {', '.join(bound.kwargs)} by keyword only",
-            remedy="wrap the module in one whose forward takes them by position",
-        )
-    return list(bound.args)
+            f"the example inputs do not fit forward: {error}",
+            remedy="give its arguments in order, or by the names of its parameters",
+        ) from None
 
 
 def _require_plain_value(value: Any) -> None:
@@ -383,7 +381,8 @@ def _answer(module: nn.Module, inputs: Sequence[Any]) -> Any:
     given = map_tensors(own_copy(list(inputs)), lambda tensor: tensor if device is None else tensor.to(device))
     torch.manual_seed(0)
     with torch.no_grad():
-        return module(*given)
+        positional, named = passed(given, calling.keyword_only(type(module).forward))
+        return module(*positional, **named)
 
 
 def _agree(expected: Any, found: Any) -> bool:

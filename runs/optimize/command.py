@@ -33,7 +33,7 @@ from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.ranking import standing
-from triton_agent.tools.results import Timing
+from triton_agent.tools.results import KINDS_OF_TIME, Timing
 from triton_agent.tools.versions import require_supported
 
 LEFT_OUT_SHOWN = 8
@@ -198,7 +198,7 @@ def _timing_table(timings: tuple[Timing, ...]) -> Table:
         table.add_row(
             *((escape(item.input_set or "all sets"),) * several),
             item.baseline,
-            item.kind,
+            KINDS_OF_TIME[item.kind],
             f"{item.baseline_ms.median:.4f}",
             f"{item.candidate_ms.median:.4f}",
             f"{speedup.median:.2f}x",

@@ -20,6 +20,7 @@ from triton_agent.runs.history.stored_problem import restored
 from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.optimize.run import Outcome, machine_here
 from triton_agent.runs.optimize.screen import Screen, figure_of
+from triton_agent.runs.ship.call_form import measured_over_ranges
 from triton_agent.runs.ship.shipped import ship_best
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
@@ -43,7 +44,9 @@ async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outc
             remedy=f"see `triton-agent runs show {ledger.run.id}`",
         )
     request = dataclasses.replace(OptimizeRequest.from_json(ledger.run.settings), device="cuda", cards="")
-    spec = restored(ledger.run.problem, folder)
+    spec = await asyncio.to_thread(
+        measured_over_ranges, restored(ledger.run.problem, folder), request.device, trust=request.trust
+    )
     machine = machine_here(request.seed, choose("cuda"))
     screen.say(f"measuring the best {len(drafts)} of run {ledger.run.id} on {machine.gpu}")
     with await asyncio.to_thread(evaluator_for, spec, request.judging()) as evaluator:

@@ -30,6 +30,8 @@ class OptimizeRequest(ModelOptions):
     inputs: tuple[str, ...] = ()
     inputs_file: str | None = None
     sets: tuple[InputSet, ...] = ()
+    dynamic: tuple[str, ...] = ()
+    """Ranges of sizes that the file has to serve."""
     policy: str = DEFAULT
     device: str = "cpu"
     cards: str = ""
@@ -69,8 +71,15 @@ class OptimizeRequest(ModelOptions):
                 "--parts runs the problem's code unconfined, to look at its submodules",
                 remedy="leave out --parts or --no-trust",
             )
+        if self.parts and self.dynamic:
+            raise UsageError("--parts takes a model by one call, not over a range of sizes", remedy="leave out one")
         return parse_problem(
-            self.problem, init=self.init, inputs=self.inputs, inputs_file=self.inputs_file, sets=self.sets
+            self.problem,
+            init=self.init,
+            inputs=self.inputs,
+            inputs_file=self.inputs_file,
+            sets=self.sets,
+            dynamic=self.dynamic,
         )
 
     def loop(self) -> LoopSettings:
@@ -106,6 +115,7 @@ class OptimizeRequest(ModelOptions):
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self) | {
             "inputs": list(self.inputs),
+            "dynamic": list(self.dynamic),
             "sets": [item.to_json() for item in self.sets],
             "problem": str(_absolute(self.problem)),
         }
@@ -115,6 +125,7 @@ class OptimizeRequest(ModelOptions):
         known = {field.name for field in dataclasses.fields(cls)}
         calls = {
             "inputs": tuple(data.get("inputs", ())),
+            "dynamic": tuple(data.get("dynamic", ())),
             "sets": tuple(map(InputSet.from_json, data.get("sets", ()))),
         }
         return cls(**{key: value for key, value in data.items() if key in known} | calls)

@@ -36,6 +36,7 @@ from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.optimize.screen import Screen
 from triton_agent.runs.parts import choosing
 from triton_agent.runs.parts.tally import Tally
+from triton_agent.runs.ship.call_form import measured_over_ranges
 from triton_agent.runs.ship.shipped import Shipped, output_folder, ship_best
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
@@ -91,7 +92,7 @@ async def optimize(
     ends it from any thread as the first Ctrl-C does.
     """
     os.environ.setdefault(TRACING, "false")
-    spec = request.spec()
+    spec = await asyncio.to_thread(measured_over_ranges, request.spec(), request.device, trust=request.trust)
     origin = run_of(fork) if fork else resume
     if origin is not None:
         _require_unchanged(store.run(origin), spec)
@@ -324,6 +325,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "worst": {"set": worst.name, "speedup": dataclasses.asdict(worst.speedup)} if worst else None,
         "file": str(shipped.path) if shipped else None,
         "draft": shipped.draft if shipped else None,
+        "ranges": list(shipped.ranges) if shipped else [],
         "timings": to_json(shipped.evaluation.timings) if shipped else [],
         "parts": dataclasses.asdict(outcome.parts) if outcome.parts else None,
         "spent": outcome.end.summary.get("spent", {}),

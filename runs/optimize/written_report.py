@@ -15,7 +15,13 @@ from triton_agent.runs.report.view import RunView
 def write_report(store: Store, outcome: Outcome, folder: Path) -> Path:
     """`report.html` in that folder."""
     history = load_history(store, outcome.run.id)
-    page = render_report(RunView(history=history, shipped=outcome.shipped.evaluation if outcome.shipped else None))
+    shipped = outcome.shipped
+    view = RunView(
+        history=history,
+        shipped=shipped.evaluation if shipped else None,
+        ranges=shipped.ranges if shipped else (),
+    )
+    page = render_report(view)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "report.html"
     write(path, page)

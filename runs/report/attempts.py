@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_agent.memory.records import Grading
+from triton_agent.policy.answer import without_notes
 from triton_agent.runs.history.records import StoredAttempt
 from triton_agent.runs.report.code import changes, count_changes, highlighted
 from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
@@ -71,7 +72,7 @@ def attempt(view: RunView, item: StoredAttempt) -> Html:
     best = " (best)" if item is view.best else ""
     parts: list[object] = [tag("h3", f"Attempt {item.name}{best}", status_mark(item))]
     if item.attempt.plan:
-        parts.append(tag("p", item.attempt.plan, class_="said"))
+        parts.append(tag("p", without_notes(item.attempt.plan), class_="said"))
     parts += _verdict(item)
     parts += _code(view, item)
     parts.append(_cost(item))
@@ -117,7 +118,8 @@ def evidence(evaluation: Evaluation, *, fold: bool) -> Iterator[object]:
     for seen in evaluation.evidence:
         yield tag("p", f"{seen.finding}: {seen.detail}", class_="said")
     diagnosis = evaluation.diagnosis
-    tables = [accuracy(evaluation), resources(evaluation), launches(evaluation), profile(evaluation)]
+    tables = [accuracy(evaluation), resources(evaluation), launches(evaluation)]
+    tables += [profile(evaluation), bottlenecks(evaluation)]
     tables.append(facts(_measured(evaluation)))
     if diagnosis and diagnosis.torch_operators:
         tables.append(tag("p", f"Arithmetic left to torch: {', '.join(diagnosis.torch_operators)}"))
@@ -200,7 +202,13 @@ def profile(evaluation: Evaluation) -> Html:
         for item in (found.kernels if found else ())
     ]
     headings = ("kernel", "whose", "launches", "ms", "share")
-    return table(headings, rows, right=(2, 3, 4), caption="Device time of one call under the profiler")
+    return table(headings, rows, right=(2, 3, 4), caption="Device time of one call, by kernel and operator")
+
+
+def bottlenecks(evaluation: Evaluation) -> Html:
+    found = evaluation.diagnosis.profile if evaluation.diagnosis else None
+    rows = [(item.name, f"{item.lost_ms:.3g}", item.words) for item in (found.bottlenecks if found else ())]
+    return table(("bottleneck", "costs up to, ms", "because"), rows, right=(1,), caption="Bottlenecks")
 
 
 def _measured(evaluation: Evaluation) -> list[tuple[str, object]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from triton_agent.runs.report.drawing import (
     BOTTOM,
@@ -99,6 +99,39 @@ def speed_over_turns(marks: Sequence[Mark]) -> Html:
     fastest = f"the fastest is {top[0].name}, {top[1].median:.2f} times"
     about = f"{len(timed)} measured attempts in {turns + 1} turns; {fastest}"
     return svg(WIDTH, HEIGHT, "Speed-up over the turns", about, parts)
+
+
+def speed_over_size(name: str, lines: Mapping[str, Sequence[tuple[int, Interval]]]) -> Html:
+    """Draw speed-ups with their intervals over a size, on a logarithmic axis; `lines` are clocks by name."""
+    spots = [spot for line in lines.values() for spot in line]
+    high = max(1.1, *(speedup.high for _, speedup in spots)) * 1.08
+    low = min(0.9, *(speedup.low for _, speedup in spots)) * 0.92
+    least, largest = (math.log(find(size for size, _ in spots)) for find in (min, max))
+
+    def x(size: float) -> float:
+        return LEFT + 20 + (math.log(size) - least) / ((largest - least) or 1.0) * (WIDTH - LEFT - RIGHT - 40)
+
+    def y(value: float) -> float:
+        return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+
+    parts: list[object] = [grid_row(y(value), f"{value:g}x", value == 1) for value in sorted({1.0, *ticks(low, high)})]
+    parts += [words_at(x(size), HEIGHT - BOTTOM + 18, size, anchor="middle") for size in {size for size, _ in spots}]
+    parts.append(words_at((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, name, anchor="middle"))
+    parts.append(words_at(LEFT - 52, 14, "times as fast as the reference"))
+    for number, (clock, line) in enumerate(lines.items()):
+        at = [(x(size) + 6 * number, speedup) for size, speedup in sorted(line, key=lambda spot: spot[0])]
+        places = " ".join(f"{left:.1f},{y(speedup.median):.1f}" for left, speedup in at)
+        parts.append(tag("polyline", points=places, class_="stair"))
+        for left, speedup in at:
+            said = tag("title", f"{clock}: {speedup.median:.2f}x [{speedup.low:.2f}, {speedup.high:.2f}]")
+            whisker = stroke(left, y(speedup.low), left, y(speedup.high), "whisker")
+            dot = tag("circle", cx=f"{left:.1f}", cy=f"{y(speedup.median):.1f}", r="4", class_="passed")
+            parts.append(tag("g", said, whisker, dot))
+        parts.append(words_at(at[-1][0] - 6, y(at[-1][1].median) - 10, clock, anchor="end"))
+    shown = "; ".join(
+        f"{clock} at {size}: {speedup.median:.2f}" for clock, line in lines.items() for size, speedup in line
+    )
+    return svg(WIDTH, HEIGHT, f"Speed-up over {name}", shown, parts)
 
 
 def _aside(mark: Mark, marks: Sequence[Mark]) -> float:

@@ -19,10 +19,9 @@ from triton_agent.runs.report.document import document
 from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
 from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
 from triton_agent.tools.problem.input_spec import InputSet
+from triton_agent.tools.problem.size_range import SizeRange
 from triton_agent.tools.ranking import standing
-from triton_agent.tools.results import Evaluation, Timing, asked_as
-
-KINDS = {"device": "device time", "latency": "call latency"}
+from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Timing, asked_as
 
 
 def render_report(run: RunView) -> str:
@@ -55,6 +54,7 @@ def _summary(run: RunView) -> list[object]:
         facts(
             [
                 ("best attempt", best),
+                ("ranges of sizes", "; ".join(run.ranges)),
                 ("attempts", f"{len(run.attempts)} ({counts})" if counts else "none"),
                 ("authors", run.run.policy),
                 ("ended by", run.end.stop_reason if run.end else "not ended yet"),
@@ -69,11 +69,11 @@ def _verdict(run: RunView) -> str:
     """Return the summary's first sentences."""
     if run.best is None:
         return "No correct kernel was found. The reference stays."
-    measured = [item for item in (timing(run.verdict, kind) for kind in KINDS) if item is not None]
+    measured = [item for item in (timing(run.verdict, kind) for kind in KINDS_OF_TIME) if item is not None]
     of = "The shipped file is" if run.shipped else "The best kernel is"
     if not measured:
         return f"{of} correct. Its speed was not measured."
-    said = " and ".join(f"{attempts.interval(item.speedup)} in {KINDS[item.kind]}" for item in measured)
+    said = ", ".join(f"{attempts.interval(item.speedup)} in {KINDS_OF_TIME[item.kind]}" for item in measured)
     worst = standing(run.verdict).worst
     least = f" The least gain is {attempts.interval(worst.speedup)}, at {worst.name}." if worst else ""
     over = " over all sets of inputs" if worst else ""
@@ -89,7 +89,12 @@ def _speed(run: RunView) -> list[object]:
     marks = _marks(run)
     parts: list[object] = []
     if run.verdict is not None and run.verdict.timings:
-        parts += [*_by_set(run.verdict), _times(run.verdict), _method(run.verdict.timings[0])]
+        parts += [
+            *_over_sizes(run, run.verdict),
+            *_by_set(run.verdict),
+            _times(run.verdict),
+            _method(run.verdict.timings[0]),
+        ]
     if any(mark.speedup is not None for mark in marks):
         parts += [tag("h3", "Over the turns"), charts.speed_over_turns(marks)]
     return [*parts, tag("h3", "Roofline"), *_roofline(run), _floor(run)]
@@ -107,10 +112,25 @@ def _times(evaluation: Evaluation) -> Html:
     for item in evaluation.timings:
         if item.input_set:
             continue
-        what = KINDS.get(item.kind, item.kind)
+        what = KINDS_OF_TIME[item.kind]
         bars.append(charts.Bar(label=f"{asked_as(item.baseline)}, {what}", value=item.baseline_ms, own=False))
         bars.append(charts.Bar(label=f"kernels, {what}", value=item.candidate_ms, own=True))
     return charts.times(bars)
+
+
+def _over_sizes(run: RunView, evaluation: Evaluation) -> list[object]:
+    """Return a chart of speed-ups over the length of the one range that the problem has."""
+    spec = run.run.problem.spec
+    ranges = [SizeRange.from_json(item) for item in spec.get("ranges", ())]
+    if len(ranges) != 1:
+        return []
+    lengths = {item.name: item.lengths for item in map(InputSet.from_json, spec.get("sets", ()))}
+    lines: dict[str, list[tuple[int, Interval]]] = {}
+    for row in evaluation.timings:
+        if row.input_set in lengths and row.baseline_name == "eager":
+            spot = lengths[row.input_set][0], row.speedup
+            lines.setdefault(KINDS_OF_TIME.get(row.kind, row.kind), []).append(spot)
+    return [charts.speed_over_size(ranges[0].name, lines)] if lines else []
 
 
 def _by_set(evaluation: Evaluation) -> list[object]:
@@ -120,7 +140,7 @@ def _by_set(evaluation: Evaluation) -> list[object]:
             item.input_set,
             f"{item.weight:g}",
             asked_as(item.baseline),
-            KINDS.get(item.kind, item.kind),
+            KINDS_OF_TIME[item.kind],
             f"{item.baseline_ms.median:.4g}",
             f"{item.candidate_ms.median:.4g}",
             attempts.interval(item.speedup),
@@ -259,6 +279,7 @@ def _problem(run: RunView) -> list[object]:
             [
                 ("file", problem.spec.get("path")),
                 ("class", problem.spec.get("class_name")),
+                ("ranges", "; ".join(str(SizeRange.from_json(item)) for item in problem.spec.get("ranges", ()))),
                 ("sets of inputs", "; ".join(_sets(problem.spec))),
                 ("digest", problem.digest),
                 ("sizes", "; ".join(problem.variants)),

@@ -23,6 +23,8 @@ class RunView:
     """Measured ceilings of its GPU; without them the roofline shows only the roof that binds."""
     shipped: Evaluation | None = None
     """Evaluation of the shipped file; None shows the best attempt's."""
+    ranges: tuple[str, ...] = ()
+    """What holds where in the problem's ranges of sizes, a sentence each."""
 
     @property
     def run(self) -> Run:

@@ -145,7 +145,7 @@ def _changes(written: Parts, reserved: dict[str, str]) -> dict[str, str]:
 
 def _is_of_the_plans(name: str) -> bool:
     """Return whether the guard and the judged class know this name of a file of plans."""
-    return name in JUDGED or bool(re.fullmatch(r"(STATE|plan_for)(_\d+)?|CALLS|SMALLER", name))
+    return name in JUDGED or bool(re.fullmatch(r"(STATE|plan_for)(_\d+)?|CALLS|SMALLER|layout_of_\w+", name))
 
 
 # -- sections ----------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _with_local(item: Import, changes: dict[str, str]) -> Import:
 
 def _plan_sections(written: Parts, changes: dict[str, str]) -> tuple[str, str, str, str]:
     """Return the texts of the kernels, of what launches them, of the plans, and of the tables of calls."""
-    launching = ("Launch", "kept", "with_strides", "allocate")
+    launching = ("Launch", "SizedLaunch", "kept", "with_strides", "allocate")
     sections: tuple[list[Part], ...] = ([], [], [], [])
     for part in written.parts:
         name = next(iter(part.binds), "")
@@ -189,7 +189,7 @@ def _plan_sections(written: Parts, changes: dict[str, str]) -> tuple[str, str, s
         elif _is_of_the_plans(name):
             sections[3].append(part)
         else:
-            is_plan = sections[1] or "Launch" in part.mentions
+            is_plan = sections[1] or {"Launch", "SizedLaunch"} & part.mentions
             sections[2 if is_plan else 0].append(part)
     kernels, helpers, calls, known = (joined(parts, changes) for parts in sections)
     return kernels, helpers, calls, known
@@ -211,6 +211,8 @@ def _constants(
         f"USE_KERNELS = {_quoted('never' if draft else 'verified')}",
         f"CONSTRUCTED = {_construction(call)}",
         f"PARAMETERS = {_tuple([_quoted(name) for name in call.parameters])}",
+        f"KEYWORD_ONLY = {call.keyword_only}",
+        f"DEFAULTS = {dict(call.defaults)!r}",
         f"VERSIONS = ({_quoted(_minor(environment.torch))}, {_quoted(_minor(environment.triton))})",
         f"GPU = {gpu}",
         f"MATMUL_PRECISION = {_quoted('high' if environment.precision == 'tf32' else facts.matmul_precision)}",
@@ -222,10 +224,9 @@ def _constants(
 
 
 def _construction(call: CallForm) -> str:
-    if not call.literal:
+    if call.constructed is None:
         return "None  # the constructor's arguments cannot be written down: no model is known again"
-    given = [repr(value) for value in call.init] + [f"{name}={value!r}" for name, value in call.init_keywords.items()]
-    return f"_constructor({', '.join(given)})"
+    return f"_constructor({call.constructed})"
 
 
 def _tuple(items: list[str]) -> str:

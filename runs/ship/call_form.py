@@ -4,8 +4,8 @@
     find_all(spec) -> {name of a set of inputs: CallForm}
 
 The problem's file runs there as it does in the checker: with the user's rights, or without `trust` confined. No
-candidate runs there. Tensors are fake
-where the reference runs on them, so that large problems cost nothing; else they are real.
+candidate runs there. Tensors are fake where the reference runs on them, so that large problems cost nothing; else they
+are real.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-import inspect
 import json
 import sys
 import tempfile
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ from typing import Any
 from triton_agent.runs.cli.own_process import ask, reply
 from triton_agent.runs.ship.facts import Call, CallForm, TensorForm
 from triton_agent.tools.machine.hardware import visible_gpus
-from triton_agent.tools.problem.confinement import confinement_for
+from triton_agent.tools.problem.confinement import confinement_for, require_layers
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.problem.size_range import Lengths
 from triton_agent.tools.sandbox import sandbox
 
 PROCESS = "triton_agent.runs.ship.call_form"
@@ -35,6 +36,8 @@ TIMEOUT_S = 300.0
 
 def find(spec: ProblemSpec, *, trust: bool = True) -> CallForm:
     """The form of the problem's own call; raises `ProblemError` where the problem does not run."""
+    if not trust:
+        require_layers()
     with tempfile.TemporaryDirectory(prefix="triton-agent-") as folder:
         scratch = () if trust else (str(Path(folder) / "problem"),)
         purpose = "finding out how its model is called"
@@ -48,18 +51,31 @@ def find_all(spec: ProblemSpec, *, trust: bool = True) -> dict[str, CallForm]:
     return {item.name: find(spec.at(item), trust=trust) for item in spec.sets}
 
 
+def given_lengths(spec: ProblemSpec, form: CallForm) -> Lengths:
+    """Return the lengths that the problem's inputs have; raise `UsageError` where a range names none of them."""
+    shapes = [item.shape if isinstance(item, TensorForm) else None for item in form.calls[0].arguments]
+    first = [one.found_in(shapes, form.parameters)[0] for one in spec.ranges]
+    return tuple((shapes[argument] or ())[dimension] for argument, dimension in first)
+
+
+def measured_over_ranges(spec: ProblemSpec, device: str, *, trust: bool = True) -> ProblemSpec:
+    """Return a problem with ranges as it is measured on a GPU: with a set of inputs for each measured length."""
+    if not spec.ranges or device != "cuda":
+        return spec
+    return spec.measured_over_ranges(given_lengths(spec, find(spec, trust=trust)))
+
+
 def joined(forms: Sequence[CallForm]) -> CallForm:
     """Return the form of one model that is called in all of these ways."""
     return dataclasses.replace(forms[0], calls=tuple(call for form in forms for call in form.calls))
 
 
 def _from_json(data: Mapping[str, Any]) -> CallForm:
-    init = ast.literal_eval(data["init"]) if data["init"] is not None else ((), {})
     return CallForm(
-        init=tuple(init[0]),
-        init_keywords=init[1],
-        literal=data["init"] is not None,
+        constructed=data["constructed"],
         parameters=tuple(data["parameters"]),
+        keyword_only=data["keyword_only"],
+        defaults=ast.literal_eval(data["defaults"]),
         state=tuple((name, _form_from(form)) for name, form in data["state"]),
         calls=tuple(
             Call(
@@ -101,17 +117,26 @@ def main(text: str, scratch: str = "") -> None:
 def _examine(spec: ProblemSpec) -> dict[str, Any]:
     import torch
 
+    from triton_agent.tools.reference import calling
     from triton_agent.tools.reference.reference import load
 
     reference = load(spec)
-    positional, keywords = reference.init_arguments()
+    positional, keywords = reference.told_arguments()
+    given = [*map(_written, positional), *(_written(value, f"{name}=") for name, value in keywords.items())]
     with _fake_where_possible(reference) as (model, inputs):
-        parameters = list(inspect.signature(type(model).forward).parameters)[1:]
+        taken = calling.parameters_of(type(model).forward)
         state = dict(model.named_parameters(remove_duplicate=False))
         state |= model.named_buffers(remove_duplicate=False)
         calls = [_call(reference, model.train(train), inputs) for train in (False, True)]
         written = [[name, _form(tensor)] for name, tensor in state.items() if isinstance(tensor, torch.Tensor)]
-    return {"init": _literal((positional, keywords)), "parameters": parameters, "state": written, "calls": calls}
+    return {
+        "constructed": None if None in given else ", ".join(map(str, given)),
+        "parameters": [item.name for item in taken],
+        "keyword_only": len(reference.keyword_only()),
+        "defaults": repr({item.name: item.default for item in taken if _literal(item.default) is not None}),
+        "state": written,
+        "calls": calls,
+    }
 
 
 @contextlib.contextmanager
@@ -176,6 +201,26 @@ def _hashable_literal(value: Any) -> str | None:
     except TypeError:
         return None
     return _literal(value)
+
+
+def _written(value: Any, lead: str = "") -> str | None:
+    """Return Python text that makes an argument of the constructor again, behind `lead`; None where there is none."""
+    import torch
+
+    items: list[str | None]
+    if type(value) in (list, tuple):
+        items = [_written(item) for item in value]
+        left, right = "[]" if type(value) is list else ("(", ",)" if len(items) == 1 else ")")
+    elif type(value) is dict:
+        items = [_written(item, f"{key!r}: ") if _literal(key) else None for key, item in value.items()]
+        left, right = "{}"
+    elif type(value) is types.SimpleNamespace:
+        items = [_written(item, f"{name}=") for name, item in vars(value).items()]
+        left, right = "SimpleNamespace(", ")"
+    else:
+        text = str(value) if isinstance(value, torch.dtype) else _literal(value)
+        return None if text is None else f"{lead}{text}"
+    return None if None in items else f"{lead}{left}{', '.join(map(str, items))}{right}"
 
 
 def _literal(value: Any) -> str | None:

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator
 from triton_agent.runs.ship.facts import Argument, Call, ShippedFacts, ShippedSet, TensorForm
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.ranking import standing
-from triton_agent.tools.results import CaseAccuracy, Timing
+from triton_agent.tools.results import KINDS_OF_TIME, CaseAccuracy, Timing
 
 WIDTH = 118
 VARIANTS_AT_MOST = 8
-KINDS = {"device": "device time", "latency": "call latency"}
 
 
 def header(problem: ProblemSpec, facts: ShippedFacts, class_name: str, notes: Iterable[str], *, draft: bool) -> str:
@@ -22,6 +21,7 @@ def header(problem: ProblemSpec, facts: ShippedFacts, class_name: str, notes: It
         _use(class_name, draft=draft),
         "\n".join([_status(facts, draft=draft), *_speed(facts, draft=draft)]),
         "\n".join(_sets(facts, draft=draft)),
+        "\n".join(["Ranges of sizes:", *(f"  {text}" for text in facts.ranges)]) if facts.ranges else "",
         "\n".join(_accuracy(facts.evaluation.accuracy)),
         "\n".join(_where(facts)),
         "\n".join(_made(problem, facts)),
@@ -87,7 +87,7 @@ def _sets(facts: ShippedFacts, *, draft: bool) -> Iterator[str]:
 def _no_faster(item: ShippedSet) -> str:
     said = [
         f"{timing.speedup.median:.2f}x [{timing.speedup.low:.2f}, {timing.speedup.high:.2f}] in "
-        f"{KINDS.get(timing.kind, timing.kind)}"
+        f"{KINDS_OF_TIME[timing.kind]}"
         for timing in item.timings
         if timing.baseline_name == "eager"
     ]
@@ -95,7 +95,7 @@ def _no_faster(item: ShippedSet) -> str:
 
 
 def _timing(timing: Timing) -> str:
-    what = KINDS.get(timing.kind, timing.kind)
+    what = KINDS_OF_TIME[timing.kind]
     ratio = timing.speedup
     cache = ", L2 cache cold" if timing.cold_l2 else ""
     return (

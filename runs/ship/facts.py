@@ -45,12 +45,15 @@ class Call:
 class CallForm:
     """How a problem's model is made and called at the sizes as given."""
 
-    init: tuple[Any, ...]
-    init_keywords: Mapping[str, Any]
-    literal: bool
-    """True if the constructor's arguments can be written down; if not, the guard knows no model again."""
+    constructed: str | None
+    """The constructor's arguments as text, objects of the user's classes as `SimpleNamespace`s of what they hold; None
+    where they cannot be written down, so that the guard knows no model again."""
     parameters: tuple[str, ...]
     """Names of forward's parameters, in order."""
+    keyword_only: int = 0
+    """How many of them, the last ones, are passed by keyword only."""
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Defaults of forward's parameters, where they can be written down."""
     state: tuple[tuple[str, TensorForm], ...]
     """Parameters, then buffers, as named."""
     calls: tuple[Call, ...]
@@ -90,6 +93,8 @@ class ShippedFacts:
     """Where there are several sets of inputs; `call` then has the calls of those that run the kernels."""
     variants: tuple[str, ...] = ()
     """Sizes it was checked at, in words."""
+    ranges: tuple[str, ...] = ()
+    """What holds where in the problem's ranges, a sentence each."""
     scaled: str = ""
     """How the sizes were scaled down for the check; empty when they were not."""
     gpu: Gpu | None = None

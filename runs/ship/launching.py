@@ -41,6 +41,39 @@ class Launch:
             self.compiled[device] = compiled.run, compiled.function, compiled.packed_metadata, last
 
 
+class SizedLaunch:
+    """A launch whose grid and numbers follow from the sizes of a call.
+
+    Whatever Triton compiles a kernel for (numbers that are 1 or divisible by 16, aligned addresses) follows from these
+    sizes, too. So Triton examines the arguments in the first launch at some sizes on a GPU; later ones at the same
+    sizes call the compiled kernel.
+    """
+
+    sizes_at_most = 4096
+
+    def __init__(self, kernel: Any, **constants: Any) -> None:
+        self.kernel, self.constants = kernel, constants
+        self.compiled: dict[Any, Any] = {}
+
+    def __call__(self, sizes: Any, grid: tuple[int, int, int], *args: Any) -> None:
+        driver, hook = triton.runtime.driver, triton.knobs.runtime.launch_enter_hook
+        if self.compiled and not getattr(hook, "calls", hook):
+            device = driver.active.get_current_device()
+            known = self.compiled.get((device, sizes))
+            if known is not None:
+                run, function, metadata, last = known
+                stream = driver.active.get_current_stream(device)
+                run(*grid, stream, function, metadata, None, None, None, *args, *last)
+                return
+        compiled = self.kernel[grid](*args, **self.constants)
+        if hasattr(compiled, "packed_metadata"):  # not in Triton's interpreter
+            if len(self.compiled) >= self.sizes_at_most:
+                self.compiled.clear()
+            last = [self.constants[name] for name in self.kernel.arg_names if name in self.constants]
+            device = driver.active.get_current_device()
+            self.compiled[device, sizes] = compiled.run, compiled.function, compiled.packed_metadata, last
+
+
 def kept(prepare: Any) -> Any:
     """Keep what a function makes of parameters until one of them changes or the first of them is gone."""
     known: Any = WeakIdKeyDictionary()

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import functools
 import warnings
-from operator import attrgetter, is_, itemgetter
+from operator import attrgetter, getitem, is_, itemgetter
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -41,6 +42,8 @@ CALLS: dict[str, Any] = {}
 USE_KERNELS = "never"
 CONSTRUCTED: Any = _constructor()
 PARAMETERS: tuple[str, ...] = ()
+KEYWORD_ONLY = 0
+DEFAULTS: dict[str, Any] = {}
 VERSIONS = ("", "")
 GPU: Any = None
 MATMUL_PRECISION = "highest"
@@ -52,11 +55,12 @@ OPERATOR = "stand_in"
 
 OF_ANY_MODULE = frozenset({*vars(torch.nn.Module()), "use_kernels", "_watch"})
 FOR_ALL_MODULES = [torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks]
-READING = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.stride
+READING = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.is_contiguous
 NEEDS_GRADIENT = attrgetter("requires_grad")
 MUTABLE = (list, dict, set, torch.Tensor)
 JIT: Any = torch.jit
-measured: dict[int, bool] = {}
+INTERPRETED = triton.knobs.runtime.interpret
+measured: dict[Any, bool] = {}
 
 
 def _attributes(module: Any) -> Any:
@@ -64,6 +68,19 @@ def _attributes(module: Any) -> Any:
     hidden = "_" if type(module).__module__.startswith("torch.") else " "
     own = [name for name in vars(module) if name not in OF_ANY_MODULE and not name.startswith(hidden)]
     return {name: getattr(module, name) for name in own}
+
+
+def _plain(value: Any) -> Any:
+    """Return what a constructor was given, with objects of the user's classes as what they hold."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    if type(value) is dict:
+        return {key: _plain(item) for key, item in value.items()}
+    if str(getattr(value, "__module__", "builtins")).split(".")[0] in ("builtins", "torch"):
+        return value
+    held = {name: getattr(value, name, None) for name in dir(value) if not name.startswith("_")}
+    kept = {name: item for name, item in held.items() if not callable(item) or isinstance(item, type)}
+    return SimpleNamespace(**{name: _plain(item) for name, item in kept.items()})
 
 
 def _noted(value: Any) -> Any:
@@ -118,20 +135,24 @@ class Seen:
         self.noted = list(map(_noted, self.mutable))
         self.hooks = [hooks for m in inner for hooks in (m._forward_hooks, m._forward_pre_hooks)] + FOR_ALL_MODULES
         self.parameters, self.inner, self.classes = model._parameters, inner, list(map(type, inner))
-        self.children = [module._modules for module in modules]
-        self.children_then = [dict(children) for children in self.children]
-        tensors = [(holder, name) for m in modules for holder in (m._parameters, m._buffers) for name in holder]
-        slots = [(vars(m), name) for m in inner for name in ("training", *_attributes(m))] + tensors
+        slots = [(vars(m), name) for m in inner for name in ("training", *_attributes(m))]
         self.owners, self.names = [owner for owner, _ in slots], [name for _, name in slots]
-        self.values = [owner[name] for owner, name in slots]
-        self.dicts = [d for m in inner for d in (vars(m), m._parameters, m._buffers)] + [
-            model._parameters,
-            model._buffers,
+        self.values = [*map(getitem, self.owners, self.names)]
+        self.inner_vars = [*map(vars, inner)]
+        self.sizes = [*map(len, self.inner_vars)]
+        holders = [holder for m in modules for holder in (m._parameters, m._buffers, m._modules)]
+        self.empty, self.full = [holder for holder in holders if not holder], [holder for holder in holders if holder]
+        self.full_then = [*map(dict, self.full)]
+        # Dictionaries compare tensors as equal if they are the same, and cannot if not, but for those of one number.
+        numbers = [
+            (d, name) for d in self.full for name, t in d.items() if isinstance(t, torch.Tensor) and t.numel() == 1
         ]
-        self.sizes = list(map(len, self.dicts))
+        self.number_owners, self.number_names = [owner for owner, _ in numbers], [name for _, name in numbers]
+        self.numbers = [owner[name] for owner, name in numbers]
         self.own = itemgetter("training", "_parameters", "_buffers", "_modules", *_attributes(model))
         self.own_values, self.own_size = self.own(vars(model)), len(vars(model))
         self.tensors, self.device = list(named.values()), next((t.device for t in named.values()), None)
+        self.strided = [tensor for tensor in self.tensors if not tensor.is_contiguous()]
         self.forms, self.state = self.read_forms(), None
         if (
             named.keys() == STATE.keys()
@@ -145,20 +166,38 @@ class Seen:
 
     def read_forms(self) -> Any:
         tensors = self.tensors
-        return [[*map(read, tensors)] for read in READING]
+        return [*([*map(read, tensors)] for read in READING), [*map(torch.Tensor.stride, self.strided)]]
 
     def differs(self, own: Any) -> bool:
         """Return whether anything changed; `own` are the model's attributes, which this object may not keep alive."""
-        return not (
-            len(own) == self.own_size
-            and self.own(own) == self.own_values
-            and all(map(is_, map(dict.get, self.owners, self.names), self.values))
-            and [*map(len, self.dicts)] == self.sizes
-            and self.children == self.children_then
-            and [*map(type, self.inner)] == self.classes
-            and (not self.mutable or [*map(_noted, self.mutable)] == self.noted)
-            and self.read_forms() == self.forms
-        )
+        try:
+            return not (
+                len(own) == self.own_size
+                and self.own(own) == self.own_values
+                and self.full == self.full_then
+                and not any(self.empty)
+                and [*map(getitem, self.owners, self.names)] == self.values
+                and [*map(len, self.inner_vars)] == self.sizes
+                and [*map(type, self.inner)] == self.classes
+                and (
+                    not self.numbers or all(map(is_, map(getitem, self.number_owners, self.number_names), self.numbers))
+                )
+                and (not self.mutable or [*map(_noted, self.mutable)] == self.noted)
+                and self.read_forms() == self.forms
+            )
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
+            return True  # an attribute is gone, or a tensor was compared with another one
+
+
+def _in_order(args: Any, kwargs: Any) -> Any:
+    """Return the arguments in the order of PARAMETERS, as plans take them; None if a value is not known for one."""
+    names = PARAMETERS[len(args) :]
+    if len(args) + KEYWORD_ONLY > len(PARAMETERS) or not all(name in names for name in kwargs):
+        return None
+    values, last = {**DEFAULTS, **kwargs}, len(names)
+    while not KEYWORD_ONLY and names[last - 1] not in kwargs:
+        last -= 1  # defaults at the end are left out, as in a call without keywords
+    return (*args, *(values[name] for name in names[:last])) if all(name in values for name in names[:last]) else None
 
 
 def _form(tensor: Any) -> Any:
@@ -172,8 +211,17 @@ def _surroundings(device: Any, forced: bool) -> bool:
     if casts != AUTOCAST or kind == "meta" or not (DETERMINISTIC or not torch.are_deterministic_algorithms_enabled()):
         return False
     if kind != "cuda" or device.index != torch.cuda.current_device():
-        return forced and kind != "cuda"
+        return forced and kind != "cuda" and (kind != "cpu" or _interpreted())
     return forced or (torch.get_float32_matmul_precision() == MATMUL_PRECISION and _measured_on(device.index))
+
+
+def _interpreted() -> bool:
+    """Return whether Triton interprets the kernels, as a CPU needs it; say so once if not."""
+    if not INTERPRETED and "cpu" not in measured and not torch.compiler.is_compiling():
+        measured["cpu"] = False
+        text = "the kernels need a GPU, or TRITON_INTERPRET=1 set before triton is imported: here the reference runs"
+        warnings.warn(text, stacklevel=2)
+    return bool(INTERPRETED)
 
 
 def _measured_on(index: int) -> bool:
@@ -208,9 +256,9 @@ def _admitted(model: Any, args: Any) -> Any:
 # -- torch.compile -----------------------------------------------------------------------------------------------------
 
 
-def _compiled(model: Any, args: Any) -> Any:
+def _compiled(model: Any, ordered: Any, args: Any, kwargs: Any) -> Any:
     """Make a call inside a graph of torch.compile: as one operator if the kernels may run, else as the reference."""
-    call, tensors = (None if torch.compiler.is_exporting() else plan_for(model.training, *args)) or (None, ())
+    call, tensors = (None if torch.compiler.is_exporting() else plan_for(model.training, *ordered)) or (None, ())
     if call is not None and tensors and CALLS[call.__name__][2] is not None and _as_made(model):
         named = dict(model.named_parameters(remove_duplicate=False))
         named.update(model.named_buffers(remove_duplicate=False))
@@ -219,9 +267,9 @@ def _compiled(model: Any, args: Any) -> Any:
         fits = all(_form(tensor) == form[1:] for tensor, form in zip(state, STATE.values()))
         if alike and fits and _surroundings(device, model.use_kernels == "always"):
             results = _operator(tensors, state, call.__name__)
-            kind = CALLS[call.__name__][2][0]
+            kind = _layout(call.__name__, tensors)[1][0]
             return results[0] if kind is torch.Tensor else kind(results)
-    return OriginalModel.forward(model, *args)
+    return OriginalModel.forward(model, *args, **kwargs)
 
 
 def _as_made(model: Any) -> bool:
@@ -238,6 +286,12 @@ def _as_made(model: Any) -> bool:
     return True
 
 
+def _layout(name: str, tensors: Any) -> Any:
+    """Return the strides that a plan takes, and kind and forms of what it returns; for a range, at these sizes."""
+    _, strides, results = CALLS[name]
+    return strides(*tensors) if callable(strides) else (strides, results)
+
+
 def _laid_out(tensor: Any, strides: Any) -> Any:
     """Return the tensor aligned and with these strides, which a compiler may have chosen otherwise."""
     if tensor.stride() == strides and tensor.data_ptr() % 16 == 0:
@@ -251,7 +305,7 @@ def _laid_out(tensor: Any, strides: Any) -> Any:
     schema="(Tensor[] tensors, Tensor[] state, str name) -> Tensor[]",
 )
 def _operator(tensors: Any, state: Any, name: str) -> Any:
-    call, strides, _ = CALLS[name]
+    call, strides = CALLS[name][0], _layout(name, tensors)[0]
     held = {key: _laid_out(tensor, form[3]) for (key, form), tensor in zip(STATE.items(), state)}
     results = call(held, *map(_laid_out, tensors, strides))
     return [results] if isinstance(results, torch.Tensor) else list(results)
@@ -259,7 +313,8 @@ def _operator(tensors: Any, state: Any, name: str) -> Any:
 
 @_operator.register_fake
 def _results_like(tensors: Any, state: Any, name: str) -> Any:
-    return [tensors[0].new_empty_strided(shape, strides, dtype=dtype) for shape, dtype, strides in CALLS[name][2][1:]]
+    results = _layout(name, tensors)[1]
+    return [tensors[0].new_empty_strided(shape, strides, dtype=dtype) for shape, dtype, strides in results[1:]]
 
 
 # -- the model ---------------------------------------------------------------------------------------------------------
@@ -277,25 +332,23 @@ class ModelNew(OriginalModel):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._watch = Watch(self, repr(_constructor(*args, **kwargs)) == repr(CONSTRUCTED))
+        self._watch = Watch(self, repr(_plain(_constructor(*args, **kwargs))) == repr(CONSTRUCTED))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         # Calls that need gradients run the reference; generated backward kernels would have their place here.
         if self.use_kernels == "never" or self._watch is None or not self._watch.known:
             return super().forward(*args, **kwargs)
-        if kwargs:
-            names = PARAMETERS[len(args) : len(args) + len(kwargs)]
-            if sorted(names) != sorted(kwargs):
-                return super().forward(*args, **kwargs)
-            args, kwargs = (*args, *(kwargs[name] for name in names)), {}
+        ordered = _in_order(args, kwargs) if kwargs or KEYWORD_ONLY else args
+        if ordered is None:
+            return super().forward(*args, **kwargs)
         if torch.compiler.is_compiling():
-            return _compiled(self, args)
+            return _compiled(self, ordered, args, kwargs)
         try:
-            found = _admitted(self, args)
+            found = _admitted(self, ordered)
         except (AttributeError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError):
             found = None  # a tensor or module that does not answer like a plain one
         if found is None:
-            return super().forward(*args)
+            return super().forward(*args, **kwargs)
         call, state, tensors = found
         return call(state, *tensors)
 

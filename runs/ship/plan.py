@@ -7,13 +7,14 @@ operators of torch, launches. `plan_body.py` holds the lines and variables, `pla
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from triton_agent.runs.ship.facts import NotEmitted
-from triton_agent.runs.ship.plan_body import INDENT, Base, Body, numbers
+from triton_agent.runs.ship.plan_body import Base, Body, numbers
 from triton_agent.runs.ship.python_text import (
     Group,
     Names,
@@ -60,10 +61,16 @@ from triton_agent.tools.tape.tape import (
 
 VALUES_AT_MOST = 16384
 """Numbers of a constant that are written down."""
+ALIGNMENT = 16
+"""Bytes; Triton compiles kernels otherwise for addresses and numbers that are not divisible by it."""
 LAYOUT = "with_strides"
 ALLOCATOR = "allocate"
 ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 """Exists on a CPU only; see `executor/operators.py`."""
+
+
+Loose = tuple[str, str]
+"""A kernel by its identity, and a parameter: a compile-time argument that becomes a plain one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,23 +82,28 @@ class Surroundings:
     """How each tensor among the constructor's arguments is read."""
     kernels: Mapping[str, str]
     """Names of the kernels' functions by identity."""
-    launches: dict[str, str]
-    """Names of the launches by their text, added to as plans are written."""
+    launches: dict[tuple[str, ...], str]
+    """Names of the launches by their text and all that a kernel is compiled for, added to as plans are written."""
     allocating: frozenset[str]
     """Identities of kernels that need memory of their own."""
     written: WrittenParameters
     """Parameters through which a kernel writes."""
     names: Names
+    sized: str = ""
+    """In a plan for a range of sizes: the variables that hold the sizes."""
+    loose: Collection[Loose] = ()
+    mode: str = ""
+    """In a plan for a range of sizes: tells a plan for train mode from another one for eval mode."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
     """The text of a tape."""
 
-    prologue: tuple[str, ...]
-    """Lines of the function that prepares, from its parameters on; none where there is nothing to prepare."""
-    body: tuple[str, ...]
-    """Lines of the function that is called; `{prepare}` stands for the name of the other."""
+    prologue: tuple[Text, ...]
+    """The function that prepares: its parameters, then its statements; none where there is nothing to prepare."""
+    body: tuple[Text, ...]
+    """Statements of the function that is called; `{prepare}` stands for the name of the other."""
     parameters: tuple[str, ...]
     """Names for the tensors of the call."""
     strides: Text
@@ -99,6 +111,8 @@ class Plan:
     results: Text
     """Kind and forms of what is returned; empty where a compiled graph cannot have the call as one operator: something
     is changed, or a result is no new tensor."""
+    constants: tuple[str, ...] = ()
+    """Compile-time arguments of the launches that stand among the others."""
 
 
 class PlanWriter:
@@ -112,6 +126,10 @@ class PlanWriter:
         self._views = views_by_buffer(tape)
         self._hints = _hints(tape)
         self._packed = self._packed_state()
+        self._sized = around.sized
+        self._constants: list[str] = []
+        self._made: Counter[str] = Counter()
+        """Launches written so far, by their text."""
         self._made_once = {number for number, _ in made_by(tape.prologue)} | set(self._packed)
 
     def plan(self) -> Plan:
@@ -119,6 +137,7 @@ class PlanWriter:
         tape = self._tape
         used = {number for step in tape.steps for number in mentioned(step)} | {v.buffer for v in returned(tape)}
         prologue, kept, sources = self._prologue(used)
+        self._sized = self._around.sized
         body = self._body = self._begin(tape.steps)
         body.uses.update(returned(tape))
         self._enter_inputs()
@@ -136,19 +155,26 @@ class PlanWriter:
         self._copy_back()
         body.line(prefixed("return ", self._returned(tape.tree)))
         if body.needs_device:
-            body.lines[head:head] = [f"{' ' * INDENT}device = {self._device()}"]
-        return Plan(tuple(prologue), tuple(body.lines), self._parameters, self._strides(), self._results())
+            body.lines[head:head] = [f"device = {self._device()}"]
+        return Plan(
+            tuple(prologue),
+            tuple(body.lines),
+            self._parameters,
+            self._strides(),
+            self._results(),
+            tuple(self._constants),
+        )
 
     def _begin(self, steps: Sequence[Step]) -> Body:
         names = self._around.names.copy()
         for name in self._parameters:
             names.fresh(name)
-        return Body(self._tape, self._views, names, steps)
+        return Body(self._tape, self._views, names, steps, sized=bool(self._sized))
 
     # -- before the steps ------------------------------------------------------------------------------------------
 
-    def _prologue(self, used: set[int]) -> tuple[list[str], list[Base], list[str]]:
-        """Return the lines that prepare, the variables that calls use, and how the call reads what is prepared from."""
+    def _prologue(self, used: set[int]) -> tuple[list[Text], list[Base], list[str]]:
+        """Return what prepares, the variables that calls use, and how the call reads what is prepared from."""
         tape = self._tape
         wanted = [number for number in sorted(self._made_once) if number in used]
         if not wanted:
@@ -158,6 +184,7 @@ class PlanWriter:
                 raise NotEmitted(
                     f"random numbers drawn before the first call ({step.operator}) are the reference's own"
                 )
+        self._sized = ""  # what is prepared is the same at all sizes
         body = self._body = self._begin(tape.prologue)
         needed = {number for step in tape.prologue for number in mentioned(step)}
         parameters, sources, parts = ["device"], [], dict[int, list[str]]()
@@ -176,7 +203,7 @@ class PlanWriter:
         self._steps(tape.prologue, 0, stay=set(wanted))
         kept = [body.bases[number] for number in wanted]
         body.line(prefixed("return ", kept[0].name if len(kept) == 1 else tuple_of([base.name for base in kept])))
-        return [*lines(Group("(", parameters, "):"), 0), *body.lines], kept, sources
+        return [Group("(", parameters, "):"), *body.lines], kept, sources
 
     def _outside(self, used: Collection[int]) -> Iterator[tuple[str, View, str]]:
         """The constructor's tensors and the state in these buffers: a name for each, and how it is read."""
@@ -341,17 +368,36 @@ class PlanWriter:
         """Write a launch: grid, options and the constants behind the last argument are given beforehand."""
         if choice.kernel in self._around.allocating:
             self._body.line(f"triton.set_allocator({ALLOCATOR})")
-        plain = [at for at, (_, value) in enumerate(choice.arguments) if not isinstance(value, Constexpr)]
+        fixed = [
+            _is_constant(value) and (choice.kernel, name) not in self._around.loose for name, value in choice.arguments
+        ]
+        plain = [at for at, is_fixed in enumerate(fixed) if not is_fixed]
         given = plain[-1] + 1 if plain else 0
         kernel = self._around.kernels[choice.kernel]
         constants = (*choice.arguments[given:], *choice.options)
         known = [prefixed(f"{name}=", self._value(value)) for name, value in constants]
-        text = "\n".join(lines(call("Launch", [kernel, numbers(choice.grid), *known]), 0))
-        if text not in self._around.launches:
+        sized = self._sized
+        made = (
+            call("SizedLaunch", [kernel, *known]) if sized else call("Launch", [kernel, numbers(choice.grid), *known])
+        )
+        key = ("\n".join(lines(made, 0)), *self._compiled_for(choice, str(made)))
+        if key not in self._around.launches:
             wanted = f"launch_{kernel.removesuffix('_kernel').strip('_')}"
-            self._around.launches[text] = self._around.names.fresh(wanted)
-        launch = self._around.launches[text]
-        self._body.line(call(launch, [self._passed(value) for _, value in choice.arguments[:given]]))
+            self._around.launches[key] = self._around.names.fresh(wanted)
+        launch = self._around.launches[key]
+        self._constants += [str(self._value(choice.arguments[at][1])) for at in range(given) if fixed[at]]
+        first = [sized, numbers(choice.grid)] if sized else []
+        self._body.line(call(launch, [*first, *(self._passed(value) for _, value in choice.arguments[:given])]))
+
+    def _compiled_for(self, choice: Choice, made: str) -> tuple[str, ...]:
+        """Return what tells this launch from others of its text, which may need the kernel compiled otherwise.
+
+        In a plan for a range numbers follow from the sizes, so each place in the plan has a launch of its own.
+        """
+        if self._sized:
+            self._made[made] += 1
+            return self._around.mode, str(self._made[made])
+        return tuple(map(_specialisation, (value for _, value in choice.arguments)))
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -404,6 +450,21 @@ class PlanWriter:
             items = [prefixed(f"{literal(key)}: ", self._returned(item)) for key, item in tree["dict"]]
             return Group("{", items, "}")
         return literal(float(tree["float"])) if "float" in tree else literal(tree["value"])
+
+
+def _specialisation(value: Any) -> str:
+    """Return what Triton may compile a kernel for, of an argument: dtype and alignment, or the number itself."""
+    if isinstance(value, tuple):
+        return str([*map(_specialisation, value)])
+    if isinstance(value, View):
+        return f"{value.dtype} {value.begin_bytes % ALIGNMENT}"
+    if isinstance(value, Descriptor):
+        return f"{value.view.dtype} {value.block_shape} {value.padding}"
+    return f"address {value.offset % ALIGNMENT}" if isinstance(value, Address) else repr(value)
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, Constexpr) or (isinstance(value, tuple) and bool(value) and all(map(_is_constant, value)))
 
 
 def form(tensor: View | StateTensor | TensorOutline) -> Group:

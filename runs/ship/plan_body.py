@@ -11,15 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from triton_agent.runs.ship.facts import NotEmitted
-from triton_agent.runs.ship.python_text import Group, Names, Text, call, lines, prefixed, tuple_of
+from triton_agent.runs.ship.python_text import Group, Names, Text, call, prefixed, tuple_of
 from triton_agent.runs.ship.tape_reading import is_contiguous, repeats
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.tape.tape import Address, Launch, Step, Tape, View, arguments_of
 
-INDENT = 4
-"""Spaces before a line of a function."""
 LARGE_BYTES = 1 << 20
-"""A temporary of this size is deleted after its last use, as the executor deletes all of them."""
+"""A temporary of this size is deleted after its last use, as the executor deletes all of them. In plans for a range of
+sizes, in which the size of a temporary is not known, all are."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -35,23 +34,26 @@ class Base:
 class Body:
     """A function in the making."""
 
-    def __init__(self, tape: Tape, views: Mapping[int, Sequence[View]], names: Names, steps: Sequence[Step]) -> None:
+    def __init__(
+        self, tape: Tape, views: Mapping[int, Sequence[View]], names: Names, steps: Sequence[Step], *, sized: bool
+    ) -> None:
         self.names = names
-        self.lines: list[str] = []
-        self.indent = INDENT
+        self.lines: list[Text] = []
+        """Statements, without the indentation."""
         self.needs_device = False
         self.bases: dict[int, Base] = {}
         self.known: dict[View, str] = {}
         """Views that a variable holds."""
         self.uses: Counter[View] = Counter()
         self._tape = tape
+        self._large_bytes = 0 if sized else LARGE_BYTES
         self._views = views
         for step in steps:  # of an autotuned launch, one configuration is written down
             first = dataclasses.replace(step, choices=step.choices[:1]) if isinstance(step, Launch) else step
             self.uses.update(arguments_of(first))
 
     def line(self, text: Text) -> None:
-        self.lines += lines(text, self.indent)
+        self.lines.append(text)
 
     # -- variables -------------------------------------------------------------------------------------------------
 
@@ -100,7 +102,7 @@ class Body:
         """Delete the variables of large buffers, each with those that hold views of it."""
         gone = []
         for number in buffers:
-            if self._tape.buffers[number].size_bytes >= LARGE_BYTES and number in self.bases:
+            if self._tape.buffers[number].size_bytes >= self._large_bytes and number in self.bases:
                 names = {name: None for view, name in self.known.items() if view.buffer == number}
                 gone += list({self.bases[number].name: None, **names})
         if gone:

@@ -1,8 +1,8 @@
 """Writes the best kernel of a run as a file, judged once more exactly as it is shipped.
 
 Never slower: with a GPU a file is written only where the shipped text itself, guard included, was measured faster than
-the reference in device time and in latency; at several sets of inputs its kernels run at those where it was. Without
-one it is a draft, whose kernels run only when asked for.
+the reference in device time and in latency, and no slower in calls back to back; at several sets of inputs its kernels
+run at those where it was. Without one it is a draft, whose kernels run only when asked for.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 import datetime
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from triton_agent import __version__
@@ -23,12 +23,15 @@ from triton_agent.runs.ship import call_form
 from triton_agent.runs.ship.admission import admit, faster_at, measuring, over_all_sets, shipped_sets
 from triton_agent.runs.ship.artefact import forced, ship, switched_on
 from triton_agent.runs.ship.facts import CallForm, Gpu, NotEmitted, ShippedFacts
+from triton_agent.runs.ship.ranges.brackets import Bracket, RangedPlans, clipped, is_inside, span, stretches
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator
 from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.ranking import standing
-from triton_agent.tools.results import Evaluation, Status
+from triton_agent.tools.problem.size_range import Lengths
+from triton_agent.tools.processes.protocol import TapedModule
+from triton_agent.tools.ranking import is_enough, standing
+from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Status
 
 NO_FASTER = "inside the shipped file, guard included, it is not measurably faster than the reference"
 
@@ -41,6 +44,8 @@ class Shipped:
     draft: bool
     evaluation: Evaluation
     """Evaluation of the text as it is shipped; of a draft, with its kernels switched on."""
+    ranges: tuple[str, ...] = ()
+    """What holds where in the problem's ranges, a sentence each."""
 
 
 def output_folder(out: str | Path | None, run: Run) -> Path:
@@ -69,12 +74,16 @@ async def ship_best(
     own = next((call.own_class for form in forms.values() for call in form.calls if call.own_class), "")
     if own:
         screen.say(
-            f"the reference returns a {own}, and a shipped file lists, tuples and dictionaries: nothing is shipped"
+            f"nothing is shipped: the reference returns an object of the class {own}, and a shipped file can return "
+            "tensors, lists, tuples and dictionaries only"
         )
         return None
-    plans = functools.cache(functools.partial(_plans_at, evaluator, source))
+    plans = await asyncio.to_thread(_plans_at, evaluator, source, spec)
+    ranged: RangedPlans | None = None
     try:
-        await asyncio.to_thread(plans, tuple(forms))
+        await asyncio.to_thread(plans, tuple(forms), ())
+        if spec.ranges:
+            ranged = await asyncio.to_thread(_ranged, spec, evaluator, source, forms, plans, screen)
     except NotEmitted as reason:
         screen.say(f"no file can be written of what the kernel's module does: {reason}\n  nothing is shipped")
         return None
@@ -82,43 +91,136 @@ async def ship_best(
     def write(names: Sequence[str], evaluation: Evaluation) -> str:
         facts = _facts(run, best, evaluator, request, call_form.joined([forms[name] for name in names]))
         sets = shipped_sets(spec, forms, names, evaluation, kernels)
-        facts = dataclasses.replace(facts, evaluation=evaluation, sets=sets)
-        return ship(spec, plans(tuple(names)), facts, draft=draft)
+        brackets = _brackets_at(spec, ranged, names, draft=draft)
+        facts = dataclasses.replace(facts, evaluation=evaluation, sets=sets, ranges=_said(spec, ranged, brackets))
+        return ship(spec, plans(_exact(spec, ranged, names, brackets), brackets), facts, draft=draft)
 
     names = tuple(forms)
-    text = write(names, kernels)
-    used = switched_on(text) if draft else text
-    if draft and evaluator.facts.scaled:  # its guard admits the sizes as given, at which nothing can be run here
-        used = ""
-    evaluation = await evaluator.evaluate_async(forced(text), as_given=True, file=used)
-    if evaluation.status is Status.PASSED and not draft:
+    if draft:
+        text = write(names, kernels)
+        # Its guard admits the sizes as given, at which nothing can be run here if they were scaled down.
+        used = "" if evaluator.facts.scaled else switched_on(text)
+        evaluation = await evaluator.evaluate_async(forced(text), as_given=True, file=used)
+    else:
         as_used = functools.partial(write, evaluation=kernels)
-        names = faster_at(best.standing, forms)
-        names, measured = await asyncio.to_thread(admit, names, forms, as_used, measuring(evaluator))
-        evaluation = over_all_sets(spec, measured or evaluation, kernels)
-    trouble = _trouble(evaluation, draft) if names else NO_FASTER
+        chosen = faster_at(best.standing, forms)
+        names, measured = await asyncio.to_thread(admit, chosen, forms, as_used, measuring(evaluator))
+        evaluation = over_all_sets(spec, measured or kernels, kernels)
+    trouble = _trouble(evaluation, draft) if names else no_faster(evaluation)
     if trouble:
         screen.say(f"{trouble}\n  nothing is shipped")
         return None
     if not draft:  # the header states what was measured of the file itself
         text = write(names, evaluation)
     path = _write(folder, f"{Path(spec.path).stem}_optimized.py", text)
-    return Shipped(path=path, draft=draft, evaluation=evaluation)
+    said = _said(spec, ranged, _brackets_at(spec, ranged, names, draft=draft))
+    return Shipped(path=path, draft=draft, evaluation=evaluation, ranges=said)
 
 
-def _plans_at(evaluator: AnyEvaluator, source: str, names: tuple[str, ...]) -> str:
-    """Return the candidate's tapes as a file with plans for these sets; raise `NotEmitted`."""
-    from triton_agent.runs.ship.plan_file import plans_of  # loads torch
+def _plans_at(
+    evaluator: AnyEvaluator, source: str, spec: ProblemSpec
+) -> Callable[[tuple[str, ...], Sequence[Bracket]], str]:
+    """Return what writes the candidate's tapes as a file with plans for these sets and brackets; it may raise
+    `NotEmitted`.
+    """
+    from triton_agent.runs.ship.plan_file import file_of, modules_of  # loads torch
 
-    return plans_of(evaluator, source, tuple(filter(None, names)))
+    @functools.cache
+    def modules(names: tuple[str, ...]) -> tuple[TapedModule, ...]:
+        return modules_of(evaluator, source, tuple(filter(None, names)))
+
+    return lambda names, brackets: file_of(modules(names) if names else (), spec.ranges, brackets)
+
+
+# -- ranges ------------------------------------------------------------------------------------------------------------
+
+
+def _ranged(
+    spec: ProblemSpec,
+    evaluator: AnyEvaluator,
+    source: str,
+    forms: Mapping[str, CallForm],
+    plans: Callable[[tuple[str, ...], Sequence[Bracket]], str],
+    screen: Screen,
+) -> RangedPlans:
+    """Find plans for the problem's ranges, and judge them."""
+    from triton_agent.runs.ship.ranges.ranged_plans import ranged_plans  # loads torch
+
+    screen.say(f"finding plans for {', '.join(map(str, spec.ranges))}, and judging them at further sizes")
+    given = call_form.given_lengths(spec, forms[next(iter(forms))])
+    main = RangedPlans(given=given)
+
+    def write(brackets: Sequence[Bracket]) -> str:
+        return plans(_exact(spec, main, tuple(forms), brackets), brackets)
+
+    found = ranged_plans(spec, evaluator, source, given, write)
+    for text in _said(spec, found, found.brackets):
+        screen.say(f"  {text}")
+    return found
+
+
+def _lengths(spec: ProblemSpec, ranged: RangedPlans) -> dict[str, Lengths]:
+    """Return the lengths of each set of inputs; without sets, those of the problem under an empty name."""
+    return {item.name: item.lengths for item in spec.sets} or {"": ranged.given}
+
+
+def _brackets_at(
+    spec: ProblemSpec, ranged: RangedPlans | None, names: Sequence[str], *, draft: bool
+) -> tuple[Bracket, ...]:
+    """Return the brackets as far as the kernels run there, if they run at these of the measured lengths."""
+    if ranged is None or draft:
+        return ranged.brackets if ranged else ()
+    at = _lengths(spec, ranged)
+    return clipped(ranged.brackets, stretches([*at.values()], [at[name] for name in names]))
+
+
+def _exact(
+    spec: ProblemSpec, ranged: RangedPlans | None, names: Sequence[str], brackets: Sequence[Bracket]
+) -> tuple[str, ...]:
+    """Return the sets that need a plan of their own."""
+    if ranged is None:
+        return tuple(names)
+    at = _lengths(spec, ranged)
+    return tuple(name for name in names if not is_inside(at[name], brackets))
+
+
+def _said(spec: ProblemSpec, ranged: RangedPlans | None, brackets: Sequence[Bracket]) -> tuple[str, ...]:
+    """Return what holds where, a sentence each."""
+    if ranged is None:
+        return ()
+    found = []
+    for bracket in brackets:
+        judged = {*ranged.judged_at, *_lengths(spec, ranged).values()}
+        at = sorted(lengths for lengths in judged if is_inside(lengths, [bracket]))
+        listed = ", ".join("x".join(map(str, lengths)) for lengths in at)
+        found.append(f"{span(spec.ranges, bracket.low, bracket.high)}: the kernels; judged at {listed}")
+    if [*brackets] != [*ranged.brackets]:
+        found.append(
+            f"elsewhere in {', '.join(map(str, spec.ranges))}: the reference, since the kernels were not faster"
+        )
+    return (*found, *(f"the reference, {text}" for text in ranged.left_out))
 
 
 def _trouble(evaluation: Evaluation, draft: bool) -> str:
     if evaluation.status is not Status.PASSED:
         return f"the kernel passed, but not inside the shipped file: {evaluation.message}"
     if not draft and not standing(evaluation).faster_than_reference:
-        return NO_FASTER
+        return no_faster(evaluation)
     return ""
+
+
+def no_faster(evaluation: Evaluation) -> str:
+    """Say by which clocks the file is not faster, or back to back slower, and by how much."""
+    lines = [NO_FASTER]
+    for timing in evaluation.timings:
+        ratio = timing.speedup
+        if timing.baseline_name == "eager" and timing.pairs and not is_enough(timing.kind, ratio):
+            where = f"at {timing.input_set}, " if timing.input_set else ""
+            lines.append(
+                f"  {where}{KINDS_OF_TIME[timing.kind]}: {ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]; "
+                f"{timing.candidate_ms.median:.4g} ms, the reference's {timing.baseline_ms.median:.4g} ms"
+            )
+    return "\n".join(lines)
 
 
 def _facts(run: Run, best: Graded, evaluator: AnyEvaluator, request: OptimizeRequest, form: CallForm) -> ShippedFacts:

@@ -137,13 +137,23 @@ def grpo(
     ] = "default",
     epochs: EPOCHS = 1.0,
     max_tokens: LENGTH = 16384,
-    temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature of the logged runs.")] = 1.0,
+    temperature: Annotated[
+        float | None,
+        typer.Option("--temperature", help="Train only on what was sampled at this temperature; default: as recorded."),
+    ] = None,
     proximal: Annotated[
         bool,
         typer.Option(
             "--proximal", help="For runs of an older policy: importance weights, clipped around the current policy."
         ),
     ] = False,
+    kl: Annotated[
+        float, typer.Option("--kl", help="Weight of the divergence from the model in --model; 0: none.")
+    ] = 0.0,
+    dual_clip: Annotated[
+        float | None,
+        typer.Option("--dual-clip", metavar="R", help="Largest likelihood ratio by which a bad token is pushed down."),
+    ] = None,
     version: Annotated[str, typer.Option("--version-name", help="Version of the policy in --model.")] = "",
     stale: Annotated[
         int | None, typer.Option("--stale", metavar="N", help="Skip attempts more than N policy versions old.")
@@ -159,6 +169,14 @@ def grpo(
         str | None, typer.Option("--held-out", metavar="FILTER", help="Runs whose problems are used for evaluation.")
     ] = None,
     answers: Annotated[int, typer.Option("--answers", help="Answers per held-out problem.")] = 4,
+    problem_reports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--problem-reports",
+            metavar="FILE",
+            help="Output of `check-problem --json`: flagged problems pay nothing; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Train a model by multi-turn GRPO on logged runs. New answers are sampled only for evaluation."""
     from triton_agent.runs.train.training import GRPORequest, grpo
@@ -167,7 +185,8 @@ def grpo(
         **_settings(said),
         "epochs": epochs,
         "proximal": proximal,
-        "temperature": temperature,
+        "kl": kl,
+        "dual_clip": dual_clip,
         "evaluate_every": evaluate_every,
     }
     request = GRPORequest(
@@ -175,6 +194,7 @@ def grpo(
         out=out,
         runs=runs,
         recipe=recipe,
+        temperature=temperature,
         settings=settings,
         max_tokens=max_tokens,
         version=version,
@@ -182,6 +202,7 @@ def grpo(
         start_by=start_by,
         held_out=held_out,
         answers=answers,
+        problem_reports=tuple(problem_reports or ()),
         **_handling(said),
     )
     raise typer.Exit(grpo(request))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,7 +27,7 @@ from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_f
 from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation
-from triton_agent.tools.settings import EvaluatorSettings
+from triton_agent.tools.settings import EvaluatorSettings, Profiling
 
 Record = tuple[Attempt, list[Grading]]
 KEYS = ("problem", "policy", "status", "since")
@@ -45,23 +46,40 @@ def parse_filter(text: str) -> RunSelection:
     return dataclasses.replace(RunSelection(ids=ids), **cast(dict[str, Any], named))
 
 
-def records(where: str | None, runs: str) -> list[Record]:
-    """Return every attempt of the runs with its gradings."""
+def records(where: str | None, runs: str) -> Iterator[Record]:
+    """Yield every attempt of the runs with its gradings."""
     chosen = parse_filter(runs)
     with open_store(where) as store:
         ids = tuple(run.id for run in select_runs(store, chosen))
         if not ids:
             raise UsageError(f"--runs {runs}: no run fits", where=store.where, remedy="see `triton-agent runs list`")
-        return list(store.iterate(AttemptFilter(runs=ids)))
+        yield from store.iterate(AttemptFilter(runs=ids))
 
 
-def imitable(found: Sequence[Record], render: Render | None = None) -> tuple[list[dict[str, Any]], dict[str, int]]:
+def soundness(paths: Sequence[str]) -> dict[str, bool]:
+    """Read reports of `check-problem --json`, one or several to a file; return by digest which problems are sound."""
+    found = {}
+    for name in paths:
+        try:
+            text, decoder = Path(name).read_text().strip(), json.JSONDecoder()
+            while text:
+                report, end = decoder.raw_decode(text)
+                found[str(report["problem"]["digest"])] = bool(report["sound"])
+                text = text[end:].lstrip()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"--problem-reports {name}: {error}", remedy="a file with the output of `check-problem --json`"
+            ) from None
+    return found
+
+
+def imitable(found: Iterable[Record], render: Render | None = None) -> tuple[list[dict[str, Any]], dict[str, int]]:
     """Return conversations that ended in a candidate that passed, and counts of the others by reason.
 
     `render` makes the prompt for authors without messages, such as the built-in one.
     """
     left_out = SkipCounts()
-    judged = [JudgedAttempt(attempt=attempt, evaluation=latest_evaluation(gradings)) for attempt, gradings in found]
+    judged = (JudgedAttempt(attempt=attempt, evaluation=latest_evaluation(gradings)) for attempt, gradings in found)
     return list(sft_rows(judged, Which.PASSED, Shape.PROMPT_COMPLETION, left_out, render)), left_out.reasons
 
 
@@ -89,7 +107,7 @@ def encoder(tokenizer: Any) -> Any:
     return encode
 
 
-def questions(found: Sequence[Record], tokenizer: Any) -> dict[str, tuple[Attempt, tuple[int, ...]]]:
+def questions(found: Iterable[Record], tokenizer: Any) -> dict[str, tuple[Attempt, tuple[int, ...]]]:
     """Return the first prompt of each problem: its attempt and its tokens, by the problem's digest."""
     asked: dict[str, tuple[Attempt, tuple[int, ...]]] = {}
     for attempt, _ in found:
@@ -115,7 +133,11 @@ def judges(attempts: Sequence[Attempt]) -> Iterator[Any]:
                 seen = by_digest[digest].observation
                 rules = seen.rules
                 settings = EvaluatorSettings(
-                    device=device, target=rules.target, allow_library=rules.allow_library, precision=rules.precision
+                    device=device,
+                    target=rules.target,
+                    allow_library=rules.allow_library,
+                    precision=rules.precision,
+                    profile=Profiling.ALL,
                 )
                 folder = scratch / digest[:16]
                 os.makedirs(folder, exist_ok=True)

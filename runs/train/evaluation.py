@@ -46,7 +46,7 @@ def run(request: EvalRequest) -> int:
     from triton_agent.runs.train.data import records
 
     recipe = recipe_named(request.recipe)
-    found = records(request.store, request.runs)
+    found = list(records(request.store, request.runs))
     settings = TrialSettings(
         answers=request.answers,
         tokens_at_most=request.max_tokens,

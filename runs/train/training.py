@@ -25,6 +25,7 @@ class GRPORequest:
     out: str
     runs: str | None
     recipe: str
+    temperature: float | None
     settings: Settings
     max_tokens: int
     version: str
@@ -32,6 +33,7 @@ class GRPORequest:
     start_by: str | None
     held_out: str | None
     answers: int
+    problem_reports: tuple[str, ...]
     lora: int | None
     resume: bool
     store: str | None
@@ -99,9 +101,13 @@ def grpo(request: GRPORequest) -> int:
     recipe = recipe_named(request.recipe)
     settings = GRPOSettings(output=Path(request.out), **_given(request.settings))
     model = _start(request)
-    prepared = None if request.resume else _prepared(request, recipe, model)
+    kept_back = _kept_back(request)
+    prepared = None if request.resume else _prepared(request, recipe, model, kept_back)
     with contextlib.ExitStack() as stack:
-        evaluator = stack.enter_context(_held_out(request, recipe, model)) if request.held_out else None
+        temperature = prepared.temperature if prepared else request.temperature or 1.0
+        evaluator = None
+        if request.held_out:
+            evaluator = stack.enter_context(_held_out(request, recipe, model, temperature))
         watch = stack.enter_context(_shown(f"grpo, {recipe.name}", settings.batch_size * settings.accumulation))
         outcome = train_grpo(
             model,
@@ -112,30 +118,59 @@ def grpo(request: GRPORequest) -> int:
             resume=request.resume,
             evaluator=evaluator,
             best_by="eval_reward" if evaluator else "",
+            kept_back=kept_back,
             callbacks=[watch],
         )
     return _end(outcome, request.json)
 
 
-def _prepared(request: GRPORequest, recipe: Recipe, model: str) -> Any:
-    """Prepare rows with advantages, and print what is left out."""
+def _kept_back(request: GRPORequest) -> dict[str, str]:
+    """Return the problems of the held-out runs, name by identity."""
+    from triton_agent.policy.train.prepare import held_out
+    from triton_agent.runs.train.data import records
+
+    found = records(request.store, request.held_out) if request.held_out else ()
+    views = (attempt.observation.problem for attempt, _ in found)
+    return {held_out.identity(view): view.name for view in views}
+
+
+def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mapping[str, str]) -> Any:
+    """Prepare rows with advantages, and print what is left out and what no run could pay."""
+    from triton_agent.policy.llm.engines.vllm_worker import vocabulary_digest
+    from triton_agent.policy.train.prepare import held_out
     from triton_agent.policy.train.prepare.prepared import TrainingLimits, prepare
+    from triton_agent.policy.train.prepare.recipes import unpaid
     from triton_agent.policy.train.record.trajectories import Knowledge, collect
+    from triton_agent.policy.train.update.plan_gains import paid, plan_gains
     from triton_agent.policy.train.update.session import load, rescorer
-    from triton_agent.runs.train.data import encoder, records
+    from triton_agent.runs.train.data import encoder, records, soundness
 
     loaded, tokenizer = load(model, cpu=request.settings["cpu"])
-    found = records(request.store, request.runs or "")
-    collected = collect(found, recipe, Knowledge(decode=tokenizer.decode, encode=encoder(tokenizer)))
+    rescore = rescorer(loaded.eval())
+    scratch = Path(request.out).absolute().parent
+    scratch.mkdir(parents=True, exist_ok=True)
+    knowledge = Knowledge(
+        scratch=scratch, decode=tokenizer.decode, encode=encoder(tokenizer), sound=soundness(request.problem_reports)
+    )
+    collected = collect(records(request.store, request.runs or ""), recipe, knowledge)
+    held_out.refuse((sample.problem for sample in collected.samples), held_out.read(model) | dict(kept_back))
+    samples: Sequence[Any] = collected.samples
+    if recipe.reasoning:
+        samples = paid(samples, recipe, plan_gains(samples, rescore))
     limits = TrainingLimits(
         current_version=request.version,
         stale_at_most=request.stale,
         tokens_at_most=request.max_tokens,
+        temperature=request.temperature,
+        tokenizer=vocabulary_digest(tokenizer),
         seed=request.settings["seed"],
     )
-    rescore = rescorer(loaded.eval(), temperature=request.settings["temperature"])
-    prepared = prepare(collected.samples, recipe, limits, rescore)
+    prepared = prepare(samples, recipe, limits)
     _note({**collected.left_out, **prepared.left_out})
+    lacking = unpaid(recipe, (sample.turn.reward for sample in samples))
+    if lacking:
+        told = f"recipe {recipe.name}: no run has what these parts are paid for: {', '.join(lacking)}"
+        console.progress().print(told, markup=False, soft_wrap=True)
     said = f"{len(prepared.rows)} turns to train on, of {prepared.groups} groups, {prepared.flat_groups} of them flat"
     console.progress().print(said, markup=False)
     return prepared
@@ -168,7 +203,7 @@ def _start(request: GRPORequest) -> str:
 
 
 @contextlib.contextmanager
-def _held_out(request: GRPORequest, recipe: Recipe, model: str) -> Iterator[Any]:
+def _held_out(request: GRPORequest, recipe: Recipe, model: str, temperature: float) -> Iterator[Any]:
     """Yield a function that computes held-out figures as the trainer logs them."""
     from triton_agent.policy.train.evaluate.trial import TrialSettings
     from triton_agent.policy.train.update.session import load
@@ -176,8 +211,8 @@ def _held_out(request: GRPORequest, recipe: Recipe, model: str) -> Iterator[Any]
     from triton_agent.runs.train.evaluation import bench
 
     _, tokenizer = load(model, cpu=True)
-    settings = TrialSettings(answers=request.answers, temperature=request.settings["temperature"])
-    with bench(records(request.store, request.held_out or ""), tokenizer, settings) as ready:
+    settings = TrialSettings(answers=request.answers, temperature=temperature)
+    with bench(list(records(request.store, request.held_out or "")), tokenizer, settings) as ready:
         yield lambda trained: ready.logged(trained, recipe)
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.memory import samples
 from tests.recorded_run import Recorded, recorded
 
 from triton_agent.memory.exchange import jsonl
 from triton_agent.memory.exchange.trl import JudgedAttempt, Shape, SkipCounts, Which, grpo_rows, sft_rows
+from triton_agent.memory.groups import group_of
 from triton_agent.memory.records import Attempt, Message
 from triton_agent.tools.processes.zygotes import Nursery
 
@@ -132,13 +134,14 @@ def test_what_was_never_measured_is_no_sample(told: Recorded) -> None:
     assert left_out.reasons == {"not measured": 2, "its tokens are not known": 1}
 
 
-def test_a_group_is_the_answers_of_one_turn_to_one_parent(told: Recorded) -> None:
-    brother = dataclasses.replace(told.attempts[1], index=1)
-    stranger = dataclasses.replace(told.attempts[1], index=2, parent=told.attempts[0].key)
-    verdict = judged(told)[1].evaluation
-    items = [JudgedAttempt(attempt=one, evaluation=verdict) for one in (told.attempts[1], brother, stranger)]
-    first, second, third = (row["group"] for row in grpo_rows(items, SkipCounts()))
-    assert first == second != third
+def test_a_row_says_how_its_tokens_were_drawn_and_which_group_they_belong_to(told: Recorded) -> None:
+    item = next(item for item in judged(told) if item.evaluation is not None)
+    sampled = samples.sampled()
+    item = dataclasses.replace(item, attempt=dataclasses.replace(item.attempt, completion=sampled))
+    (row,) = grpo_rows([item], SkipCounts())
+    assert (row["temperature"], row["top_p"], row["seed"], row["min_p"]) == (0.8, 1.0, 2**61 + 1, None)
+    assert (row["tokenizer"], row["question"], row["logprobs_of"]) == (sampled.tokenizer, sampled.group, "sampled")
+    assert row["group"] == group_of(item.attempt, item.evaluation)
 
 
 # -- TRL itself --------------------------------------------------------------------------------------------------------

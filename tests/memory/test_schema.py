@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sqlite3
 import stat
@@ -25,8 +26,11 @@ from triton_agent.memory.errors import (
     StoreTooNew,
     StoreUnreachable,
 )
+from triton_agent.memory.records import Distribution, SamplingRecord
+from triton_agent.memory.sql import pieces
 from triton_agent.memory.sql.database import locate
-from triton_agent.memory.sql.tables import SCHEMA_TABLE, TableBase
+from triton_agent.memory.sql.schema import revision_of
+from triton_agent.memory.sql.tables import REVISION, SCHEMA_TABLE, TableBase
 from triton_agent.memory.store import Store
 from triton_agent.tools.errors import TritonAgentError, UsageError
 
@@ -56,6 +60,30 @@ def test_a_store_of_a_newer_schema_is_refused_and_left_alone(place: str) -> None
     for read_only in (False, True):
         with pytest.raises(StoreTooNew, match=r"schema 9999.*\n.*update triton-agent"):
             Store.open(place, read_only=read_only)
+
+
+NEWER_FACTS = ("log_probabilities_of", "adapter_version", "tokenizer", "sampling", "group")
+
+
+def test_completions_of_the_first_schema_are_read_with_what_they_do_not_say_unknown(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = samples.attempt(completion=samples.sampled())
+    with Store.open(place) as store, monkeypatch.context() as first_schema:
+        first_schema.setattr(pieces, "_SEPARATE", (*pieces._SEPARATE, *NEWER_FACTS))  # its bodies lack these
+        store.add_run(samples.run())
+        store.add_attempt(told)
+        store.database.write(
+            lambda connection: connection.execute(sqlalchemy.text(f"UPDATE {SCHEMA_TABLE} SET version_num = '0001'"))
+        )
+    with Store.open(place) as store:
+        assert store.reading and store.attempt(told.key) is not None
+        found = store.attempt(told.key).completion
+        with store.reading() as connection:
+            assert revision_of(connection) == REVISION
+    assert found.sampling == SamplingRecord() and found.log_probabilities_of is Distribution.UNKNOWN
+    assert found.tokenizer == found.group == found.adapter_version == ""
+    assert found == dataclasses.replace(told.completion, **{name: getattr(found, name) for name in NEWER_FACTS})
 
 
 def test_the_file_and_its_folder_are_the_users_alone(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def accepted(spec: ProblemSpec) -> Evaluation:
     return verdicts.passed(candidate="0" * 64, problem=spec.digest, accuracy=(case,))
 
 
-UNKNOWN = CallForm(init=(), init_keywords={}, literal=False, parameters=(), state=(), calls=())
+UNKNOWN = CallForm(constructed=None, parameters=(), state=(), calls=())
 """Of a call that no guard knows again; saves the process that would find it."""
 
 

@@ -160,3 +160,13 @@ def test_a_driver_that_tells_nothing_of_load_is_a_weakness_with_a_remedy(monkeyp
 )
 def test_sizes_are_told_in_binary_units(count: int, text: str) -> None:
     assert in_binary_units(count) == text
+
+
+def test_it_says_that_counters_are_for_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "params").write_text("RmProfilingAdminOnly: 1\n")
+    monkeypatch.setattr(examination_tools, "DRIVER_SETTINGS", tmp_path / "params")
+    monkeypatch.setattr(examination_tools.shutil, "which", lambda program, path=None: f"/usr/bin/{program}")
+    monkeypatch.setattr(examination_tools.os, "geteuid", lambda: 1000)
+    ncu = examination_tools._profiler("ncu", "Nsight Compute")
+    assert ncu.state is CheckState.WEAK and "only root" in ncu.seen
+    assert examination_tools._profiler("nsys", "Nsight Systems").state is CheckState.OK

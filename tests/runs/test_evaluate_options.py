@@ -95,10 +95,10 @@ def test_nothing_is_said_where_nothing_was_asked_and_nothing_stands_out() -> Non
 def test_each_baseline_has_its_lines() -> None:
     told = speed_page.lines(passed("eager", "compile"))
     assert [line.split(":")[0] for line in told[:4]] == [
-        "device, against eager",
-        "latency, against eager",
-        "device, against compile",
-        "latency, against compile",
+        "device time, against eager",
+        "call latency, against eager",
+        "device time, against compile",
+        "call latency, against compile",
     ]
     assert "1.0000 ms to 2.0000 ms, 2.00x [1.90, 2.10]" in told[0]
     assert "device memory of a call: 3.0 MiB, the reference's 1.0 MiB" in told

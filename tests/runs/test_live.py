@@ -173,7 +173,7 @@ def test_arguments_are_put_in_order_and_keep_their_nesting(inputs: object, named
 @pytest.mark.parametrize(
     ("module", "inputs", "said"),
     [
-        (samples.KeywordOnly(), {"x": ROW, "factor": 2.0}, "factor by keyword only"),
+        (samples.KeywordOnly(), {"x": ROW}, "missing a required argument: 'factor'"),
         (samples.Pair(), {"x": ROW, "other": ROW}, "do not fit forward"),
         (samples.Pair(), 3, "are a int"),
         (samples.Pair(), (1, 2), "no tensor"),

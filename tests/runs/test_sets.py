@@ -82,7 +82,9 @@ def timed(spec: ProblemSpec, *speedups: float | None) -> Evaluation:
 
 
 def forms_of(spec: ProblemSpec) -> dict[str, CallForm]:
-    return {one.name: dataclasses.replace(samples.UNKNOWN, calls=(_call(one.inputs[0].shape),)) for one in spec.sets}
+    return {
+        one.name: dataclasses.replace(samples.UNKNOWN, calls=(_call(one.inputs[0].value.shape),)) for one in spec.sets
+    }
 
 
 def _call(shape: tuple[int, ...]) -> Call:

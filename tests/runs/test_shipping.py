@@ -16,6 +16,7 @@ from tests.runs import shipped_samples as samples
 from triton_agent.runs.ship import call_form
 from triton_agent.runs.ship.artefact import forced, is_shipped, ship, switched_on
 from triton_agent.runs.ship.facts import Gpu, TensorForm
+from triton_agent.runs.ship.shipped import no_faster
 from triton_agent.runs.ship.source.original import take_out
 from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.errors import ProblemError, UsageError
@@ -215,6 +216,67 @@ for model in (fast.Model(), fast.Model(factor=2.0), fast.Model(3.0)):
         TRITON_INTERPRET="1",
     )
     assert said.split() == ["True", "2.0", "True", "2.0", "False", "3.0"]
+
+
+CONFIGURED = """
+import dataclasses
+import torch
+from torch import nn
+
+@dataclasses.dataclass
+class Config:
+    factor: float = 2.0
+
+class Model(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.factor = config.factor
+
+    def forward(self, x, shift=None, *, power=1, gate):
+        return x * self.factor
+
+def get_inputs():
+    return {"x": torch.randn(3), "gate": torch.randn(3)}
+
+def get_init_inputs():
+    return [Config()]
+"""
+
+
+def test_config_objects_and_keyword_only_arguments_are_known_again(tmp_path: Path, nursery: Nursery) -> None:
+    (tmp_path / "problem.py").write_text(CONFIGURED)
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    candidate = CANDIDATE.replace("self.weight = nn.Parameter(torch.zeros(3))", "pass").replace(
+        "def forward(self, x):", "def forward(self, x, shift=None, *, power=1, gate):"
+    )
+    facts = samples.facts(spec, form=call_form.find(spec))
+    (tmp_path / "fast.py").write_text(ship(spec, samples.plans(spec, candidate, nursery), facts, draft=True))
+    script = """
+import inspect, types, warnings, torch, fast
+from problem import Config, Model
+fast.ModelNew.use_kernels = "always"
+assert inspect.signature(fast.Model.forward) == inspect.signature(Model.forward)
+x, gate = torch.randn(3), torch.randn(3)
+said = []
+fast.plan_for, plan_for = (lambda *given: said.append(plan_for(*given)) or said[-1]), fast.plan_for
+for config in (Config(), types.SimpleNamespace(factor=2.0), Config(3.0)):
+    model = fast.Model(config)
+    print(model._watch.known)
+model = fast.Model(Config())
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for given in ({"gate": gate}, {"gate": gate, "power": 1, "shift": None}, {"gate": gate, "power": 2}):
+        torch.testing.assert_close(model(x, **given), Model(Config())(x, **given))
+        print(said.pop() is not None)
+try:
+    model(x, None, 1, gate)
+except TypeError:
+    print("refused", *[warning.message for warning in caught])
+"""
+    lines = run_python(tmp_path, script, TRITON_INTERPRET="1").splitlines()
+    assert lines == ["True", "True", "False", "True", "True", "False", "refused"]
+    told = run_python(tmp_path, script, TRITON_INTERPRET="0").splitlines()  # without a GPU
+    assert told[:-1] == lines[:-1] and told[-1].startswith("refused the kernels need a GPU, or TRITON_INTERPRET=1")
 
 
 def test_the_header_says_what_is_known_and_what_is_not() -> None:
@@ -429,3 +491,11 @@ def test_a_call_that_changes_state_stays_out_of_compiled_graphs(nursery: Nursery
     text = samples.plans(spec, samples.kernel("batch_norm_train_f32", "right_program_per_channel.py"), nursery)
     calls = text[text.index("CALLS = {") :]
     assert "None)," in calls[: calls.index("}")]
+
+
+def test_a_file_that_loses_by_one_clock_only_is_told_which_and_by_how_much() -> None:
+    ratios = [("device", 1.5), ("latency", 1.2), ("back_to_back", 0.8)]
+    timings = [verdicts.timing(ratio, spread=0.01, kind=kind, original_ms=0.04) for kind, ratio in ratios]
+    against_compile = verdicts.timing(0.5, baseline="compile")
+    said = no_faster(verdicts.passed(*timings, against_compile)).splitlines()
+    assert said[1:] == ["  back-to-back calls: 0.80x [0.79, 0.81]; 0.05 ms, the reference's 0.04 ms"]

@@ -126,6 +126,25 @@ def test_host_time_bounds_device_time(cold: Clock) -> None:
         assert sample.host_ms >= sample.enqueue_ms
 
 
+def test_calls_back_to_back_cost_what_the_host_costs_where_that_is_more(cold: Clock) -> None:
+    tiny = torch.zeros(16, device="cuda")
+
+    def slow_python() -> None:
+        begun_s = time.perf_counter()
+        while time.perf_counter() - begun_s < 0.0002:
+            pass
+        tiny.add_(1)
+
+    small, large = Subject([slow_python]), copy(512)
+    cold.warm_up(small)
+    cold.warm_up(large)
+    small_series, large_series = cold.series_for(small), cold.series_for(large)
+    assert 0.2 < (cold.time_once(small, series=small_series).back_to_back_ms or 0.0) < 2
+    sample = cold.time_once(large, series=large_series)
+    assert sample.back_to_back_ms is not None and sample.back_to_back_ms > 0.5 * sample.device_ms
+    assert cold.time_once(large).back_to_back_ms is None
+
+
 def test_a_side_stream_that_the_caller_waits_for_is_honest(cold: Clock) -> None:
     side = torch.cuda.Stream()
     source = torch.randn(256 * MIB // 4, device="cuda")

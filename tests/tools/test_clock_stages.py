@@ -106,10 +106,10 @@ class PlayedClock:
             self.is_complete, self.completed = True, self.completed + 1
             self.names += ["compile"] * self.compiles
 
-    def race(self, session: Any, looks: Looks, since: int = 0) -> list[PlayedRace]:
+    def race(self, session: Any, looks: Looks, since: int = 0, *, back_to_back: bool) -> list[PlayedRace]:
         assert self.gpu.mine is Mode.EXCLUSIVE
         self.looked_at += looks._cases
-        return [PlayedRace(self.gpu, name, self.speedup) for name in self.names[since:]]
+        return [PlayedRace(self.gpu, name, self.speedup, back_to_back) for name in self.names[since:]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,11 +117,13 @@ class PlayedRace:
     gpu: Gpu
     opponent: str
     speedup: float
+    back_to_back: bool
 
     def timings(self) -> list[Timing]:
         assert self.gpu.mine is None, "others wait while this is worked out"
         ratio = around(self.speedup, 0.01)
-        return [timing(ratio, baseline=self.opponent, kind=kind) for kind in ("device", "latency")]
+        kinds = ("device", "latency", *["back_to_back"] * self.back_to_back)
+        return [timing(ratio, baseline=self.opponent, kind=kind) for kind in kinds]
 
 
 @pytest.fixture(autouse=True)
@@ -191,6 +193,18 @@ def test_a_candidate_ahead_is_told_of_before_torchs_compiler_is_there() -> None:
         assert said == ["ahead 1.50x"]
         assert job.notes == ["a note"]
         assert job.runner.deadline > deadline, "the compiler's time was the candidate's"
+
+
+def test_a_file_that_may_be_shipped_races_by_a_third_clock_against_every_baseline() -> None:
+    gpu = Gpu()
+    played = PlayedClock(gpu)
+    with job_at(LateClock(lambda: played), gpu) as (job, _):
+        job.file = "the text of a file"
+        race_original(job)
+        race_compiled(job)
+        kinds = ("device", "latency", "back_to_back")
+        assert raced(job) == [(name, kind) for name in ("eager", "compile") for kind in kinds]
+        assert len(played.names) == 2, "a baseline was raced twice"
 
 
 def test_no_look_is_taken_twice_and_none_is_left_over() -> None:

@@ -217,9 +217,10 @@ def test_two_evaluators_share_one_nursery(
     spec: ProblemSpec, evaluator: Evaluator, nursery: Nursery, tmp_path: Path
 ) -> None:
     (tmp_path / "square.py").write_text(PROBLEM.replace("x + x", "x * x"))
-    before = living()
+    before, of_nursery = living(), living(nursery.base.origin.pid)
     with Evaluator(parse_problem(str(tmp_path / "square.py")), QUICK, nursery=nursery) as square:
-        assert len(living() - before) == 1  # a checker of its own, and nothing else
+        # Only descendants of this nursery count: other processes of the tests come and go when they like.
+        assert len(living(nursery.base.origin.pid) - of_nursery) == 1  # a checker of its own, and nothing else
         assert square.evaluate(WRONG).status is Status.PASSED
         assert square.evaluate(KERNEL).finding is Finding.VALUES
         assert evaluator.evaluate(KERNEL).status is Status.PASSED
@@ -325,8 +326,8 @@ def test_close_cleans_up_when_every_process_has_died(spec: ProblemSpec) -> None:
 # -- looking at processes ------------------------------------------------------------------------------------------
 
 
-def living() -> set[int]:
-    """Descendants of this process that have not ended."""
+def living(ancestor: int = os.getpid()) -> set[int]:
+    """Descendants of a process, of this one unless told otherwise, that have not ended."""
     states, parents = {}, {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -334,10 +335,10 @@ def living() -> set[int]:
         except OSError:
             continue
         states[int(name)], parents[int(name)] = fields[0], int(fields[1])
-    found = {os.getpid()}
+    found = {ancestor}
     while grown := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= grown
-    return {pid for pid in found - {os.getpid()} if states[pid] not in "ZX"}
+    return {pid for pid in found - {ancestor} if states[pid] not in "ZX"}
 
 
 def left_over(before: set[int]) -> set[int]:

@@ -8,27 +8,27 @@ from typing import Any
 import pytest
 import torch
 
-from triton_agent.tools.checker.profiling import against, condensed, units
+from triton_agent.policy.llm.prompting.counting import token_bound
+from triton_agent.tools.checker.profiling import Leaders, against, condensed, units
+from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.graph.flops import UnitFlops
 from triton_agent.tools.kernel_profile import (
+    Beside,
+    KernelTime,
     Multiprocessor,
-    ProfileRow,
-    kernel_times,
+    Occupancy,
+    StepTime,
     occupancy,
     profile_of,
     roofline_notes,
 )
+from triton_agent.tools.kernels.kernel import JitFunction, KernelSet
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.race.baselines import compiled
 from triton_agent.tools.race.ceilings import Ceilings
-from triton_agent.tools.results import KernelLaunch, KernelResources, to_json
+from triton_agent.tools.results import KernelResources, to_json
 from triton_agent.tools.settings import EvaluatorSettings
-
-ROWS = [
-    ProfileRow(kernel="softmax_kernel", count=10, device_us=300.0),
-    ProfileRow(kernel="void at::native::copy", count=5, device_us=95.0),
-    ProfileRow(kernel="Memset (Device)", count=5, device_us=5.0),
-]
+from triton_agent.tools.tape.tape import Allocate, Buffer, Choice, Launch, Operate, Place, Tape, View
 
 
 def needs(**changes: Any) -> KernelResources:
@@ -61,29 +61,129 @@ def reach(**rates: float) -> Ceilings:
     )
 
 
-def test_device_time_is_shared_out_by_kernel_and_call() -> None:
-    profile = profile_of(kernel_times(ROWS, ["softmax_kernel"], calls=5))
+LINE = against(128 << 20, [UnitFlops(unit="matmul bfloat16", flops=10**9)], reach(), Conditions())
+"""Memory-bound: 0.034 ms for the bytes at 4 TB/s."""
+
+
+def kernel(name: str = "softmax_kernel", device_ms: float = 0.1, **changes: Any) -> KernelTime:
+    facts: dict[str, Any] = {"launches": 1, "share": 1.0, "own": True, "argument_bytes": 128 << 20, "programs": 4096}
+    return KernelTime(**{"kernel": name, "device_ms": device_ms, **facts, **changes})
+
+
+def beside(**changes: Any) -> Beside:
+    return Beside(**{"roofline": LINE, "multiprocessors": 132, **changes})
+
+
+X = View(buffer=0, dtype="float32", shape=(64, 32), strides=(32, 1), offset=0)
+Y = dataclasses.replace(X, buffer=1)
+SOFTMAX = JitFunction(name="softmax_kernel", source="def softmax_kernel(x, y): pass", parameters=(), globals=())
+
+
+def program() -> Program:
+    """A clone by torch, then two launches of one kernel."""
+    arguments = (("x", X), ("y", Y))
+    choices = tuple(
+        Choice(kernel=SOFTMAX.identity, grid=(programs, 1, 1), arguments=arguments, options=()) for programs in (64, 8)
+    )
+    clone = Operate(operator="aten.clone.default", args=(X,), kwargs=(), results=(Y,))
+    launch = Launch(choices=choices, line=3)
+    buffers = tuple(Buffer(place=Place.FRESH, size_bytes=64 * 32 * 4) for _ in range(2))
+    steps = (Allocate(buffer=1), clone, launch, launch)
+    tape = Tape(buffers=buffers, inputs=(X,), arguments=(), state=(), prologue=(), steps=steps, outputs=(Y,), tree=None)
+    return Program(
+        name="main",
+        tape=tape,
+        encoded=None,
+        kernels=None,
+        kernel_set=KernelSet.of([SOFTMAX]),
+        init=None,  # type: ignore[arg-type]
+        seed=0,
+        writes_state=False,
+    )
+
+
+def test_device_time_is_shared_out_among_kernels_and_operators() -> None:
+    steps = [StepTime(step=1, choice=0, device_ms=0.02), *(StepTime(step=n, choice=1, device_ms=0.03) for n in (2, 3))]
+    profile = condensed(steps, program(), [needs(registers=255, num_warps=8)])
     assert profile.device_ms == pytest.approx(0.08)
     assert profile.own_share == pytest.approx(0.75)
-    assert [(kernel.kernel, kernel.launches, kernel.own) for kernel in profile.kernels] == [
-        ("softmax_kernel", 2, True),
-        ("void at::native::copy", 1, False),
+    assert [(item.kernel, item.launches, item.own, item.programs) for item in profile.kernels] == [
+        ("softmax_kernel", 2, True, 8),
+        ("aten.clone.default", 1, False, None),
     ]
-    assert any("copy (24%)" in note for note in profile.notes)
+    assert profile.kernels[0].argument_bytes == 2 * 2 * 64 * 32 * 4
+    assert profile.occupancy[0].limited_by == "registers"
+    assert profile.bottlenecks[0].name == "torch operators" and profile.bottlenecks[0].lost_ms == pytest.approx(0.02)
+    assert "aten.clone.default 0.02 ms" in profile.notes[0]
+    assert to_json(profile)["kernels"][0]["own"] is True
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        StepTime(step=4, choice=0, device_ms=1.0),
+        StepTime(step=-1, choice=0, device_ms=1.0),
+        StepTime(step=2, choice=2, device_ms=1.0),
+        StepTime(step=1, choice=0, device_ms=float("nan")),
+        StepTime(step=1, choice=0, device_ms=-1.0),
+    ],
+)
+def test_times_of_no_step_are_refused(forged: StepTime) -> None:
+    with pytest.raises(ValueError, match="no time of a step"):
+        condensed([forged], program(), [])
 
 
 def test_a_call_without_kernels_has_a_profile_that_says_so() -> None:
-    profile = profile_of(kernel_times([], ["softmax_kernel"], calls=5))
+    profile = profile_of([], Beside())
     assert (profile.device_ms, profile.own_share, profile.kernels) == (0, 0, ())
-    assert profile.notes == ("the profiler saw no kernel",)
+    assert profile.notes == ("no kernel took any time",)
 
 
-def test_what_a_worker_reports_is_condensed_and_says_why_there_are_no_counters() -> None:
-    launch = KernelLaunch(kernel="softmax_kernel", launches=2, programs=8, bytes_loaded=None, bytes_stored=None)
-    profile = condensed(ROWS, 5, [launch], [needs(registers=255, num_warps=8)])
-    assert profile.occupancy[0].limited_by == "registers"
-    assert any(note.startswith("hardware counters:") for note in profile.notes)
-    assert to_json(profile)["kernels"][0]["own"] is True
+FULL = Occupancy(kernel="softmax_kernel", warps_share=1.0, blocks=16, limited_by="warps")
+SPARSE = dataclasses.replace(FULL, warps_share=0.125, limited_by="shared memory")
+PRODUCT = against(128 << 20, [UnitFlops(unit="matmul bfloat16", flops=8 * 10**10)], reach(), Conditions())
+"""Compute-bound: 0.1 ms at 800 TFLOP/s."""
+
+
+@pytest.mark.parametrize(
+    ("kernels", "read_beside", "name", "lost_ms", "told"),
+    [
+        ([kernel(), kernel("aten.mm", 0.3, own=False)], beside(), "torch operators", 0.3, "aten.mm 0.3 ms"),
+        ([kernel(launches=9)], beside(call_ms=0.3), "launches", 0.2 + 8 * 0.002, "9 launches and operators"),
+        ([kernel(argument_bytes=512 << 20, device_ms=0.14)], beside(), "memory traffic", 0.1007, "4x the fewest"),
+        ([kernel()], beside(resources=[needs(spill_bytes=64)]), "spills", 0.0664, "spills 64 bytes a thread"),
+        ([kernel(programs=16)], beside(), "parallelism", 0.0664, "16 programs on 132 multiprocessors"),
+        ([kernel()], beside(occupancy=[SPARSE]), "occupancy", 0.0664, "12% of the warps"),
+        ([kernel()], beside(occupancy=[FULL]), "bandwidth", 0.0664, "1.34 TB/s, 34% of the 4 TB/s of a copy"),
+        ([kernel(device_ms=0.4)], beside(roofline=PRODUCT), "compute", 0.3, "25% of the 800 TFLOP/s"),
+    ],
+)  # fmt: skip
+def test_the_costliest_bottleneck_is_named_with_its_cost_and_evidence(
+    kernels: list[KernelTime], read_beside: Beside, name: str, lost_ms: float, told: str
+) -> None:
+    profile = profile_of(kernels, read_beside)
+    first = profile.bottlenecks[0]
+    assert (first.name, first.lost_ms) == (name, pytest.approx(lost_ms, rel=0.01))
+    assert told in first.words
+    assert profile.notes[0].startswith(f"bottleneck: {name}, costs up to ")
+
+
+def test_a_kernel_near_the_floor_has_no_bottleneck() -> None:
+    assert profile_of([kernel(device_ms=0.036)], beside(occupancy=[FULL])).bottlenecks == ()
+
+
+def test_all_words_of_a_profile_take_less_than_400_tokens() -> None:
+    long = "a_kernel_with_a_name_of_sixty_characters_that_goes_on_and_on"
+    operators = [kernel(f"aten.{long}.default", 1.0, own=False) for _ in range(9)]
+    worst = [kernel(long * 3, 9.0, launches=9, argument_bytes=1 << 40, programs=1), *operators]
+    profile = profile_of(worst, beside(call_ms=90.0))
+    assert {item.name for item in profile.bottlenecks} >= {"torch operators", "launches", "memory traffic"}
+    assert sum(map(token_bound, profile.notes)) < 400
+
+
+def test_the_two_fastest_so_far_lead() -> None:
+    leaders = Leaders()
+    assert [leaders.admit(ms) for ms in (5.0, 4.0, 4.5, 6.0, 1.0, 4.2)] == [True, True, True, False, True, False]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from triton_agent.tools.checker import prepare
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
-from triton_agent.tools.reference.footprint import INTERPRETER
+from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER
 from triton_agent.tools.reference.peak_memory import predicted_peak
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.reference.scaling import FIXED_PARAMETERS_AT_MOST, scaled_for_interpreter
@@ -96,3 +97,13 @@ def test_peak_counts_what_is_alive_at_one_time_and_takes_no_memory(own: Path) ->
     size = 4 * 65536 * 65536
     found = predicted_peak(load(problem(own, "Kept", "65536,65536")))
     assert (found.input_bytes, found.parameter_bytes, found.peak_bytes) == (size, 0, 3 * size)
+
+
+def test_authors_are_shown_the_graph_at_the_sizes_as_given_where_a_cpu_can_run_it(own: Path) -> None:
+    """The width of a head stays 16 at all scaled sizes and is 64 as given: an author may not write it as a number."""
+    spec = parse_problem(f"{own}:Attention", init="256, 4", inputs=["f32[8,128,256]"])
+    call, *others = prepare._nearer_those_given(spec, train=False)
+    assert call.graph.sources()["x0"].shape == (8, 128, 256) and not others
+    huge = parse_problem(f"{own}:Wide", init="8192", inputs=["f32[64,512,8192]"])
+    smaller = [call.graph.sources()["x0"].numel for call in prepare._nearer_those_given(huge, train=False)]
+    assert all(numel <= FULL_SIZE.elements_at_most for numel in smaller)

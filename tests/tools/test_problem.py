@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from triton_agent.tools.errors import ProblemError, UsageError
-from triton_agent.tools.problem.input_spec import InputSpec, parse_arguments, parse_input
+from triton_agent.tools.problem.input_spec import GivenInput, InputSpec, parse_arguments, parse_input
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec, parse_problem
 
 MODEL = """
@@ -65,8 +65,8 @@ def test_user_module_carries_arguments_and_inputs(tmp_path: Path) -> None:
     assert spec.kind is ProblemKind.USER_MODULE
     assert (spec.init, spec.init_keywords) == ((512,), {"bias": False})
     assert spec.inputs == (
-        InputSpec(dtype="f16", shape=(8, 128)),
-        InputSpec(dtype="i64", shape=(8,), below=50),
+        GivenInput(value=InputSpec(dtype="f16", shape=(8, 128))),
+        GivenInput(value=InputSpec(dtype="i64", shape=(8,), below=50)),
     )
     assert spec.name == "Block"
 
@@ -224,6 +224,13 @@ def test_the_two_forms_do_not_mix(tmp_path: Path) -> None:
         ("i64[8]<50_000", "i64[8]<50000"),
         ("u8[2] < 256", "u8[2]<256"),
         ("f8e4m3[0,3]", "f8e4m3[0,3]"),
+        ("5", "5"),
+        ("None", "None"),
+        ("'full, 1[]'", "'full, 1[]'"),
+        (" pos = -5", "pos=-5"),
+        ("mask=bool[2,3]", "mask=bool[2,3]"),
+        ("state=(f32[2], f32[])", "state=(f32[2], f32[])"),
+        ("[{'k': i64[2,3]<50, 'n': 1.5}, (None,)]", "[{'k': i64[2,3]<50, 'n': 1.5}, (None,)]"),
     ],
 )
 def test_input_grammar(text: str, shown: str) -> None:
@@ -232,7 +239,25 @@ def test_input_grammar(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "f32", "f32[-1]", "f32[a]", "f31[2]", "f32[2]<4", "i8[2]<500", "i64[2]<0", "f32[1,,2]"]
+    "text",
+    [
+        "5 + x",
+        "open('x')",
+        "a.b",
+        "[f32[2], g()]",
+        "{1: f32[2]}",
+        "def=1",
+        "x==1",
+        "",
+        "f32",
+        "f32[-1]",
+        "f32[a]",
+        "f31[2]",
+        "f32[2]<4",
+        "i8[2]<500",
+        "i64[2]<0",
+        "f32[1,,2]",
+    ],
 )
 def test_malformed_input_shows_the_grammar(text: str) -> None:
     with pytest.raises(UsageError, match=r"write dtype\[size,size"):
@@ -244,7 +269,38 @@ def test_unknown_dtype_offers_a_close_one() -> None:
         parse_input("bfloat15[2]")
 
 
-@pytest.mark.parametrize("text", ["nn.ReLU()", "1) + f(2", "*x", "**{}", "1,,2", "float('nan')", "x:=1"])
+def test_keyword_arguments_come_last_and_once(tmp_path: Path) -> None:
+    target = write(tmp_path, USER) + ":Block"
+    assert "follows" in refusal(target, inputs=["x=f32[2]", "f32[2]"])
+    assert "x is given twice" in refusal(target, inputs=["x=f32[2]", "x=5"])
+
+
+def test_constructor_takes_objects_of_the_files_own_classes(tmp_path: Path) -> None:
+    target = write(tmp_path, USER + "class Config:\n    pass\n") + ":Block"
+    text = "Config(width=8, parts=[Config()]), {'a': Config(1)}, other=Config()"
+    spec = parse_problem(target, init=text, inputs=["f32[2]"])
+    assert repr(spec.init[0]) == "Config(width=8, parts=[Config()])"
+    assert ProblemSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert "no class Confg" in refusal(target, init="Confg()", inputs=["f32[2]"])
+    assert "no class float" in refusal(target, init="float('nan')", inputs=["f32[2]"])
+    assert "helper is a function" in refusal(target, init="helper()", inputs=["f32[2]"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.load('x')",
+        "Config(open('x').y)",
+        "Config()()",
+        "[f() for f in y]",
+        "nn.ReLU()",
+        "1) + f(2",
+        "*x",
+        "**{}",
+        "1,,2",
+        "x:=1",
+    ],
+)
 def test_constructor_arguments_are_literals_only(text: str) -> None:
     with pytest.raises(UsageError):
         parse_arguments(text)

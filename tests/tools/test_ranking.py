@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from tests import verdicts
 
@@ -56,3 +58,16 @@ def test_whether_it_gains_at_all_is_asked_of_the_lesser_figure() -> None:
 
 def test_what_is_not_known_apart_changes_nothing() -> None:
     assert not timed(5.3, 2.6, spread=0.2).surpasses(timed(5.0, 2.4, spread=0.2))
+
+
+@pytest.mark.parametrize(
+    ("back_to_back", "ships"), [(1.2, True), (1.011, True), (1.0, False), (0.9, False), (None, True)]
+)
+def test_a_file_is_shipped_only_if_it_is_surely_no_slower_back_to_back(back_to_back: float | None, ships: bool) -> None:
+    figures = [(1.5, "device"), (1.4, "latency"), *([(back_to_back, "back_to_back")] if back_to_back else [])]
+    timings = [verdicts.timing(ratio, spread=0.01, kind=kind) for ratio, kind in figures]
+    of_a_set = [dataclasses.replace(item, input_set="short") for item in timings]
+    for measured in (timings, of_a_set):
+        found = standing(verdicts.passed(*measured))
+        assert found.faster_than_reference is ships
+        assert found.speedup is not None and (found.speedup.median > 1.3 or measured is of_a_set)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import random
 import sys
@@ -47,6 +48,46 @@ def problem(folder: Path, text: str, name: str = "problem.py", **options: object
     path.write_text(text)
     target = f"{path}:{class_name}" if class_name else str(path)
     return load(parse_problem(target, **options))  # type: ignore[arg-type]
+
+
+KEYWORDS = (
+    HEAD
+    + """
+class Config:
+    def __init__(self, factor=1.0):
+        self.factor = factor
+class Scale(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.factor = config.factor
+    def forward(self, x, shift=None, *, power=1, gate):
+        x = x if shift is None else x + shift
+        return (x * self.factor) ** power * gate
+"""
+)
+
+
+def test_arguments_by_keyword_only_stand_at_the_end_with_their_defaults(tmp_path: Path) -> None:
+    options = {"class_name": "Scale", "init": "Config(factor=3.0)"}
+    made = problem(tmp_path, KEYWORDS, inputs=["f32[2]", "gate=f32[2]"], **options)
+    x, shift, power, gate = made.make_inputs(1)
+    assert (shift, power, made.keyword_only()) == (None, 1, ("power", "gate"))
+    model = made.make_model(0)
+    torch.testing.assert_close(made.call(model, [x, shift, power, gate]), x * 3.0 * gate)
+    torch.testing.assert_close(copy.deepcopy(model)(x, shift, 2, gate), (x * 3.0) ** 2 * gate)
+    assert list(inspect.signature(type(model).forward).parameters) == ["self", "x", "shift", "power", "gate"]
+
+
+def test_inputs_that_forward_does_not_take_show_its_signature(tmp_path: Path) -> None:
+    options = {"class_name": "Scale", "init": "Config()"}
+    error = failure(tmp_path, KEYWORDS, inputs=["f32[2]"], **options)
+    assert "(self, x, shift=None, *, power=1, gate)" in str(error) and "'gate'" in str(error)
+
+
+def test_constructor_objects_are_made_of_the_users_classes_only(tmp_path: Path) -> None:
+    text = KEYWORDS.replace("class Config:", "from fractions import Fraction\nclass Config:")
+    error = failure(tmp_path, text, "make_model", inputs=["f32[2]"], class_name="Scale", init="Fraction(1)")
+    assert "Fraction is not a class of this file" in str(error)
 
 
 def model_with(inputs: str, body: str = "return x", init: str = "") -> str:

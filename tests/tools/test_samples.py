@@ -26,8 +26,16 @@ OVERHEADS = Overheads(event_ms=0.002, round_trip_ms=0.008)
 SELFCHECK = Path(__file__).parents[2] / "benchmarks" / "clock_selfcheck.py"
 
 
-def sample(device_ms: float = 1.0, host_ms: float = 1.02, enqueue_ms: float = 0.02, queued: bool = True) -> Sample:
-    return Sample(device_ms=device_ms, host_ms=host_ms, enqueue_ms=enqueue_ms, queued=queued)
+def sample(
+    device_ms: float = 1.0,
+    host_ms: float = 1.02,
+    enqueue_ms: float = 0.02,
+    queued: bool = True,
+    back_to_back_ms: float | None = None,
+) -> Sample:
+    return Sample(
+        device_ms=device_ms, host_ms=host_ms, enqueue_ms=enqueue_ms, queued=queued, back_to_back_ms=back_to_back_ms
+    )
 
 
 def scripted(name: str, log: list[str], reading: Sample) -> Readings:
@@ -163,8 +171,23 @@ def test_a_timing_keeps_both_figures_apart() -> None:
     assert (device.speedup.median, latency.speedup.median) == (2.0, 1.0)
     assert (device.pairs, device.cold_l2, device.clocks_mhz) == (10, True, (1980,))
     assert measured.is_faster("device") and not measured.is_faster("latency")
-    with pytest.raises(ValueError, match="'device' or 'latency'"):
+    with pytest.raises(ValueError, match="'device', 'latency' or 'back_to_back'"):
         measured.timing("eager", "wall")
+
+
+def test_calls_back_to_back_are_a_third_time_where_they_were_read() -> None:
+    measured, _ = turns(PairingSettings(pairs=8), sample(back_to_back_ms=0.5), sample(back_to_back_ms=0.6))
+    assert measured.kinds == ("device", "latency", "back_to_back")
+    timing = measured.timing("eager", "back_to_back")
+    assert timing.speedup.median == pytest.approx(0.5 / 0.6) and timing.pairs == 8 and not timing.cold_l2
+    without, _ = turns(PairingSettings(pairs=8), sample(), sample())
+    assert without.kinds == ("device", "latency")
+
+
+def test_a_measurement_goes_on_while_calls_back_to_back_scatter() -> None:
+    assert pairs_taken(scattering("back_to_back_ms", [1.0]), scattering("back_to_back_ms", [1.0])) == LEAST_PAIRS
+    wild = [1.0, 1.4, 0.9, 1.2, 1.1]
+    assert pairs_taken(scattering("back_to_back_ms", wild), scattering("back_to_back_ms", wild[::-1])) == 30
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")

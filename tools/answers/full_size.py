@@ -189,6 +189,7 @@ def make_full_trial(
         Trial(
             variant=name,
             packed_init=pack(reference.told_arguments()),
+            by_keyword=reference.keyword_only(),
             build_seed=build_seed,
             states=(pack(state_of(model)),),
             cases=tuple(cases[:1]),

@@ -132,6 +132,7 @@ class Spots:
                     trial = Trial(
                         variant=name,
                         packed_init=pack(reference.told_arguments()),
+                        by_keyword=reference.keyword_only(),
                         build_seed=secret_seed(),
                         states=(pack(state),),
                         cases=(case,),

@@ -75,24 +75,24 @@ class Looks:
         self._series += 1
         self._asked = 0
 
-    def ask(self, session: Session, turns: Sequence[int]) -> list[Sample]:
-        """Return a sample for each turn."""
+    def ask(self, session: Session, turns: Sequence[int], series: int = 0) -> list[Sample]:
+        """Return a sample for each turn, with so many calls back to back; these are not looked at."""
         if not any(self._is_due(self._asked + number) for number in range(len(turns))):
             self._asked += len(turns)
-            return list(session.ask(ReadClock(turns=tuple(turns)), Readings)[0].samples)
-        return [sample for turn in turns for sample in self._ask_one(session, turn)]
+            return list(session.ask(ReadClock(turns=tuple(turns), series=series), Readings)[0].samples)
+        return [sample for turn in turns for sample in self._ask_one(session, turn, series)]
 
     def _is_due(self, number: int) -> bool:
         return number in self._due and bool(self._cases)
 
-    def _ask_one(self, session: Session, turn: int) -> list[Sample]:
+    def _ask_one(self, session: Session, turn: int, series: int) -> list[Sample]:
         due, number = self._is_due(self._asked), self._asked
         self._asked += 1
         if not due:
-            return list(session.ask(ReadClock(turns=(turn,)), Readings)[0].samples)
+            return list(session.ask(ReadClock(turns=(turn,), series=series), Readings)[0].samples)
         case = self._cases.pop()
         reply, rows = session.ask(
-            ReadClock(turns=(turn,), later=self._due[number], keep=case.is_large),
+            ReadClock(turns=(turn,), later=self._due[number], keep=case.is_large, series=series),
             Readings,
             [case.expectation.packed_inputs],
             expected_bytes=case.expectation.answer_bytes,

@@ -28,6 +28,7 @@ from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.memory_shortage import SHORT_OF_MEMORY, memory_was_taken
 from triton_agent.tools.checker.pipeline import STAGES, run
 from triton_agent.tools.checker.prepare import prepare_plan
+from triton_agent.tools.checker.profiling import Leaders
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Programs
 from triton_agent.tools.checker.verdict import evaluation_of, sketch_of
@@ -65,6 +66,7 @@ from triton_agent.tools.processes.protocol import (
 )
 from triton_agent.tools.processes.wire import Channel, ChannelClosed
 from triton_agent.tools.race.baseline_names import COMPILED
+from triton_agent.tools.race.ceilings import Rates
 from triton_agent.tools.race.clock_room import ClockRoom, Place
 from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand
 from triton_agent.tools.race.late_value import LateClock
@@ -112,6 +114,7 @@ class Checker:
         self.gpu_key = ""
         self._sending = threading.Lock()
         self._clock_room = ClockRoom(functools.partial(self._lease, Mode.EXCLUSIVE))
+        self._leaders = Leaders()
         self._room = threading.Lock()
         """Held by the one candidate that has gigabytes on the card."""
 
@@ -144,6 +147,7 @@ class Checker:
             device=torch.cuda.get_device_name(0) if on_gpu else "cpu",
             gpu=self.gpu_key,
             target="cuda:{}{}".format(*torch.cuda.get_device_capability(0)) if on_gpu else "",
+            rates=_rates() if self._times else None,
         )
         lent = [payload.identity() for payload in self.plan.payloads() if payload.file is not None]
         target = TARGETS.get(self.facts.target or self.settings.target or "", TARGETS[DEFAULT_TARGET])
@@ -262,17 +266,18 @@ class Checker:
             file=request.file,
             compiler=compilers[0] if compilers and not on_gpu else None,
             ahead=compilers if on_gpu else [],
+            leaders=self._leaders,
             gpu=place,
             await_room=await_room,
             clock=self.clock,
             on_stage=lambda stage: self.reply(AtStage(job=request.job, stage=stage)),
         )
         modules: list[TapedModule] = []
-        collect = ("collect", lambda job: modules.extend(verified_tapes.tapes_of(job, self.spec)))
+        collect = ("collect", lambda job: modules.extend(verified_tapes.tapes_of(job, self.spec, request.lengths)))
         stages = {
             Wanted.VERDICT: STAGES,
             Wanted.SKETCH: quick_race.STAGES,
-            Wanted.TAPES: (*verified_tapes.STAGES, collect),
+            Wanted.TAPES: (*verified_tapes.stages(request.lengths), collect),
         }
         try:
             run(job, stages[request.wanted])
@@ -290,6 +295,12 @@ class Checker:
         evaluation = evaluation_of(job, facts, layers=tracer.layers)
         ending = failure.ending if failure is not None and failure.worker_died else None
         return Judged(job=request.job, evaluation=evaluation, ending=ending), failure
+
+
+def _rates() -> Rates:
+    from triton_agent.tools.race.rates import ceilings  # compiles a kernel: only where there is a GPU
+
+    return Rates.of(ceilings("cuda"))  # known since the clock was begun
 
 
 def let_go(kind: str, session: Session) -> WorkerState:

@@ -21,17 +21,15 @@ from triton_agent.tools.processes.protocol import Profiled, TakeProfile
 from triton_agent.tools.race.speed import Race
 from triton_agent.tools.race.timekeeper import Timekeeper
 from triton_agent.tools.results import AHEAD, Determinism, Finding, Interval, Timing
+from triton_agent.tools.settings import Profiling
 
-KINDS_OF_TIME = 2
-"""Timings for each opponent: of the device, and of a call."""
 SAME_CALLS = 3
 LARGE_CALLS = 2
 """Fewer where each answer is a gigabyte: the first call may hold what stays, and bits are compared with one other."""
 SMALL_BYTES = 1 << 20
 """Device memory below which the reference's use is no measure for a candidate's."""
 PROFILED_CALLS = 5
-PROFILE_TIMEOUT_S = 60.0
-"""The first use of the profiler takes some three seconds, and loads libraries from the disk."""
+PROFILE_TIMEOUT_S = 20.0
 
 
 def repeat_call(job: Job) -> None:
@@ -85,14 +83,14 @@ def _check_device_memory(job: Job) -> None:
 
 
 def race_original(job: Job) -> None:
-    """Time the candidate against the reference."""
+    """Time the candidate against the reference; a file that may be shipped back to back, too."""
     clock = ready_clock(job)
     if clock is not None:
         enter_clock(job, clock)
         cases = job.plan.trials[job.plan.main].looks
         looks = Looks(cases[IN_FIRST_RACE])
         with job.gpu(Mode.EXCLUSIVE):
-            races = clock.race(job.runner, looks)
+            races = clock.race(job.runner, looks, back_to_back=bool(job.file))
         job.timings = timings_of(races)
         _check_answers(job, looks)
 
@@ -102,7 +100,7 @@ def race_compiled(job: Job) -> None:
     clock = ready_clock(job)
     if clock is None:
         return
-    raced = len(job.timings) // KINDS_OF_TIME
+    raced = len({timing.baseline for timing in job.timings})
     if not clock.is_complete or raced < clock.opponents:
         job.on_stage(ahead_by(job.timings))
         _race_latecomers(job, clock, raced)
@@ -126,7 +124,7 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
             clock.bring_in(tell)
         if raced == clock.opponents:
             return
-        races = clock.race(job.runner, looks, since=raced)
+        races = clock.race(job.runner, looks, since=raced, back_to_back=bool(job.file))
     job.timings += timings_of(races)
     _check_answers(job, looks)
 
@@ -159,19 +157,20 @@ def _check_answers(job: Job, looks: Looks) -> None:
 
 
 def profile(job: Job) -> None:
-    """Take a profile of a candidate that passed, on request. Nothing here changes the verdict."""
-    if job.clock is None or not job.settings.profile:
+    """Profile a candidate that passed, if it is asked for. Nothing here changes the verdict."""
+    raced_ms = [timing.candidate_ms.median for timing in job.timings if timing.kind == "device"]
+    asked = job.settings.profile
+    if job.clock is None or not raced_ms or job.file or asked is Profiling.NONE:
+        return
+    if asked is Profiling.LEADERS and not job.leaders.admit(raced_ms[0]):
         return
     trial = job.plan.trials[job.plan.main]
     try:
         with job.gpu(Mode.EXCLUSIVE):
-            reply, _ = job.runner.ask(
-                TakeProfile(name=program_of(job, trial, trial.cases[0]).name, calls=PROFILED_CALLS),
-                Profiled,
-                [trial.cases[0].expectation.packed_inputs],
-                timeout_s=PROFILE_TIMEOUT_S,
-            )
-        job.profile = condensed(reply.rows, PROFILED_CALLS, job.launches, job.resources)
+            request = TakeProfile(calls=PROFILED_CALLS)
+            reply, _ = job.runner.ask(request, Profiled, timeout_s=PROFILE_TIMEOUT_S)
+        program = job.programs.of(trial, trial.cases[0])
+        job.profile = condensed(reply.steps, program, job.resources, call_ms=raced_ms[0], roofline=job.roofline)
     except (Failed, ValueError) as failure:
         job.notes.append(f"no profile could be taken: {str(failure)[:200]}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from triton_agent.tools.checker.profiling import Leaders
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Programs
 from triton_agent.tools.kernel_profile import Profile, Roofline
@@ -60,6 +61,8 @@ class Job:
     roofline: Roofline | None = None
     profile: Profile | None = None
     failure: Failed | None = None
+    leaders: Leaders = dataclasses.field(default_factory=Leaders)
+    """The fastest candidates of this problem so far."""
     gpu: Place
     """The GPU's lease; on a CPU there is nothing to hold."""
     await_room: Callable[[], None] = lambda: None

@@ -11,7 +11,7 @@
     repeat    on a GPU: the same call again, for equal bits, memory, and what its kernels need
     time      on a GPU: paired with the reference, the GPU held alone
     compiled  on a GPU: the same against what torch's compiler was still making of the reference
-    profile   on a GPU and on request: where the device time goes
+    profile   on a GPU, for the fastest so far: where the device time goes
 
 Each stage takes the job and either returns (go on) or raises `Failed` (the verdict is in). Those of the clock, from
 `repeat` on, are in `clock_stages.py`.

@@ -15,6 +15,7 @@ from triton_agent.tools.answers.full_size import REDUCED, fits, is_large, make_f
 from triton_agent.tools.answers.spot_checks import Spots
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
+from triton_agent.tools.problem.size_range import named, points
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.allowance import TooLarge
@@ -22,6 +23,7 @@ from triton_agent.tools.reference.facts import (
     NOT_ALONE,
     NOTHING,
     TELLING_BATCHES,
+    ReferenceCall,
     at_other_batches,
     calls_of,
     facts_of,
@@ -30,6 +32,7 @@ from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, Limit
 from triton_agent.tools.reference.input_tensors import leading_size
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.scaling import scaled_down, scaled_for_interpreter
+from triton_agent.tools.reference.size_trials import Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
 from triton_agent.tools.reference.variants import family
 from triton_agent.tools.settings import EvaluatorSettings
@@ -43,6 +46,10 @@ TIMING_SETS = 3
 LARGE_SET_BYTES = 1 << 30
 """Of sets larger than this there is one: no cache keeps so much from one call to the next."""
 LOOKS_AT_FULL_SIZE = 1
+LENGTHS = 6
+"""Lengths of a range at which each candidate is judged; a file that is shipped is judged at more."""
+AT_LENGTHS = Limits(elements_at_most=1 << 26, flops_at_most=2_000_000_000_000, seconds_at_most=120.0)
+"""A range's lengths on a GPU. Several are kept at once; the largest are measured, and judged then, one by one."""
 
 _Made = tuple[Trial, torch.nn.Module | None, Reference]
 """A variant's trial, the reference module that made it (None for a verifier), and where that comes from."""
@@ -64,7 +71,7 @@ def prepare_plan(
     made: list[_Made] = []
     breadth: Trial | None = None
     for i, variant in enumerate(_main_first(spec, settings, main, limits, reduced, at_gpu)):
-        reference = load(spec, variant.constants, batch=variant.batch)
+        reference = load(variant.of(spec), variant.constants, batch=variant.batch)
         if not reference.has_reference:
             made.append((make_verifier_trial(reference, variant.name), None, reference))
             continue
@@ -89,7 +96,7 @@ def prepare_plan(
     order = sorted(range(len(made)), key=lambda i: trials[i].cases[0].expectation.packed_inputs.size_bytes)
     with at_gpu():
         inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
-        known = _known(spec, main, made, inputs, smallest=order[0])
+        known = _known(spec, main, made, inputs, smallest=order[0], scaled=bool(scaled))
         work = tuple(_work(*made[i][1:], inputs[i], trials[i]) for i in order)
     del inputs
     if reduced is not None:
@@ -158,9 +165,25 @@ def _main_first(
     yield main
     if spec.kind is ProblemKind.VERIFIER or settings.shapes != "family":
         return
+    if spec.ranges:
+        yield from _at_lengths(spec, settings, main, at_gpu)
+        return
     with at_gpu():
         found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
     yield from (variant for variant in found[1:] if variant != reduced)
+
+
+def _at_lengths(spec: ProblemSpec, settings: EvaluatorSettings, main: Variant, at_gpu: AtGpu) -> Iterator[Variant]:
+    """Yield the problem at other lengths of its ranges, in place of its family: those asked for, else some."""
+    limits = INTERPRETER if settings.device == "cpu" else AT_LENGTHS
+    asked = settings.lengths or points(spec.ranges, LENGTHS, secret_seed())
+    trials = Trials(spec, secret_seed(), limits, settings.device)
+    for lengths in asked:
+        variant = Variant(name=named(spec.ranges, lengths), constants=main.constants, batch=main.batch, lengths=lengths)
+        with at_gpu():
+            proven = trials.prove(variant)
+        if proven is not None and proven.load(limits) <= 1:
+            yield variant
 
 
 def _reduced(spec: ProblemSpec, settings: EvaluatorSettings) -> Variant | None:
@@ -172,7 +195,7 @@ def _reduced(spec: ProblemSpec, settings: EvaluatorSettings) -> Variant | None:
 
 
 def _known(
-    spec: ProblemSpec, variant: Variant, made: list[_Made], inputs: list[list[Any]], *, smallest: int
+    spec: ProblemSpec, variant: Variant, made: list[_Made], inputs: list[list[Any]], *, smallest: int, scaled: bool
 ) -> dict[str, Any]:
     """Return the facts of the reference, whose minimum of work is that of the variant with the fewest bytes."""
     there = [(original, reference) for _, original, reference in made if original is not None]
@@ -184,7 +207,24 @@ def _known(
     if smallest and leading_size(calls[smallest].inputs) == 1:
         constants = there[smallest][1].constants
         more += at_other_batches(spec, constants, calls[smallest], (NOT_ALONE,), train=also_trained)
+    if scaled:
+        more += _nearer_those_given(spec, train=also_trained)
     return facts_of([*calls, *more], smallest=smallest)
+
+
+def _nearer_those_given(spec: ProblemSpec, *, train: bool) -> list[ReferenceCall]:
+    """Call the reference at the sizes as given, or at the largest ones that a CPU runs in about a second.
+
+    What stays the same at all sizes that were scaled down, such as the width of a head, may be another number there.
+    """
+    found = scaled_down(spec, secret_seed(), limits=FULL_SIZE)
+    with contextlib.suppress(ProblemError):
+        if found is not None:
+            reference = load(spec, found.variant.constants, batch=found.variant.batch)
+            made, inputs = reference.make_model(secret_seed()), reference.make_inputs(secret_seed())
+            with reference.running("forward"):
+                return [ReferenceCall(made, inputs, train=train)]
+    return []
 
 
 def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[Any], trial: Trial) -> OriginalWork:

@@ -1,46 +1,60 @@
-"""The checker's side of a diagnosis on a GPU: the floor in time, and what a worker's profiler saw, condensed.
+"""The checker's side of a diagnosis on a GPU: the floor in time, and what the executor measured, condensed.
 
-Hardware counters are not read: Nsight Compute has to start the program it looks at, and a candidate is never started
-outside of the sandbox. Whether it is there, and whether this user might use it, is said in the profile's notes.
+Names and bytes are read off the checker's own copy of the tape; the executor contributes times alone. Hardware counters
+are not read: Nsight Compute has to start the program it looks at, and an executor is never started outside of the
+sandbox.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import glob
-import os
-import shutil
+import math
+import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import torch
 
+from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.graph.floor import floor_of
 from triton_agent.tools.graph.flops import UnitFlops
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.kernel_profile import (
+    Beside,
+    KernelTime,
     Multiprocessor,
     Profile,
-    ProfileRow,
     Roofline,
-    kernel_times,
+    StepTime,
     occupancy,
     profile_of,
-    roofline,
 )
+from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.race.ceilings import Ceilings, copy_ms, floor_ms
 from triton_agent.tools.reference.reference import Reference
-from triton_agent.tools.results import KernelLaunch, KernelResources
+from triton_agent.tools.results import KernelResources
+from triton_agent.tools.tape.tape import Launch, views_of
 from triton_agent.tools.truth.plan import Plan
 
 UNITS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "complex64": "fp32"}
 """Name of a dtype's unit in the ceilings. Narrower dtypes have no measured rate and count as nothing."""
 SPLIT_PRODUCTS = 3
 """TF32 products that make one of float32's accuracy."""
-COUNTERS_FOR_ROOT = "RmProfilingAdminOnly: 1"
-DRIVER_SETTINGS = Path("/proc/driver/nvidia/params")
-NCU_PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+LEADERS = 2
+"""So many of the fastest candidates of a problem are profiled: those that a search builds on."""
+
+
+class Leaders:
+    """The times of the fastest candidates of a problem so far. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._fastest_ms: list[float] = []
+        self._lock = threading.Lock()
+
+    def admit(self, device_ms: float) -> bool:
+        """Return True if a candidate with this device time is among the fastest, and remember it."""
+        with self._lock:
+            self._fastest_ms = sorted([*self._fastest_ms, device_ms])[:LEADERS]
+            return device_ms in self._fastest_ms
 
 
 def original_on_gpu(reference: Reference, plan: Plan) -> torch.nn.Module:
@@ -67,12 +81,19 @@ def least_time(reference: Reference, plan: Plan, conditions: Conditions) -> Roof
 def against(bytes_moved: int, flops: Sequence[UnitFlops], reach: Ceilings, conditions: Conditions) -> Roofline:
     """Return the roofline of the least work on a card with these ceilings."""
     by_unit = units(flops, reach.flops_per_s, conditions)
-    return roofline(
-        bytes_moved,
-        {part.unit: part.flops for part in flops},
-        floor_ms(bytes_moved, {}, reach) / 1e3,
-        floor_ms(0, by_unit, reach) / 1e3,
-        copy_ms(bytes_moved, reach),
+    memory_ms, compute_ms = floor_ms(bytes_moved, {}, reach), floor_ms(0, by_unit, reach)
+    operations = sum(part.flops for part in flops)
+    return Roofline(
+        floor_ms=max(memory_ms, compute_ms),
+        bound="memory" if memory_ms >= compute_ms else "compute",
+        flops_per_byte=operations / bytes_moved if bytes_moved else 0.0,
+        copy_ms=copy_ms(bytes_moved, reach),
+        bytes_moved=bytes_moved,
+        compute_ms=compute_ms,
+        unit=max(by_unit, key=lambda unit: by_unit[unit] / reach.flops_per_s[unit], default=""),
+        copy_bytes_per_s=reach.copy_bytes_per_s,
+        flops_per_s=dict(reach.flops_per_s),
+        empty_kernel_ms=reach.empty_kernel_ms,
     )
 
 
@@ -95,10 +116,15 @@ def units(flops: Sequence[UnitFlops], rates: Mapping[str, float], conditions: Co
 
 
 def condensed(
-    rows: Sequence[ProfileRow], calls: int, launches: Sequence[KernelLaunch], needs: Sequence[KernelResources]
+    steps: Sequence[StepTime],
+    program: Program,
+    needs: Sequence[KernelResources],
+    *,
+    call_ms: float = 0.0,
+    roofline: Roofline | None = None,
 ) -> Profile:
-    """Condense the rows of the executor's profiler, and add the occupancy that its kernels can reach."""
-    has = Multiprocessor()
+    """Condense the times of the steps of a tape, beside what its kernels need and how long a call takes."""
+    has, multiprocessors = Multiprocessor(), 0
     if torch.cuda.is_available():
         card = torch.cuda.get_device_properties(0)
         has = Multiprocessor(
@@ -106,6 +132,7 @@ def condensed(
             shared_bytes=getattr(card, "shared_memory_per_multiprocessor", has.shared_bytes),
             warps=card.max_threads_per_multi_processor // card.warp_size,
         )
+        multiprocessors = card.multi_processor_count
     estimates = [
         occupancy(
             kernel.kernel,
@@ -116,21 +143,44 @@ def condensed(
         )
         for kernel in needs
     ]
-    kernels = kernel_times(rows, [launch.kernel for launch in launches], calls)
-    profile = profile_of(kernels, [estimate for estimate in estimates if estimate])
-    return dataclasses.replace(profile, notes=(*profile.notes, why_no_counters()))
+    beside = Beside(
+        call_ms=call_ms,
+        roofline=roofline,
+        multiprocessors=multiprocessors,
+        resources=needs,
+        occupancy=[estimate for estimate in estimates if estimate],
+    )
+    return profile_of(kernel_times(steps, program), beside)
 
 
-def why_no_counters() -> str:
-    """Say in one sentence why no hardware counters were read."""
-    places = [path for pattern in NCU_PLACES for path in glob.glob(pattern)]
-    found = shutil.which("ncu") or (places[-1] if places else None)
-    if found is None:
-        return "hardware counters: Nsight Compute (ncu) is not installed"
-    try:
-        for_root = COUNTERS_FOR_ROOT in DRIVER_SETTINGS.read_text() and os.geteuid() != 0
-    except OSError:
-        for_root = False
-    if for_root:
-        return f"hardware counters: {found} is there, but the driver lets only root read them"
-    return f"hardware counters: {found} can read them; it was not run, since it would start the candidate unconfined"
+def kernel_times(steps: Sequence[StepTime], program: Program) -> list[KernelTime]:
+    """Sum up the times of steps by kernel, or by operator of torch; raise ValueError for times of no step."""
+    for timed in steps:
+        known = 0 <= timed.step < len(program.tape.steps)
+        step = program.tape.steps[timed.step] if known else None
+        choices = len(step.choices) if isinstance(step, Launch) else 1
+        if not known or not 0 <= timed.choice < choices or not 0 <= timed.device_ms < math.inf:
+            raise ValueError(f"no time of a step of this tape: {timed}")
+    total_ms = sum(timed.device_ms for timed in steps)
+    found: dict[tuple[str, bool], KernelTime] = {}
+    for timed in steps:
+        step = program.tape.steps[timed.step]
+        own = isinstance(step, Launch)
+        choice = step.choices[timed.choice] if isinstance(step, Launch) else None
+        name = program.kernel_set.functions[choice.kernel].name if choice else getattr(step, "operator", "")
+        views = set(views_of(step))
+        before = found.get((name, own))
+        programs = [math.prod(choice.grid)] if choice else []
+        programs += [before.programs] if before and before.programs is not None else []
+        device_ms = timed.device_ms + (before.device_ms if before else 0.0)
+        found[name, own] = KernelTime(
+            kernel=name,
+            launches=1 + (before.launches if before else 0),
+            device_ms=device_ms,
+            share=device_ms / total_ms if total_ms else 0.0,
+            own=own,
+            argument_bytes=sum(view.elements * DTYPES[view.dtype].itemsize for view in views)
+            + ((before.argument_bytes or 0) if before else 0),
+            programs=min(programs, default=None),
+        )
+    return list(found.values())

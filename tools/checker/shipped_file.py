@@ -31,6 +31,7 @@ def check_file(job: Job) -> None:
                 name=NAME,
                 text=job.file,
                 train=first.train,
+                by_keyword=trial.by_keyword,
                 seed=trial.build_seed,
                 conditions=job.settings.conditions,
             ),

@@ -82,6 +82,8 @@ class TracedForm:
     shapes: dict[str, tuple[int, ...]]
     """Shapes of the reference's parameters and buffers."""
     train: bool
+    by_keyword: tuple[str, ...] = ()
+    """Names under which forward gets the last arguments of the call."""
 
 
 class Programs:
@@ -103,7 +105,11 @@ class Programs:
         key = (trial.variant, case.train, repr(call.values), call.tensors, call.storages_bytes)
         if key not in self._known:
             form = TracedForm(
-                call=call, constructor=constructor_of(trial), shapes=state_shapes(trial), train=case.train
+                call=call,
+                constructor=constructor_of(trial),
+                shapes=state_shapes(trial),
+                train=case.train,
+                by_keyword=trial.by_keyword,
             )
             tape, kernels, reply = self.traced(form, [packed(trial), packed(case)], seed=trial.build_seed)
             self._known[key] = Program(
@@ -129,7 +135,7 @@ class Programs:
             if not loaded.has_model:
                 raise Failed(Finding.NO_MODEL, "ModelNew is not a subclass of torch.nn.Module")
             self._is_loaded = True
-        request = Trace(seed=seed, train=form.train, given=tuple(sorted(form.shapes)))
+        request = Trace(seed=seed, train=form.train, given=tuple(sorted(form.shapes)), by_keyword=form.by_keyword)
         reply, _ = self._tracer.ask(request, Traced, payloads)
         tape, kernels = admitted(reply.tape, reply.kernels, form, self._checked)
         own = dict(tape.state)

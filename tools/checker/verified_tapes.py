@@ -7,7 +7,8 @@ finds best here; where nothing runs, with the first one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -20,6 +21,7 @@ from triton_agent.tools.checker.tracing import Program, TracedForm, constructor_
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.problem.size_range import Lengths
 from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.processes.protocol import StateTensor, TapedForm, TapedModule
 from triton_agent.tools.processes.tensors import NAMES
@@ -37,12 +39,19 @@ def trace_main(job: Job) -> None:
         job.programs.of(trial, case)
 
 
-STAGES: tuple[Stage, ...] = (("screen", screen_text), ("trace", trace_main))
+def stages(lengths: Sequence[Lengths]) -> tuple[Stage, ...]:
+    """Return the stages before tapes are collected."""
+    return (("screen", screen_text),) if lengths else (("screen", screen_text), ("trace", trace_main))
 
 
-def tapes_of(job: Job, spec: ProblemSpec) -> list[TapedModule]:
-    """Return the module at the sizes as given, then as scaled down if it was, each with its calls; raise `Failed`."""
+def tapes_of(job: Job, spec: ProblemSpec, lengths: Sequence[Lengths] = ()) -> list[TapedModule]:
+    """Return the module at the sizes as given, then as scaled down if it was, each with its calls; raise `Failed`.
+
+    With `lengths`, return the module at each of these; one that cannot be traced there has no calls.
+    """
     trial = job.plan.trials[job.plan.main]
+    if lengths:
+        return [_at_length(job, dataclasses.replace(spec, lengths=one), trial) for one in lengths]
     as_given = [_as_given(job, spec, trial)] if job.plan.facts["scaled"] else []
     return [*as_given, _as_checked(job, spec, trial)]
 
@@ -66,14 +75,25 @@ def _as_checked(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
     return _module(trial.states[0].unpack("cpu"), buffers, constructor_of(trial), parameters, forms)
 
 
+def _at_length(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
+    try:
+        return _as_given(job, spec, trial)
+    except Failed as failed:
+        if failed.worker_died:
+            raise
+        return TapedModule(constructor=None, state=(), parameters=(), forms=())
+
+
 def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
     """Return the module traced at the sizes as given, without memory behind the tensors."""
     try:
         reference = load(spec)
         constructor = outline(reference.told_arguments())
         with FakeTensorMode():
-            model, given = reference.make_model(0), outline(reference.make_inputs(0))
-        parameters = reference.forward_parameters()
+            model = reference.make_model(0)
+            given = outline(reference.make_inputs(0)) if spec.inputs_file is None else None
+        given = given or outline(reference.make_inputs(0))  # saved inputs are no fake tensors
+        parameters, by_keyword = reference.forward_parameters(), reference.keyword_only()
         reference.close()
     except (ProblemError, RuntimeError, NotImplementedError, TypeError) as reason:
         message = f"the reference cannot be followed at the sizes as given: {reason}"
@@ -83,7 +103,7 @@ def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
     forms = []
     for train in dict.fromkeys(case.train for case in trial.cases):
-        form = TracedForm(call=given, constructor=constructor, shapes=shapes, train=train)
+        form = TracedForm(call=given, constructor=constructor, shapes=shapes, train=train, by_keyword=by_keyword)
         _, _, reply = job.programs.traced(form, [pack(constructor), pack(given)], seed=trial.build_seed)
         taped = TapedForm(tape=reply.tape, kernels=reply.kernels, call=to_json(given), train=train, chosen={})
         forms.append(taped)

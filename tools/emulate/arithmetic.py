@@ -152,11 +152,6 @@ class ArithmeticBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         product = multiply(numbers(a), numbers(b), precision, numbers(d))
         return handle_of(product, d.dtype.scalar)
 
-    def create_histogram(self, data: Handle, bins: int, mask: Handle | None) -> Handle:
-        values = data.data if mask is None else data.data[np.broadcast_to(mask.data, data.data.shape)]
-        counted = values[(values >= 0) & (values < bins)].astype(np.int64)
-        return stock.TensorHandle(np.bincount(counted, minlength=bins).astype(np.int32), tl.int32)
-
     def create_inline_asm(self, *_: Any, **__: Any) -> Handle:
         raise Unsupported("inline assembly (`tl.inline_asm_elementwise` or a function built on it)")
 

@@ -13,6 +13,7 @@ unknown origin, and between accesses to the same bytes as elements of different 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import torch
@@ -75,6 +76,19 @@ class Users:
     was_stored: bool = False
 
 
+def read(addresses: Array, kind: np.dtype[Any]) -> Array:
+    """Return the elements at these addresses, which were checked before."""
+    values: Array = stock._interpreter.load(
+        addresses, np.ones(addresses.size, bool), np.empty(addresses.size, kind), kind
+    )
+    return values
+
+
+def write(addresses: Array, values: Array) -> None:
+    """Store elements at these addresses, which were checked before."""
+    stock._interpreter.store(addresses, values, np.ones(addresses.size, bool))
+
+
 class Memory:
     """The extents of one launch and what was done to them."""
 
@@ -107,6 +121,10 @@ class Memory:
             raise OutOfBounds(self._complaint(action, addresses, item_bytes, self.extents))
         return None
 
+    def span(self, origin: int) -> tuple[int, int]:
+        """Return start and end of the memory that an extent lies in, with all extents that overlap it."""
+        return self._spans[origin]
+
     def note_load(self, addresses: Array, item_bytes: int, origin: int, program: int) -> None:
         """Note which program read each element, and whether another program stored it before."""
         users, slots = self._used(addresses, item_bytes, origin)
@@ -137,7 +155,7 @@ class Memory:
         users.was_stored = True
         if was_stored.any() or was_read.any():
             bits = np.ascontiguousarray(values).view(f"u{values.itemsize}")
-            changed = stock._interpreter.load(addresses, np.ones(bits.shape, bool), bits, bits.dtype) != bits
+            changed = read(addresses, bits.dtype) != bits
             users.writers[slots] = np.where(was_stored & ~changed, np.int32(SEVERAL), np.int32(program))
             if (was_stored & changed).any():
                 self.contested.add(origin)

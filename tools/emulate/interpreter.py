@@ -5,8 +5,9 @@
 (`kernel_source.py`), arguments and grids (`launching.py`), `libdevice` and the driver. It works on Triton 3.6 to 3.9;
 the stock loops of 3.6 over a dynamic `range` fail with numpy 2.4.
 
-Programs run one after another in the order of the grid. With an `order_seed` they run in random order and interleaved
-(`program_order.py`). In both cases `bounds.py` looks for races.
+The programs of a launch run together if they do not meet in memory (`lockstep.py`). Otherwise, and if anything goes
+wrong, they run one after another in the order of the grid, or with an `order_seed` in random order and interleaved
+(`program_order.py`); then `bounds.py` looks for races.
 
 Not covered: registers and shared memory have no limit, all programs see a store at once, and nothing is timed. Gluon,
 inline assembly, `dot_scaled` and rare `libdevice` functions raise `Unsupported`. Meant for a one-shot process in which
@@ -18,10 +19,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -44,8 +44,10 @@ from triton_agent.tools.emulate.faults import (
     Unsupported,
     line_of,
 )
+from triton_agent.tools.emulate.floats import Array
 from triton_agent.tools.emulate.kernel_source import KernelLanguage, rewrite
 from triton_agent.tools.emulate.launching import bind
+from triton_agent.tools.emulate.lockstep import Apart, Lockstep
 from triton_agent.tools.emulate.memory import GuardedBuilder
 from triton_agent.tools.emulate.program_order import PROGRAMS_PER_MULTIPROCESSOR, Interleaving
 from triton_agent.tools.emulate.reduction import associative_scan, reduce
@@ -99,6 +101,8 @@ class Interpreter:
         self._semantic = TritonSemantic(self._builder)
         self._language = KernelLanguage(self._semantic)
         self._rewritten: dict[Any, Callable[..., Any]] = {}
+        self._one_by_one: set[Any] = set()
+        """Kernels whose programs cannot run together."""
         self._is_running = False
 
     def launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
@@ -108,11 +112,12 @@ class Interpreter:
                 hook(*args, **kwargs)
             bound = bind(kernel.fn, args, kwargs)
             sizes = resolve_grid(grid, bound.host)
-            memory = self._builder.memory = Memory(bound.extents)
+            self._builder.memory = Memory(bound.extents)
             self._run_programs(kernel.fn, bound.device, sizes)
         except EmulationError as error:
             self.faults.append(error)
             raise
+        memory = self._builder.memory
         if 0 not in sizes:
             self.launches.append(
                 Launch(
@@ -137,7 +142,10 @@ class Interpreter:
         self._is_running = True
         try:
             program = functools.partial(self._python(function), **arguments)
-            if self.order_seed is not None and self.only is None and math.prod(sizes) > 1:
+            indices = _indices(sizes, self.only)
+            if len(indices) > 1 and self._ran_together(function, program, indices):
+                return
+            if self.order_seed is not None and self.only is None and len(indices) > 1:
                 self._builder.interleaving = Interleaving(
                     grid=sizes,
                     program=program,
@@ -147,10 +155,9 @@ class Interpreter:
                 )
                 self._builder.interleaving.run()
             else:
-                indices = itertools.product(*map(range, sizes)) if self.only is None else _chosen(self.only, sizes)
                 with np.errstate(all="ignore"):
                     for index in indices:
-                        self._builder.set_grid_idx(*index)
+                        self._builder.set_grid_idx(*map(int, index))
                         program()
         except (MemoryError, InstrumentError):
             raise
@@ -165,6 +172,23 @@ class Interpreter:
         finally:
             self._is_running = False
             self._builder.interleaving = None
+
+    def _ran_together(self, function: Any, program: Callable[[], object], indices: Array) -> bool:
+        """Run programs together; if that fails for whatever reason, leave memory as it was and return False."""
+        if function in self._one_by_one:
+            return False
+        memory = self._builder.memory
+        self._builder.together = Lockstep(memory)
+        try:
+            with np.errstate(all="ignore"):
+                self._builder.together.run(program, indices)
+        except (Apart, Exception):  # one by one, an error is raised by the program whose it is
+            self._one_by_one.add(function)
+            self._builder.memory = Memory(memory.extents)
+            return False
+        finally:
+            self._builder.together = None
+        return True
 
     @property
     def order_seed(self) -> int | None:
@@ -208,6 +232,12 @@ def _yielding_to_tensors(operator: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: NotImplemented if isinstance(other, tl.tensor) else operator(self, other)
 
 
+def _value_of(builder: GuardedBuilder, tensor: Any) -> Any:
+    """Return the value of a scalar, for Python to decide by."""
+    values = tensor.handle.data.reshape(-1)
+    return values[0] if builder.together is None else builder.together.agreed(values)
+
+
 def _dot_scaled(*_: Any, **__: Any) -> Any:
     raise Unsupported("`tl.dot_scaled`")
 
@@ -245,7 +275,9 @@ def _replace_language(interpreter: Interpreter) -> None:
         setattr(tl.constexpr, f"__{name}__", _yielding_to_tensors(getattr(tl.constexpr, f"__{name}__")))
     tl.core.block_type.__init__ = _remembering_blocks(tl.core.block_type.__init__)
     tl.tensor.__init__ = _remembering_shapes(tl.tensor.__init__)
-    tl.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
+    tl.tensor.__index__ = lambda tensor: int(_value_of(builder, tensor))
+    tl.tensor.__bool__ = lambda tensor: tensor.type.is_block() or bool(_value_of(builder, tensor))
+    tl.tensor.T = property(lambda tensor: interpreter._semantic.permute(tensor, (1, 0)))
     for name, function in inspect.getmembers(cuda.libdevice, callable):
         if hasattr(libdevice, name):
             setattr(libdevice, name, function)
@@ -318,11 +350,12 @@ def _static_assert(condition: Any, message: Any = "") -> None:
         raise StaticAssertionFailed(str(tl.core._unwrap_if_constexpr(message)) or "static assertion failed")
 
 
-def _chosen(numbers: Sequence[int], sizes: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield the indices of these programs, as far as the grid has them."""
-    for number in numbers:
-        if number < math.prod(sizes):
-            yield number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
+def _indices(sizes: tuple[int, int, int], only: Sequence[int] | None) -> Array:
+    """Return the indices of all programs of a grid, or of those with these numbers; the shape is (programs, 3)."""
+    if only is None:
+        return np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
+    numbers = np.array([number for number in only if number < math.prod(sizes)], np.int64)
+    return np.stack([numbers % sizes[0], numbers // sizes[0] % sizes[1], numbers // (sizes[0] * sizes[1])], axis=1)
 
 
 def _described(error: Exception) -> str:

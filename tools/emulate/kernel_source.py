@@ -72,9 +72,10 @@ class KernelLanguage:
 
     def goes_on(self, value: Any) -> Any:
         """The test of a `while` loop, which may be how a program waits for others."""
-        interleaving = self._semantic.builder.interleaving
-        if interleaving is not None:
-            interleaving.loop_tested()
+        builder = self._semantic.builder
+        for programs in (builder.interleaving, builder.together):
+            if programs is not None:
+                programs.loop_tested()
         return self.truth(value)
 
     def minimum(self, *values: Any) -> Any:

@@ -19,9 +19,9 @@ import triton.runtime.interpreter as stock
 from triton.runtime.jit import _normalize_ty, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from triton_agent.tools.emulate.blocks import ORIGIN
 from triton_agent.tools.emulate.bounds import Extent, extent_of
 from triton_agent.tools.emulate.faults import Unsupported
-from triton_agent.tools.emulate.memory import ORIGIN
 
 _SCALAR_TYPES = frozenset(["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32", "fp64"])
 _OPTIONS_BESIDE_THE_COMPILERS = frozenset(("debug", "instrumentation_mode"))

@@ -2,7 +2,7 @@
 
 Every active lane is checked against the extents of the launch (`bounds.py`) before memory is accessed: without the
 check, numpy would read other memory without notice, or end the process. Block pointers and tensor descriptors use the
-same loads and stores.
+same loads and stores. While programs run together, each access is that of all programs (`lockstep.py`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ import numpy as np
 import triton.language as tl
 import triton.runtime.interpreter as stock
 
-from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle, handle_of, numbers
-from triton_agent.tools.emulate.bounds import Memory
+from triton_agent.tools.emulate.arithmetic import Handle, handle_of, numbers
+from triton_agent.tools.emulate.blocks import ORIGIN, BlockBuilder
+from triton_agent.tools.emulate.bounds import Memory, read, write
 from triton_agent.tools.emulate.floats import Array, round_to_tf32
+from triton_agent.tools.emulate.lockstep import Apart
 from triton_agent.tools.emulate.program_order import Interleaving
 
-ORIGIN = "argument"
-"""Key in a handle's attributes for the index of the extent that a pointer came from."""
 
-
-class GuardedBuilder(ArithmeticBuilder):
+class GuardedBuilder(BlockBuilder):
     memory: Memory
     """Memory of the running launch; set by the interpreter."""
     interleaving: Interleaving | None = None
-    """The programs that take turns at memory operations; None while programs run one after another."""
+    """The programs that take turns at memory operations; None while programs run one after another, or together."""
 
     # access
 
@@ -48,35 +47,53 @@ class GuardedBuilder(ArithmeticBuilder):
         """Load; masked lanes without `other` read zero, since the compiler for NVIDIA clears the register first."""
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
-        lanes = _lanes(mask, ptrs.data)
-        addresses = ptrs.data[lanes]
+        if is_volatile and self.together is not None:
+            raise Apart
+        default = np.zeros(1, kind) if other is None else other.data
+        pointers, lanes, default = _broadcast(ptrs.data, mask, default)
+        addresses = _active(pointers, lanes)
         if addresses.size:
             if self.interleaving is not None:
                 self.interleaving.before_access(("load", int(addresses[0]), addresses.size), always=bool(is_volatile))
             origin = self.memory.admit("load", addresses, kind.itemsize, ptrs.attr.get(ORIGIN))
-            if origin is not None and not is_volatile and not self.memory.has_atomics:
+            readers = 1
+            if self.together is not None:
+                is_shared = len(pointers) == 1
+                self.together.note_load(
+                    addresses, kind.itemsize, ptrs.attr.get(ORIGIN), None if is_shared else _counts(lanes)
+                )
+                readers = len(self.together.numbers) if is_shared else 1
+            elif origin is not None and not is_volatile and not self.memory.has_atomics:
                 self.memory.note_load(addresses, kind.itemsize, origin, self._program())
-            self.memory.bytes_loaded += addresses.size * kind.itemsize
-        default = np.zeros(ptrs.data.shape, kind) if other is None else np.broadcast_to(other.data, ptrs.data.shape)
-        return stock.TensorHandle(stock._interpreter.load(ptrs.data, lanes, default, kind), element)
+            self.memory.bytes_loaded += addresses.size * kind.itemsize * readers
+        if lanes.all():
+            return stock.TensorHandle(read(addresses, kind).reshape(lanes.shape), element)
+        values = default.astype(kind)
+        values[lanes] = read(addresses, kind)
+        return stock.TensorHandle(values, element)
 
-    def create_masked_store(self, ptrs: Handle, value: Handle, mask: Any, *_: Any) -> Any:
+    def create_masked_store(self, ptrs: Handle, value: Handle, mask: Any, *_: Any) -> None:
         kind = stock._get_np_dtype(ptrs.get_element_ty())
-        data = np.broadcast_to(value.data, ptrs.data.shape).astype(kind, copy=False)
-        lanes = _lanes(mask, ptrs.data)
-        addresses = ptrs.data[lanes]
-        if addresses.size:
-            if self.interleaving is not None:
-                self.interleaving.before_access(("store", int(addresses[0]), addresses.size), always=False)
-                self.interleaving.memory_changed()
-            origin = self._admit_write("store", addresses, kind.itemsize, ptrs)
-            if origin is not None and not self.memory.has_atomics:
-                self.memory.note_store(addresses, data[lanes], origin, self._program())
-        return stock._interpreter.store(ptrs.data, data, lanes)
+        pointers, lanes, data = _broadcast(ptrs.data, mask, value.data.astype(kind, copy=False))
+        if self.together is not None and len(pointers) != len(self.together.numbers):
+            raise Apart  # all programs store to the same addresses
+        addresses = _active(pointers, lanes)
+        if not addresses.size:
+            return
+        if self.interleaving is not None:
+            self.interleaving.before_access(("store", int(addresses[0]), addresses.size), always=False)
+            self.interleaving.memory_changed()
+        origin = self._admit_write("store", addresses, kind.itemsize, ptrs)
+        values = _active(data, lanes)
+        if self.together is not None:
+            self.together.note_store(addresses, kind, ptrs.attr.get(ORIGIN), _counts(lanes))
+        elif origin is not None and not self.memory.has_atomics:
+            self.memory.note_store(addresses, values, origin, self._program())
+        write(addresses, values)
 
     def create_atomic_cas(self, ptr: Handle, cmp: Handle, val: Handle, sem: Any, scope: Any) -> Handle:
         lanes = self._admit_atomic("compare and swap", ptr, None, val)
-        before = super().create_atomic_cas(ptr, cmp, val, sem, scope)
+        before = super().create_atomic_cas(*map(_own, (ptr, cmp, val)), sem, scope)
         self._note_atomic(ptr, lanes, before)
         return before
 
@@ -85,11 +102,13 @@ class GuardedBuilder(ArithmeticBuilder):
         if op == stock._ir.ATOMIC_OP.FADD and val.dtype.scalar in (tl.float16, tl.bfloat16):
             before = self._add_half_precision(ptr, val, lanes)
         else:
-            before = super().create_atomic_rmw(op, ptr, val, mask, sem, scope)
+            before = super().create_atomic_rmw(op, *map(_own, (ptr, val, mask)), sem, scope)
         self._note_atomic(ptr, lanes, before)
         return before
 
     def _admit_atomic(self, action: str, ptr: Handle, mask: Any, val: Handle) -> Array:
+        if self.together is not None:
+            raise Apart
         lanes = _lanes(mask, ptr.data)
         addresses = ptr.data[lanes]
         if self.interleaving is not None and addresses.size:
@@ -105,7 +124,7 @@ class GuardedBuilder(ArithmeticBuilder):
         if self.interleaving is not None and lanes.any():
             old = np.ascontiguousarray(np.broadcast_to(before.data, ptr.data.shape)[lanes])
             old = old.view(f"u{old.itemsize}")
-            new = stock._interpreter.load(ptr.data[lanes], np.ones(old.shape, bool), old, old.dtype)
+            new = read(ptr.data[lanes], old.dtype)
             if (new != old).any():
                 self.interleaving.memory_changed()
 
@@ -124,11 +143,10 @@ class GuardedBuilder(ArithmeticBuilder):
         while waiting.size:
             _, first = np.unique(addresses[waiting], return_index=True)
             now = waiting[first]
-            active = np.ones(now.shape, bool)
-            before[now] = stock._interpreter.load(addresses[now], active, terms[now], terms.dtype)
+            before[now] = read(addresses[now], terms.dtype)
             old, term = (stock.TensorHandle(part[now], element) for part in (before, terms))
             total = handle_of(numbers(old) + numbers(term), element)
-            stock._interpreter.store(addresses[now], total.data, active)
+            write(addresses[now], total.data)
             waiting = np.delete(waiting, first)
         result = np.zeros(ptr.data.shape, terms.dtype)
         result[lanes] = before
@@ -145,53 +163,45 @@ class GuardedBuilder(ArithmeticBuilder):
     def create_tensor_pointer_load(
         self, ptr: Any, boundary_check: Any, padding_option: Any, cache: Any, eviction: Any, is_volatile: Any
     ) -> Handle:
-        ptrs, mask = self._located(ptr, ptr.materialize_pointers(boundary_check))
+        ptrs, mask = self.located(ptr, ptr.offsets, boundary_check)
         return self.create_masked_load(ptrs, mask, _padding(ptrs, padding_option))
 
     def create_tensor_pointer_store(self, ptr: Any, value: Handle, boundary_check: Any, *_: Any) -> Any:
-        ptrs, mask = self._located(ptr, ptr.materialize_pointers(boundary_check))
+        ptrs, mask = self.located(ptr, ptr.offsets, boundary_check)
         return self.create_masked_store(ptrs, value, mask)
 
     def create_descriptor_load(self, desc: Any, indices: list[Handle], *_: Any) -> Handle:
-        ptrs, mask = self._located(desc, desc.materialize_pointers(indices))
+        ptrs, mask = self._described(desc, indices)
         loaded = self.create_masked_load(ptrs, mask, _padding(ptrs, desc.padding))
         if getattr(desc, "rounds_to_tf32", False):
             loaded.data = round_to_tf32(loaded.data)
         return loaded
 
     def create_descriptor_store(self, desc: Any, value: Handle, indices: list[Handle]) -> Any:
-        ptrs, mask = self._located(desc, desc.materialize_pointers(indices))
+        ptrs, mask = self._described(desc, indices)
         return self.create_masked_store(ptrs, value, mask)
 
-    def _located(self, source: Any, pointers: tuple[Handle, Array]) -> tuple[Handle, Array]:
-        return _from(source.base, pointers[0]), pointers[1]
+    def create_descriptor_gather(self, desc: Any, x_offsets: Handle, y_offset: Handle, type: Any) -> Handle:
+        rows = [self.create_descriptor_load(desc, [row, y_offset]) for row in _each(x_offsets)]
+        return stock.TensorHandle(np.concatenate([row.data for row in rows], axis=1), rows[0].dtype)
 
-    # pointers keep their origin through these
+    def create_descriptor_scatter(self, desc: Any, value: Handle, x_offsets: Handle, y_offset: Handle) -> None:
+        for number, row in enumerate(_each(x_offsets)):
+            part = stock.TensorHandle(value.data[:, number : number + 1], value.dtype)
+            self.create_descriptor_store(desc, part, [row, y_offset])
+
+    def _described(self, desc: Any, indices: list[Handle]) -> tuple[Handle, Array]:
+        item_bytes = desc.base.get_element_ty().primitive_bitwidth // 8
+        assert not (indices[-1].data * item_bytes % 16).any(), "block offset start must be 16-byte aligned"
+        return self.located(desc, indices, range(desc.ndim))
+
+    # pointers keep their origin through these, too
 
     def create_addptr(self, ptr: Handle, offset: Handle) -> Handle:
         return _from(ptr, super().create_addptr(ptr, offset))
 
     def create_bitcast(self, src: Handle, dst_type: Any) -> Handle:
         return _from(src, super().create_bitcast(src, dst_type))
-
-    def create_splat(self, ret_ty: Any, arg: Handle) -> Handle:
-        return _from(arg, super().create_splat(ret_ty, arg))
-
-    def create_unsplat(self, arg: Handle) -> Handle:
-        return _from(arg, super().create_unsplat(arg))
-
-    def create_broadcast(self, arg: Handle, shape: Any) -> Handle:
-        return _from(arg, super().create_broadcast(arg, shape))
-
-    def create_expand_dims(self, arg: Handle, axis: int) -> Handle:
-        return _from(arg, super().create_expand_dims(arg, axis))
-
-    def create_reshape(self, arg: Handle, shape: Any, allow_reorder: bool) -> Handle:
-        reshaped = stock.TensorHandle(arg.data.reshape(shape), arg.dtype.scalar)
-        return _from(arg, reshaped)
-
-    def create_trans(self, arg: Handle, perm: Any) -> Handle:
-        return _from(arg, super().create_trans(arg, perm))
 
     def create_select(self, cond: Handle, lhs: Handle, rhs: Handle) -> Handle:
         other = rhs.data
@@ -211,10 +221,38 @@ def _from(source: Handle, result: Handle) -> Handle:
 
 def _lanes(mask: Any, addresses: Array) -> Array:
     """Return the active lanes; the mask is a handle, an array, or None for all."""
-    if mask is None:
-        return np.ones(addresses.shape, bool)
-    active = mask if isinstance(mask, np.ndarray) else mask.data
-    return np.broadcast_to(active, addresses.shape).astype(bool, copy=False)
+    return _broadcast(addresses, mask, addresses)[1]
+
+
+def _broadcast(pointers: Array, mask: Any, values: Array) -> tuple[Array, Array, Array]:
+    """Return pointers, active lanes and values of one shape; any of them may be the same for all programs."""
+    active = np.ones(1, bool) if mask is None else mask if isinstance(mask, np.ndarray) else mask.data
+    shape = (max(map(len, (pointers, active, values))), *pointers.shape[1:])
+    lanes = np.broadcast_to(active, shape).astype(bool, copy=False)
+    return np.broadcast_to(pointers, shape), lanes, np.broadcast_to(values, shape)
+
+
+def _active(values: Array, lanes: Array) -> Array:
+    """Return the values of the active lanes, in an array that Triton's loads and stores take."""
+    if not lanes.all():
+        return values[lanes]
+    flat = values.reshape(-1)
+    return flat if flat.flags.writeable else flat.copy()
+
+
+def _own(handle: Handle) -> Handle:
+    """Return a handle with memory of its own: Triton's atomics read broadcast arrays as if they were not."""
+    return stock.TensorHandle(np.array(handle.data, order="C"), handle.dtype)
+
+
+def _counts(lanes: Array) -> Any:
+    """Return the number of active lanes of each program."""
+    return lanes[0].size if lanes.all() else np.count_nonzero(lanes.reshape(len(lanes), -1), axis=1)
+
+
+def _each(offsets: Handle) -> list[Handle]:
+    """Return the numbers of a row as scalars."""
+    return [stock.TensorHandle(offsets.data[:, i], tl.int32) for i in range(offsets.data.shape[1])]
 
 
 def _padding(ptrs: Handle, option: Any) -> Handle | None:

@@ -28,13 +28,16 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: 
         return reduce((input,), axis, combine_fn, keep_dims)[0]
     axis, rank = tl.core._unwrap_if_constexpr(axis), len(input[0].shape)
     along, dtypes = _checked(axis, rank), [part.dtype for part in input]
-    arrays = [part.handle.data if axis is not None else part.handle.data.reshape(-1) for part in input]
+    arrays = [part.handle.data for part in input]
+    if axis is None:
+        arrays = [array.reshape(len(array), -1) for array in arrays]
     combine = _combiner(combine_fn, dtypes)
     while arrays[0].shape[along] > 1:
         arrays = combine([_every_other(array, along, offset) for offset in (0, 1) for array in arrays])
     arrays = [np.take(array, 0, axis=along) for array in arrays]
     if tl.core._unwrap_if_constexpr(keep_dims):
-        arrays = [array.reshape((1,) * rank) if axis is None else np.expand_dims(array, along) for array in arrays]
+        shape = [-1, *(1 for _ in range(rank))]
+        arrays = [array.reshape(shape) if axis is None else np.expand_dims(array, along) for array in arrays]
     return tuple(map(_tensor, arrays, dtypes))
 
 
@@ -105,14 +108,14 @@ def _every_other(data: Array, along: int, offset: int) -> Array:
 
 
 def _checked(axis: int | None, rank: int) -> int:
+    """Return the axis of the arrays, whose first one is that of the programs."""
     if axis is None:
-        return 0
+        return 1
     if not -rank <= axis < rank:
         raise ValueError(f"invalid axis {axis}. Expected {-rank} <= axis < {rank}")
-    return axis % rank
+    return axis % rank + 1
 
 
 def _tensor(data: Array, dtype: Any) -> Any:
-    if data.ndim == 0:
-        return tl.tensor(stock.TensorHandle(data.reshape(1), dtype), dtype)
-    return tl.tensor(stock.TensorHandle(data, dtype), tl.block_type(dtype, list(data.shape)))
+    shape = list(data.shape[1:])
+    return tl.tensor(stock.TensorHandle(data, dtype), tl.block_type(dtype, shape) if shape else dtype)

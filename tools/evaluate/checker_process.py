@@ -185,6 +185,7 @@ class CheckerJob:
         *,
         as_given: bool = False,
         file: str = "",
+        lengths: tuple[tuple[int, ...], ...] = (),
         on_stage: Callable[[str], None] | None = None,
     ) -> Kind:
         """Hand over the candidate's text and the sockets of its processes, and wait for the answer.
@@ -192,7 +193,15 @@ class CheckerJob:
         Raise the error that kept the checker from reaching one.
         """
         workers = team.handed_over()
-        request = Judge(job=self.number, source=source, workers=workers, wanted=wanted, as_given=as_given, file=file)
+        request = Judge(
+            job=self.number,
+            source=source,
+            workers=workers,
+            wanted=wanted,
+            as_given=as_given,
+            file=file,
+            lengths=lengths,
+        )
         self._checker.send(request, team.descriptors())
         team.let_go()
         while True:

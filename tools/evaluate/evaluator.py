@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -31,6 +31,7 @@ from triton_agent.tools.evaluate.worker_pool import (
 )
 from triton_agent.tools.problem.confinement import confinement_for, require_layers
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.problem.size_range import Lengths
 from triton_agent.tools.processes.child import CORES_LEFT
 from triton_agent.tools.processes.deaths import cause_of
 from triton_agent.tools.processes.protocol import CheckerSettings, Judged, Sketched, Taped, Tapes, Wanted
@@ -183,10 +184,13 @@ class Evaluator:
         with self._checker.job() as job, self._pool.team() as team:
             return job.answer(Sketched, source, team, Wanted.SKETCH).sketch
 
-    def tapes(self, source: str) -> Tapes:
-        """Return what the candidate does in the calls of the problem's own sizes, and of the sizes checked instead."""
+    def tapes(self, source: str, lengths: Sequence[Lengths] = ()) -> Tapes:
+        """Return what the candidate does in the calls of the problem's own sizes, and of the sizes checked instead.
+
+        With `lengths` of the problem's ranges: what it does there, a module for each.
+        """
         with self._checker.job() as job, self._pool.team() as team:
-            return job.answer(Taped, source, team, Wanted.TAPES, as_given=True).tapes
+            return job.answer(Taped, source, team, Wanted.TAPES, as_given=True, lengths=tuple(lengths)).tapes
 
 
 def _cores() -> int:

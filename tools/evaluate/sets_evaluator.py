@@ -23,6 +23,7 @@ from triton_agent.tools.evaluate import merged_sets
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.problem.size_range import Lengths
 from triton_agent.tools.processes.protocol import TapedModule, Tapes
 from triton_agent.tools.processes.zygotes import Nursery, own_nursery
 from triton_agent.tools.results import Evaluation, Sketch, Status
@@ -106,6 +107,10 @@ class SetsEvaluator:
                     return found
                 modules += found.modules
         return Tapes(modules=tuple(modules))
+
+    def tapes_at(self, source: str, lengths: Sequence[Lengths]) -> Tapes:
+        """Return what the candidate does at these lengths of the problem's ranges."""
+        return self._at[0][1].tapes(source, lengths)
 
     @property
     def sketches(self) -> bool:

@@ -22,7 +22,7 @@ from triton_agent.tools.processes.protocol import SeenLaunch
 from triton_agent.tools.processes.tensors import flatten
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.results import KernelResources
-from triton_agent.tools.tape.outline import Outline, fill
+from triton_agent.tools.tape.outline import Outline, fill, passed
 
 _SERIAL = itertools.count()
 """Numbers the modules: a file registers an operator for torch.compile under the name of its module."""
@@ -66,13 +66,14 @@ class FileProgram:
         constructor: Any,
         call: Outline,
         train: bool,
+        by_keyword: tuple[str, ...],
         conditions: Conditions,
         device: str,
         seed: int,
     ) -> None:
         self.launcher = Unlisted()
         self.chosen: dict[int, int] = {}
-        self._call = call
+        self._call, self._by_keyword = call, by_keyword
         self._surroundings = conditions.calling(device) if conditions.autocast else contextlib.nullcontext()
         name = f"shipped_{next(_SERIAL)}"
         path = Path(folder) / f"{name}.py"
@@ -108,7 +109,8 @@ class FileProgram:
         """Return the outputs of one call. Memory is as the file makes it: nothing is filled or guarded."""
         values = (inputs if isinstance(inputs, BoundCall) else self.bound(inputs)).values
         with torch.no_grad(), self._surroundings:
-            returned = self._model(*values)
+            positional, named = passed(values, self._by_keyword)
+            returned = self._model(*positional, **named)
         if type(returned) is torch.Tensor:
             return [returned]
         outputs: list[torch.Tensor] = []

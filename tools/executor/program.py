@@ -12,6 +12,7 @@ how fresh memory is made.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -89,6 +90,8 @@ class Run:
     """Launches do nothing."""
     seed: int | None = None
     """Seed of random operators."""
+    around: Callable[[int, Thunk, _Frame], None] | None = None
+    """Runs each step in place of the program; it is given the number of the step after the prologue."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -168,8 +171,10 @@ class Program:
             frame = _Frame(run, base.tensors.copy(), base.blocks.copy())
             if run.seed is not None:
                 _seed(run.seed, self.device)
-            tensors = frame.tensors
-            for thunk, ended in zip(self._steps, self._ends):
+            tensors, steps = frame.tensors, self._steps
+            if run.around is not None:
+                steps = [functools.partial(run.around, number, thunk) for number, thunk in enumerate(steps)]
+            for thunk, ended in zip(steps, self._ends):
                 thunk(frame)
                 for number in ended:
                     tensors[number] = None

@@ -6,6 +6,7 @@ returned.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ import torch
 from triton_agent.tools.executor.file_program import FileProgram
 from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import Program, Run
+from triton_agent.tools.executor.step_times import step_times
+from triton_agent.tools.kernel_profile import StepTime
 from triton_agent.tools.processes.protocol import ReadClock, Readings
 from triton_agent.tools.processes.tensors import describe, refill, row
 from triton_agent.tools.race.clock import Clock, ClockSettings, Subject
@@ -54,8 +57,13 @@ class Stopwatch:
         looked_at = self._calls[(request.turns[0] + request.later) % len(self._calls)]
         for tensors in inputs:
             looked_at.take(tensors)
-        samples = tuple(self._clock.read(self._subject, list(request.turns)))
+        samples = tuple(self._clock.read(self._subject, list(request.turns), request.series))
         return looked_at.shown(samples) if inputs else (Readings(samples=samples), [])
+
+    def step_times(self, calls: int) -> tuple[StepTime, ...]:
+        """Return the time of each step of the tape, on the inputs that are timed."""
+        assert self._clock is not None
+        return self._calls[0].step_times(calls, self._clock.flush)
 
     def warm_up(self, calls: int) -> None:
         """Make so many calls."""
@@ -86,6 +94,10 @@ class TimedCall:
         if self._keeps:
             self._kept = outputs
         return outputs
+
+    def step_times(self, calls: int, flush: Callable[[], None]) -> tuple[StepTime, ...]:
+        assert isinstance(self._program, Program), "a shipped file has no steps"
+        return step_times(self._program, self._bound, calls, flush)
 
     def take(self, inputs: list[torch.Tensor]) -> None:
         """Give the next call these inputs, and keep its result."""

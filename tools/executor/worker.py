@@ -23,7 +23,6 @@ from triton_agent.tools.executor.file_program import FileProgram
 from triton_agent.tools.executor.kernels import Kernels, Loader
 from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import OutOfPlace, Program, Run
-from triton_agent.tools.kernel_profile import ProfileRow
 from triton_agent.tools.machine.lease import SharedDoor
 from triton_agent.tools.processes.answers import hand_over
 from triton_agent.tools.processes.child import begin, confine, report_of
@@ -57,8 +56,6 @@ from triton_agent.tools.tape.tape import decode
 
 Reply = tuple[object, list[list[torch.Tensor]]]
 """A message of `protocol.py`, and the tensors that go with it as rows of bytes, grouped as `answers.py` describes."""
-KERNELS_AT_MOST = 200
-"""Names that a profile reports; a call with more kernels than that is told of as far as its slowest."""
 KEPT_BYTES = 4 << 30
 """What torch may keep of freed memory when the clock starts; the checker's reference needs the rest."""
 
@@ -191,6 +188,7 @@ class Executor:
                 constructor=payloads[0].unpack(self.device),
                 call=payloads[1].unpack(),
                 train=request.train,
+                by_keyword=request.by_keyword,
                 conditions=request.conditions,
                 device=self.device,
                 seed=request.seed,
@@ -326,32 +324,9 @@ class Executor:
         return [tensors_in(payload.unpack(self.device)) for payload in payloads]
 
     def _profile(self, request: TakeProfile, payloads: list[Payload]) -> Reply:
-        """Return the device time of a call by kernel."""
-        program, (inputs,) = self._programs[request.name], self._inputs_in(payloads)
+        """Return the device time of each step of a call."""
         with self._candidate("forward"):
-            run = Run(fresh=Fresh(device=self.device))
-            return Profiled(rows=_profiled(lambda: program.call(inputs, run), request.calls)), []
-
-
-def _profiled(call: Callable[[], object], calls: int) -> tuple[ProfileRow, ...]:
-    """Return the device time of each kernel in all calls together, the slowest first.
-
-    The first use of the profiler in a process costs seconds, so this is done on request only, after the verdict.
-    """
-    call()
-    torch.cuda.synchronize()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
-        for _ in range(calls):
-            call()
-        torch.cuda.synchronize()
-    rows: dict[str, list[float]] = {}
-    for event in profiler.events() or ():
-        if event.device_type == torch._C._autograd.DeviceType.CUDA:
-            row = rows.setdefault(event.name, [0, 0.0])
-            row[0] += 1
-            row[1] += event.time_range.elapsed_us()
-    slowest = sorted(rows.items(), key=lambda item: -item[1][1])[:KERNELS_AT_MOST]
-    return tuple(ProfileRow(kernel=name[:300], count=int(count), device_us=us) for name, (count, us) in slowest)
+            return Profiled(steps=self._stopwatch.step_times(request.calls)), []
 
 
 def _lies_in(tensor: torch.Tensor, written: list[tuple[int, int]]) -> bool:

@@ -33,28 +33,29 @@ MAKING_POINTERS = frozenset({"pointer_type", "PointerType", "pi32_t"})
 
 
 class WrittenParameters:
-    """Answers for the kernels of one set, and reads each kernel once."""
+    """Answers for the kernels of one set, which may grow, and reads each kernel once."""
 
     def __init__(self, kernels: KernelSet) -> None:
-        self._kernels = kernels
+        self.kernels = kernels
+        """A larger set may take its place: an identity always means the same text."""
         self._known: dict[str, frozenset[str]] = {}
         self._making_pointers: dict[str, bool] = {}
 
     def __call__(self, identity: str) -> frozenset[str]:
         if identity not in self._known:
-            self._known[identity] = _Reading(self._kernels.functions[identity], self).written()
+            self._known[identity] = _Reading(self.kernels.functions[identity], self).written()
         return self._known[identity]
 
     def makes_pointers(self, identity: str) -> bool:
         """Return whether the kernel, or a function it uses, may turn a number into a pointer."""
         if identity not in self._making_pointers:
-            function = self._kernels.functions[identity]
+            function = self.kernels.functions[identity]
             used = any(map(self.makes_pointers, function.references()))
             self._making_pointers[identity] = used or _Reading(function, self).makes_pointers()
         return self._making_pointers[identity]
 
     def parameters(self, identity: str) -> list[str]:
-        return [parameter.name for parameter in self._kernels.functions[identity].parameters]
+        return [parameter.name for parameter in self.kernels.functions[identity].parameters]
 
 
 class _Reading:

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from triton_agent.tools.graph.module_attributes import HeldTensor
+from triton_agent.tools.race.ceilings import Rates
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ class ProblemFacts:
     torch: str
     python: str
     triton: str
+    rates: Rates | None = None
+    """Measured rates of that GPU; None without one, or where nothing is timed."""
 
     @property
     def place(self) -> str:

@@ -1,7 +1,7 @@
 """Inputs and arguments as a person writes them: `--input "f16[8,128]"`, `--init "512, bias=False"`, `--set "f32[1]@3"`.
 
-Converts text to values and back, without torch. Whether an argument suits the module is found out when the module is
-made, and whether the reference takes a set of inputs when it runs.
+Converts text to values and back, without torch, and evaluates nothing but literals. Whether an argument suits the
+module is found out when the module is made, and whether the reference takes a set of inputs when it runs.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import dataclasses
 import difflib
+import keyword
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,9 @@ MOST_SETS = 16
 """For each set the reference runs in its own process, and every candidate is judged at each set."""
 
 _INPUT_GRAMMAR = (
-    'write dtype[size,size,...]: "f16[8,128,1024]", "f32[]" for a scalar, "i64[8]<50000" for integers 0 to 49999; '
-    f"dtypes: {' '.join(DTYPES)}"
+    'write dtype[size,size,...]: "f16[8,128,1024]", "f32[]" for a scalar, "i64[8]<50000" for integers 0 to 49999; or a '
+    "plain value (5, True, None, \"'full'\"), or a list, tuple or dict of these; with a name in front of it to pass it "
+    f'by keyword: "mask=bool[8,128]", "pos=5"; dtypes: {" ".join(DTYPES)}'
 )
 _SET_GRAMMAR = (
     'write all inputs of one call, separated by ";", and a weight after "@" if it is not 1: '
@@ -51,6 +53,9 @@ _SET_GRAMMAR = (
     f"dtypes: {' '.join(DTYPES)}"
 )
 _INPUT = re.compile(r"\s*([A-Za-z_][\w.]*)\s*\[([^\[\]]*)\]\s*(?:<\s*(\d[\d_]*)\s*)?")
+_NAMED_INPUT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.*)", re.DOTALL)
+_SCALAR = re.compile(r"([A-Za-z_]\w*)\[\s*\]")
+"""A tensor without dimensions, which Python does not read: `f32[]`."""
 _NAMED_SET = re.compile(r"\s*([A-Za-z_][\w.\- ]*?)\s*=(.*)", re.DOTALL)
 _OTHER_NAMES = {"half": "f16", "float": "f32", "double": "f64", "long": "i64", "int": "i32", "short": "i16"}
 _WORDS = {word: word for word in DTYPES} | {name: word for word, name in DTYPES.items()} | _OTHER_NAMES
@@ -79,11 +84,116 @@ class InputSpec:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]{limit}"
 
 
-def parse_input(text: str, *, where: str = "--input", grammar: str = _INPUT_GRAMMAR) -> InputSpec:
+Nest = Any
+"""An `InputSpec`, a plain value, or a list, tuple or dictionary of these."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GivenInput:
+    """One argument of a call."""
+
+    value: Nest
+    name: str = ""
+    """The parameter that it is passed to by keyword; empty for an argument that goes by its position."""
+
+    def __str__(self) -> str:
+        return f"{self.name}={_text_of(self.value)}" if self.name else _text_of(self.value)
+
+    @property
+    def tensors(self) -> tuple[InputSpec, ...]:
+        """The tensors in the value."""
+        found: list[InputSpec] = []
+        mapped(self.value, lambda leaf: found.append(leaf) if isinstance(leaf, InputSpec) else None)
+        return tuple(found)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """An object of a class of the problem's file, as an argument of the constructor: `GPTConfig(n_embd=256)`."""
+
+    class_name: str
+    positional: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        given = [repr(value) for value in self.positional]
+        return f"{self.class_name}({', '.join(given + [f'{name}={value!r}' for name, value in self.keywords.items()])})"
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the same nesting with every value in it changed; what a `Made` is made of counts as nested in it."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(mapped(item, change) for item in value)
+    if isinstance(value, dict):
+        return {key: mapped(item, change) for key, item in value.items()}
+    if isinstance(value, Made):
+        positional, keywords = mapped((value.positional, dict(value.keywords)), change)
+        return Made(class_name=value.class_name, positional=positional, keywords=keywords)
+    return change(value)
+
+
+def _text_of(value: Nest) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {_text_of(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text_of, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_text_of, value))}{',' if len(value) == 1 else ''})"
+    return str(value) if isinstance(value, InputSpec) else repr(value)
+
+
+def parse_inputs(
+    texts: Sequence[str], *, where: str = "--input", grammar: str = _INPUT_GRAMMAR
+) -> tuple[GivenInput, ...]:
+    """Parse all arguments of one call."""
+    found = tuple(parse_input(text, where=where, grammar=grammar) for text in texts)
+    names = [item.name for item in found]
+    for place, name in enumerate(names):
+        if name and name in names[:place]:
+            raise UsageError(f"{name} is given twice", where=where, remedy="keep one of them")
+        if not name and any(names[:place]):
+            remedy = "give those without a name first, in the order of forward's parameters"
+            raise UsageError(f"{found[place]} has no name and follows {found[place - 1]}", where=where, remedy=remedy)
+    return found
+
+
+def parse_input(text: str, *, where: str = "--input", grammar: str = _INPUT_GRAMMAR) -> GivenInput:
     """Parse the value of one `--input`. Errors name the option `where` the text was written."""
+    named = _NAMED_INPUT.fullmatch(text)
+    name, content = (named[1], named[2]) if named else ("", text)
+    if keyword.iskeyword(name):
+        raise UsageError(f"not a name of a parameter: {name!r}", where=where, remedy=grammar)
+    if _INPUT.fullmatch(content):
+        return GivenInput(value=_tensor(content, where, grammar), name=name)
+    for readable in (content.strip(), _SCALAR.sub(r"\1[()]", content.strip())):
+        try:
+            tree = ast.parse(readable, mode="eval").body
+            if not isinstance(tree, ast.Tuple) or readable.startswith("("):  # else several inputs in one text
+                return GivenInput(value=_nest(tree, where, grammar), name=name)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+    raise UsageError(f"not an input: {text!r}", where=where, remedy=grammar)
+
+
+def _nest(node: ast.expr, where: str, grammar: str) -> Nest:
+    """Return what the expression stands for; raise `ValueError` where it is neither a tensor nor plain."""
+    if isinstance(node, (ast.Subscript, ast.Compare)):
+        return _tensor(ast.unparse(node).replace("[()]", "[]").replace("(", "").replace(")", ""), where, grammar)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        items = [_nest(item, where, grammar) for item in node.elts]
+        return items if isinstance(node, ast.List) else tuple(items)
+    if isinstance(node, ast.Dict):
+        keys = [ast.literal_eval(key) if key is not None else None for key in node.keys]
+        if not all(isinstance(key, str) for key in keys):
+            raise ValueError("a key that is no text")
+        return dict(zip(keys, (_nest(item, where, grammar) for item in node.values)))
+    return _plain(node)
+
+
+def _tensor(text: str, where: str, grammar: str) -> InputSpec:
     match = _INPUT.fullmatch(text)
     if match is None:
-        raise UsageError(f"not an input: {text!r}", where=where, remedy=grammar)
+        raise ValueError(text)
     name = match[1].removeprefix("torch.").lower()
     if name not in _WORDS:
         close = difflib.get_close_matches(name, _WORDS, n=1)
@@ -102,7 +212,10 @@ def parse_input(text: str, *, where: str = "--input", grammar: str = _INPUT_GRAM
 
 
 def parse_arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Parse the value of `--init`: Python literals, written as between the parentheses of a call."""
+    """Parse the value of `--init`, written as between the parentheses of a call: literals and calls of classes.
+
+    What is called stays a name here (`Made`); the problem's file has to define a class of that name.
+    """
     try:
         call: ast.expr | None = ast.parse(f"arguments({text}\n)", mode="eval").body
     except (SyntaxError, ValueError):
@@ -113,26 +226,53 @@ def parse_arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
             where="--init",
             remedy='write it as in a call: --init "512, 8, bias=False"',
         )
-    positional = tuple(_literal(argument) for argument in call.args)
-    keywords = {keyword.arg or "**": _literal(keyword.value) for keyword in call.keywords}
+    return _arguments(call)
+
+
+def made_in(value: Any) -> list[str]:
+    """Return the names of the classes that are called in constructor arguments."""
+    if isinstance(value, Made):
+        return [value.class_name, *made_in(value.positional), *made_in(list(value.keywords.values()))]
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return [name for item in items for name in made_in(item)]
+
+
+def _arguments(call: ast.Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    positional = tuple(map(_constructor_argument, call.args))
+    keywords = {item.arg or "**": _constructor_argument(item.value) for item in call.keywords}
     if "**" in keywords:
         raise UsageError("'**' cannot be used here", where="--init", remedy="write each keyword: name=value")
     return positional, keywords
 
 
-def _literal(node: ast.expr) -> Any:
+def _constructor_argument(node: ast.expr) -> Any:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        positional, keywords = _arguments(node)
+        return Made(class_name=node.func.id, positional=positional, keywords=keywords)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        items = [_constructor_argument(item) for item in node.elts]
+        return items if isinstance(node, ast.List) else tuple(items)
     try:
-        value = ast.literal_eval(node)
-        if ast.literal_eval(repr(value)) == value:  # it is sent to another process as text
-            return value
+        if isinstance(node, ast.Dict) and None not in node.keys:
+            keys = [ast.literal_eval(key) for key in node.keys if key is not None]
+            return dict(zip(keys, map(_constructor_argument, node.values)))
+        return _plain(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        pass
-    raise UsageError(
-        f"{ast.unparse(node)} is not a Python literal",
-        where="--init",
-        remedy="use numbers, strings, True, False, None, tuples, lists, dicts; "
-        "for anything else write a file with Model, get_inputs() and get_init_inputs()",
-    )
+        raise UsageError(
+            f"{ast.unparse(node)} is not a Python literal",
+            where="--init",
+            remedy="use numbers, strings, True, False, None, tuples, lists, dicts, and calls of classes of the file: "
+            '--init "Config(width=256), 8"; for anything else write a file with Model, get_inputs() and '
+            "get_init_inputs()",
+        ) from None
+
+
+def _plain(node: ast.expr) -> Any:
+    """Return a literal's value; raise `ValueError` and the like for anything that is none."""
+    value = ast.literal_eval(node)
+    if ast.literal_eval(repr(value)) != value:  # it is sent to another process as text
+        raise ValueError("does not survive being written down")
+    return value
 
 
 # -- several calls -----------------------------------------------------------------------------------------------------
@@ -143,15 +283,18 @@ class InputSet:
     """The inputs of one of several calls that a kernel must serve."""
 
     name: str
-    inputs: tuple[InputSpec, ...] = ()
+    inputs: tuple[GivenInput, ...] = ()
     inputs_file: str | None = None
     """Absolute path of saved inputs, in place of `inputs`."""
+    lengths: tuple[int, ...] = ()
+    """In place of both: the problem's inputs at these lengths of its ranges."""
     weight: float = 1.0
     """How much the speed of this call counts, relative to the weights of the others."""
 
     def __post_init__(self) -> None:
-        if not self.name or bool(self.inputs) == (self.inputs_file is not None):
-            raise ValueError("a set has a name, and either inputs or a file of inputs")
+        kinds = (self.inputs, self.inputs_file, self.lengths)
+        if not self.name or sum(map(bool, kinds)) != 1:
+            raise ValueError("a set has a name, and inputs, a file of inputs or lengths")
         if not 0 < self.weight < math.inf:
             raise ValueError(f"a weight is above zero, not {self.weight}")
 
@@ -161,15 +304,18 @@ class InputSet:
     @property
     def content(self) -> str:
         """The inputs as text, or the name of the file."""
+        if self.lengths:
+            return self.name
         return Path(self.inputs_file).name if self.inputs_file else "; ".join(map(str, self.inputs))
 
     def to_json(self) -> dict[str, Any]:
         inputs = [str(item) for item in self.inputs]
-        return {"name": self.name, "inputs": inputs, "inputs_file": self.inputs_file, "weight": self.weight}
+        plain = {"name": self.name, "inputs": inputs, "inputs_file": self.inputs_file, "weight": self.weight}
+        return plain | ({"lengths": list(self.lengths)} if self.lengths else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> InputSet:
-        return cls(**{**data, "inputs": tuple(parse_input(text) for text in data["inputs"])})
+        return cls(**{**data, "inputs": parse_inputs(data["inputs"]), "lengths": tuple(data.get("lengths", ()))})
 
 
 def parse_sets(texts: Sequence[str]) -> tuple[InputSet, ...]:
@@ -208,7 +354,7 @@ def main_first(sets: Sequence[InputSet]) -> tuple[InputSet, ...]:
     """
 
     def rank(item: InputSet) -> tuple[float, int]:
-        return item.weight, sum(math.prod(one.shape) for one in item.inputs)
+        return item.weight, sum(math.prod(one.shape) for given in item.inputs for one in given.tensors)
 
     main = max(sets, key=rank, default=None)
     return tuple(sorted(sets, key=lambda item: item is not main))
@@ -239,5 +385,5 @@ def parse_set(text: str) -> InputSet:
     if "[" not in content:
         remedy = f"name a file that torch.save wrote a list of inputs to, or {_SET_GRAMMAR}"
         raise UsageError(f"no such file of inputs, and no inputs: {content!r}", where=where, remedy=remedy)
-    inputs = tuple(parse_input(part, where=where, grammar=_SET_GRAMMAR) for part in content.split(";"))
+    inputs = parse_inputs(content.split(";"), where=where, grammar=_SET_GRAMMAR)
     return InputSet(name=name or "; ".join(map(str, inputs)), inputs=inputs, weight=weight)

@@ -6,7 +6,6 @@ loads and runs is found out by `tools/reference/reference.py` in its own process
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import difflib
 import enum
@@ -19,16 +18,19 @@ from typing import Any
 from triton_agent.tools.errors import ProblemError, UsageError
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.input_spec import (
+    GivenInput,
     InputSet,
     InputSpec,
+    made_in,
     main_first,
     parse_arguments,
-    parse_input,
+    parse_inputs,
     require_consistent,
 )
+from triton_agent.tools.problem.size_range import Lengths, SizeRange, measured, named, parse_range, require_apart
 from triton_agent.tools.problem.source import CONVENTION, SourceFile
 
-__all__ = ["InputSet", "InputSpec", "ProblemKind", "ProblemSpec", "parse_problem"]
+__all__ = ["GivenInput", "InputSet", "InputSpec", "ProblemKind", "ProblemSpec", "parse_problem"]
 
 _WRAP = "wrap {}: a class derived from nn.Module whose forward calls it"
 
@@ -54,13 +56,17 @@ class ProblemSpec:
     class_name: str | None = None
     """Class of the reference. None means `Model`; a verifier has no class."""
     init: tuple[Any, ...] = ()
-    """Positional arguments of a user module's constructor, Python literals."""
+    """Positional arguments of a user module's constructor: Python literals, and `Made` for objects of its classes."""
     init_keywords: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    inputs: tuple[InputSpec, ...] = ()
+    inputs: tuple[GivenInput, ...] = ()
     inputs_file: str | None = None
     """Absolute path of saved inputs, in place of `inputs`."""
     sets: tuple[InputSet, ...] = ()
     """The calls that a kernel must serve, if several. `inputs` or `inputs_file` are those of the first, main one."""
+    ranges: tuple[SizeRange, ...] = ()
+    """Sizes that may change from call to call."""
+    lengths: Lengths = ()
+    """Lengths of these sizes, in place of those given; empty for the inputs as given."""
     digest: str
     """Identity: a hash of the file's text, of the local modules it imports, and of all fields above but the folder."""
     text: str = dataclasses.field(default="", repr=False, compare=False)
@@ -74,7 +80,9 @@ class ProblemSpec:
             raise ValueError("only a user module has its arguments and inputs given beside it")
         if self.kind is ProblemKind.VERIFIER and self.class_name is not None:
             raise ValueError("a verifier has no reference class")
-        if self.sets:
+        if self.lengths and len(self.lengths) != len(self.ranges):
+            raise ValueError("a length for each range")
+        if self.sets and not self.ranges:
             first = self.sets[0]
             if (first.inputs, first.inputs_file) != (self.inputs, self.inputs_file):
                 raise ValueError("the inputs are not those of the first set")
@@ -90,7 +98,7 @@ class ProblemSpec:
     @property
     def saved_files(self) -> tuple[str, ...]:
         """The files of saved inputs that the problem needs."""
-        files = [item.inputs_file for item in self.sets] if self.sets else [self.inputs_file]
+        files = [*dict.fromkeys((self.inputs_file, *(item.inputs_file for item in self.sets)))]
         return tuple(path for path in files if path is not None)
 
     def source(self) -> SourceFile:
@@ -101,7 +109,15 @@ class ProblemSpec:
     def at(self, one: InputSet) -> ProblemSpec:
         """The problem with this one call."""
         digest = hashlib.sha256(json.dumps([self.digest, one.name]).encode()).hexdigest()
+        if self.ranges:
+            return dataclasses.replace(self, lengths=one.lengths, sets=(), digest=digest)
         return dataclasses.replace(self, inputs=one.inputs, inputs_file=one.inputs_file, sets=(), digest=digest)
+
+    def measured_over_ranges(self, given: Lengths) -> ProblemSpec:
+        """The problem with a set of inputs for each length at which it is measured; `given` are the lengths it has."""
+        found = dict.fromkeys([given, *measured(self.ranges)])
+        sets = tuple(InputSet(name=named(self.ranges, lengths), lengths=lengths) for lengths in found)
+        return dataclasses.replace(self, sets=sets if len(sets) > 1 else ())
 
     def to_json(self, *, with_text: bool = False) -> dict[str, Any]:
         """Plain data. Arguments are Python text, since JSON would turn tuples into lists."""
@@ -114,6 +130,8 @@ class ProblemSpec:
             "inputs": [str(item) for item in self.inputs],
             "inputs_file": self.inputs_file,
             **({"sets": [item.to_json() for item in self.sets]} if self.sets else {}),
+            **({"ranges": [item.to_json() for item in self.ranges]} if self.ranges else {}),
+            **({"lengths": list(self.lengths)} if self.lengths else {}),
             "digest": self.digest,
             **({"text": self.text} if with_text else {}),
         }
@@ -124,11 +142,13 @@ class ProblemSpec:
             path=data["path"],
             kind=ProblemKind(data["kind"]),
             class_name=data["class_name"],
-            init=ast.literal_eval(data["init"]),
-            init_keywords=ast.literal_eval(data["init_keywords"]),
-            inputs=tuple(parse_input(text) for text in data["inputs"]),
+            init=parse_arguments(data["init"])[0][0],
+            init_keywords=parse_arguments(data["init_keywords"])[0][0],
+            inputs=parse_inputs(data["inputs"]),
             inputs_file=data["inputs_file"],
             sets=tuple(map(InputSet.from_json, data.get("sets", ()))),
+            ranges=tuple(map(SizeRange.from_json, data.get("ranges", ()))),
+            lengths=tuple(data.get("lengths", ())),
             digest=data["digest"],
             text=data.get("text", ""),
         )
@@ -141,6 +161,7 @@ def parse_problem(
     inputs: Sequence[str] = (),
     inputs_file: str | None = None,
     sets: Sequence[InputSet] = (),
+    dynamic: Sequence[str] = (),
 ) -> ProblemSpec:
     """Read the problem behind `path.py` or `path.py:ClassName`, with the options that belong to it."""
     require_consistent(sets)
@@ -173,7 +194,25 @@ def parse_problem(
     else:
         fields = _model_file(source, class_name)
     fields["path"] = str(path.resolve())
+    if dynamic:
+        fields["ranges"] = _ranges(target, dynamic, fields)
     return ProblemSpec(**fields, digest=_digest(source, fields), text=source.text)
+
+
+def _ranges(target: str, dynamic: Sequence[str], fields: Mapping[str, Any]) -> tuple[SizeRange, ...]:
+    if fields.get("sets"):
+        raise UsageError(
+            "--dynamic goes with one call, and several sets were given",
+            where=target,
+            remedy="give one call: it is measured at the ends and in the middle of the range by itself",
+        )
+    if fields["kind"] is ProblemKind.VERIFIER:
+        raise UsageError("--dynamic needs a reference", where=target, remedy="this problem has a verifier only")
+    leading = [item.shape[0] for given in fields.get("inputs", ()) for item in given.tensors if item.shape]
+    batch = max(leading, key=leading.count, default=None)
+    ranges = tuple(parse_range(text, batch=batch) for text in dynamic)
+    require_apart(ranges)
+    return ranges
 
 
 def _require_class(source: SourceFile, class_name: str) -> None:
@@ -213,19 +252,22 @@ def _user_module(
         raise UsageError(
             f"nothing says what {class_name} is called with",
             where=target,
-            remedy='add one --input "f16[8,128,1024]" for each argument of forward, or --inputs saved.pt',
+            remedy='add one --input "f16[8,128,1024]" for each argument of forward, --input "pos=5" for one that is no '
+            "tensor, or --inputs saved.pt",
         )
     for file in [inputs_file, *(item.inputs_file for item in sets)]:
         if file is not None and not Path(file).is_file():
             remedy = "name a file that torch.save wrote a list of input tensors to"
             raise UsageError("no such file of inputs", where=f"--inputs {file}", remedy=remedy)
     positional, keywords = parse_arguments(init or "")
+    for name in made_in((positional, keywords)):
+        _require_class(source, name)
     return {
         "kind": ProblemKind.USER_MODULE,
         "class_name": class_name,
         "init": positional,
         "init_keywords": keywords,
-        "inputs": sets[0].inputs if sets else tuple(parse_input(text) for text in inputs),
+        "inputs": sets[0].inputs if sets else parse_inputs(inputs),
         "inputs_file": sets[0].inputs_file if sets else inputs_file and str(Path(inputs_file).resolve()),
         **({"sets": tuple(sets)} if len(sets) > 1 else {}),
     }
@@ -271,13 +313,19 @@ def _class_remedy(source: SourceFile, target: str) -> str:
 
 def _digest(source: SourceFile, fields: Mapping[str, Any]) -> str:
     """Does not depend on the folder: the same problem elsewhere is the same problem."""
-    plain = {key: str(value) for key, value in fields.items() if key not in ("path", "inputs", "inputs_file", "sets")}
+    plain = {
+        key: str(value)
+        for key, value in fields.items()
+        if key not in ("path", "inputs", "inputs_file", "sets", "ranges")
+    }
     plain["inputs"] = " ".join(map(str, fields.get("inputs", ())))
     saved = fields.get("inputs_file")
     plain["inputs_file"] = "" if saved is None else _hash_file(Path(saved))
     for number, item in enumerate(fields.get("sets", ())):
         content = _hash_file(Path(item.inputs_file)) if item.inputs_file else item.content
         plain[f"set {number}"] = f"{item.name} {item.weight!r} {content}"
+    if fields.get("ranges"):
+        plain["ranges"] = " ".join(map(str, fields["ranges"]))
     modules = {name: _hash_file(file) for name, file in problem_source.local_modules(source).items()}
     text = json.dumps([source.text, modules, plain], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

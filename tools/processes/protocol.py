@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from triton_agent.tools.audit.report import AuditReport
 from triton_agent.tools.compile.failure import CompileFailure
 from triton_agent.tools.errors import TritonAgentError
-from triton_agent.tools.kernel_profile import ProfileRow
+from triton_agent.tools.kernel_profile import StepTime
 from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.deaths import Ending
@@ -121,6 +121,8 @@ class Judge:
     """Check the problem's own sizes only."""
     file: str = ""
     """Text of a shipped file with the same kernels; it is checked and timed in their place."""
+    lengths: tuple[tuple[int, ...], ...] = ()
+    """Where tapes are wanted: of these lengths of the problem's ranges, in place of its own sizes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +210,7 @@ class TapedModule:
     parameters: tuple[str, ...]
     """Names of forward's parameters."""
     forms: tuple[TapedForm, ...]
+    """None where the candidate could not be traced at the lengths asked for."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,6 +329,8 @@ class Trace:
     train: bool
     given: tuple[str, ...]
     """Names of the reference's parameters and buffers."""
+    by_keyword: tuple[str, ...] = ()
+    """Names under which forward gets the last arguments of the call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,6 +385,8 @@ class UseFile:
     name: str
     text: str
     train: bool
+    by_keyword: tuple[str, ...] = ()
+    """Names under which forward gets the last arguments of the call."""
     seed: int
     conditions: Conditions
 
@@ -498,6 +505,8 @@ class ReadClock:
     """0: the call for the device time gets the inputs; 1: the one for the latency."""
     keep: bool = False
     """Keep the outputs until they are fetched: gigabytes find no room beside calls that are timed."""
+    series: int = 0
+    """Number of calls that each sample makes back to back."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -521,16 +530,15 @@ class Fetched:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TakeProfile:
-    """Take a profile of some calls on inputs that come with the message."""
+    """Time each step of the tape that the clock was started with, in some calls on the same inputs."""
 
     does: ClassVar[str] = "profile"
-    name: str
     calls: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Profiled:
-    rows: tuple[ProfileRow, ...]
+    steps: tuple[StepTime, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

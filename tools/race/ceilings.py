@@ -68,6 +68,18 @@ class Ceilings:
             raise ValueError(f"unknown units {sorted(unknown)}; known are {', '.join(UNITS)}")
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The ceilings that an author is told of before anything was timed."""
+
+    copy_bytes_per_s: float
+    flops_per_s: Mapping[str, float]
+
+    @classmethod
+    def of(cls, measured: Ceilings) -> Rates:
+        return cls(copy_bytes_per_s=measured.copy_bytes_per_s, flops_per_s=dict(measured.flops_per_s))
+
+
 def floor_ms(bytes_moved: float, flops_by_unit: Mapping[str, float], ceilings: Ceilings) -> float:
     """The least time for moving these bytes and doing these operations."""
     if missing := set(flops_by_unit) - set(ceilings.flops_per_s):

@@ -1,9 +1,11 @@
-"""Reads how long one call takes on a GPU: its device time, and its latency as the caller feels it.
+"""Reads how long one call takes on a GPU: its device time, its latency as the caller feels it, its share of a series.
 
 A sample is two calls. For *device time* a spin kernel holds the GPU back until the whole call is queued, so that two
 events around it see the work and not the pauses of Python between launches; whether that succeeded is checked and
 kept. For *latency* the GPU is idle before and idle after, and the host's clock sees all: guards, launches, other
-streams. Each call gets its turn of the input sets and, by default, a cold L2 cache, emptied before the timing.
+streams. Each call gets its turn of the input sets and, by default, a cold L2 cache, emptied before the timing. On
+request many calls are made *back to back*, with the caches as they leave them: where the host takes longer to queue a
+call than the GPU to make it, that shows what the host costs.
 
 Not covered: hostile Python in this process, which could patch this module (no candidate's Python runs where a clock
 does); work on another stream, which shows in the latency only, so demand a win in both figures; keeping others off the
@@ -18,6 +20,7 @@ import ctypes
 import dataclasses
 import functools
 import gc
+import itertools
 import math
 import statistics
 import time
@@ -43,6 +46,11 @@ REPEATED_MS = 0.2
 """How long the repeats of a short call should take together."""
 MOST_REPEATS = 200
 CALIBRATION_SAMPLES = 15
+QUEUED_CALLS = 200
+"""Calls back to back: enough that the first one, for which the GPU was idle, does not count."""
+SERIES_MS = 30.0
+"""Fewer where these would take longer: the host is then ahead of the GPU anyway."""
+LEAST_QUEUED_CALLS = 2
 SPIN_CYCLES = 2_000_000
 """About a millisecond: long against the cost of its launch."""
 MULTIPLE = 3
@@ -177,16 +185,25 @@ class Clock:
                 subject.queueing_ms.append(self._latency_ms(subject, turn)[1])
             subject.repeats = self._repeats(subject)
 
-    def read(self, subject: Subject, turns: Sequence[int]) -> list[Sample]:
-        """A sample for each."""
-        return [self.time_once(subject, turn) for turn in turns]
+    def read(self, subject: Subject, turns: Sequence[int], series: int = 0) -> list[Sample]:
+        """Return a sample for each turn, with so many calls back to back."""
+        return [self.time_once(subject, turn, series) for turn in turns]
 
-    def time_once(self, subject: Subject, turn: int = 0) -> Sample:
-        """Take one sample: two calls, on neighbouring sets of inputs."""
+    def time_once(self, subject: Subject, turn: int = 0, series: int = 0) -> Sample:
+        """Take one sample: two calls, on neighbouring sets of inputs, and a series of calls if it is asked for."""
         with self._in_charge():
             device_ms, queued = self._device_ms(subject, turn)
             host_ms, enqueue_ms = self._latency_ms(subject, turn + 1)
-        return Sample(device_ms=device_ms, host_ms=host_ms, enqueue_ms=enqueue_ms, queued=queued)
+            per_call_ms = self._back_to_back_ms(subject, series) if series else None
+        return Sample(
+            device_ms=device_ms, host_ms=host_ms, enqueue_ms=enqueue_ms, queued=queued, back_to_back_ms=per_call_ms
+        )
+
+    def series_for(self, subject: Subject) -> int:
+        """Return how many calls back to back show what one of them costs, for this subject and what races it."""
+        with self._in_charge():
+            per_call_ms = self._back_to_back_ms(subject, LEAST_QUEUED_CALLS)
+        return max(LEAST_QUEUED_CALLS, min(QUEUED_CALLS, math.ceil(SERIES_MS / per_call_ms)))
 
     def measure(self, subject: Subject, samples: int = 40, limit_s: float = 60.0) -> tuple[Sample, ...]:
         """A subject alone, warmed up; fewer samples only where the time limit cuts in."""
@@ -232,7 +249,7 @@ class Clock:
         stream = torch.cuda.current_stream()
         start, end = timing_event(), timing_event()
         torch.cuda.synchronize()
-        self._flush()
+        self.flush()
         if not subject.waits_for_gpu:
             _spin(int(head_start_ms * subject.repeats * self._cycles_per_ms))
         begun_ns = time.perf_counter_ns()
@@ -250,7 +267,7 @@ class Clock:
     def _latency_ms(self, subject: Subject, turn: int) -> tuple[float, float]:
         """Return the host's time from idle to idle, and until the call returned."""
         call = subject.prepared(turn)
-        self._flush()
+        self.flush()
         torch.cuda.synchronize()
         begun_ns = time.perf_counter_ns()
         result = call()
@@ -259,6 +276,16 @@ class Clock:
         idle_ns = time.perf_counter_ns()
         del result
         return (idle_ns - begun_ns) / 1e6, (returned_ns - begun_ns) / 1e6
+
+    def _back_to_back_ms(self, subject: Subject, calls: int) -> float:
+        """Return the time per call of a series over all sets of inputs; no result is kept beyond its call."""
+        series = [subject.prepared(turn) for turn in range(len(subject.calls))]
+        torch.cuda.synchronize()
+        begun_ns = time.perf_counter_ns()
+        for _, call in zip(range(calls), itertools.cycle(series)):
+            call()
+        torch.cuda.synchronize()
+        return (time.perf_counter_ns() - begun_ns) / 1e6 / calls
 
     def _calibrate(self) -> Overheads:
         tiny = torch.zeros(1, device=self.device)
@@ -277,7 +304,8 @@ class Clock:
             return 1
         return min(math.ceil(REPEATED_MS / max(device_ms, 1e-4)), MOST_REPEATS)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Queue the emptying of the L2 cache, if this clock reads with a cold one."""
         if self._flusher is not None:
             self._flusher.flush()
 

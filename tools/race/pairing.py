@@ -44,9 +44,10 @@ class PairingSettings:
     limit_s: float = 60.0
     """No pair begins after this; the pairs so far stand. The first pair always ends."""
     precision: tuple[float, float] | None = None
-    """Enough pairs once the ratio's intervals are this narrow, as shares of the ratio: of device time and of latency.
-    That looks at how the pairs scatter and never at who wins them, so it favours neither side. No device time is asked
-    for finer than the clock ticks; a latency, which a busy host scatters without end, may also be settled instead."""
+    """Enough pairs once the ratio's intervals are this narrow, as shares of the ratio: of device time, and of the times
+    by the host's clock. That looks at how the pairs scatter and never at who wins them, so it favours neither side. No
+    device time is asked for finer than the clock ticks; the host's times, which a busy host scatters without end, may
+    also be settled instead."""
     seed: int | None = None
     """Seed of the order of calls; None draws one. The seed is part of the record."""
 
@@ -98,10 +99,10 @@ def take_turns(
 def _enough(pairs: list[tuple[Sample, Sample]], precision: tuple[float, float]) -> bool:
     baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
     device = milliseconds(baseline, "device"), milliseconds(candidate, "device")
-    latency = milliseconds(baseline, "latency"), milliseconds(candidate, "latency")
     finest = EVENT_TICK_MS / min(statistics.median(side) for side in device)
-    return _is_narrow(*device, max(precision[0], finest)) and (
-        intervals.is_settled(*latency) or _is_narrow(*latency, precision[1])
+    by_host = [(milliseconds(baseline, kind), milliseconds(candidate, kind)) for kind in ("latency", "back_to_back")]
+    return _is_narrow(*device, max(precision[0], finest)) and all(
+        intervals.is_settled(*sides) or _is_narrow(*sides, precision[1]) for sides in by_host if all(sides)
     )
 
 
@@ -120,9 +121,11 @@ def _one_pair(baseline: Readings, candidate: Readings, index: int, swapped: bool
 
 
 def _mean(one: Sample, other: Sample) -> Sample:
+    series = [ms for ms in (one.back_to_back_ms, other.back_to_back_ms) if ms is not None]
     return Sample(
         device_ms=statistics.fmean((one.device_ms, other.device_ms)),
         host_ms=statistics.fmean((one.host_ms, other.host_ms)),
         enqueue_ms=statistics.fmean((one.enqueue_ms, other.enqueue_ms)),
         queued=one.queued and other.queued,
+        back_to_back_ms=statistics.fmean(series) if series else None,
     )

@@ -10,7 +10,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A reading of a subject: one call for its device time and one for its latency; or the mean of several readings."""
+    """A reading of a subject: one call for each of two clocks, many for the third; or the mean of several readings."""
 
     device_ms: float
     """Time between two events around the call; the GPU was kept waiting until the whole call was queued."""
@@ -20,6 +20,9 @@ class Sample:
     """The part of `host_ms` until the call returned."""
     queued: bool
     """False if the call was not queued in time; `device_ms` then includes gaps that the host caused."""
+    back_to_back_ms: float | None = None
+    """Time per call of many that are queued without waiting in between, from an idle GPU to an idle GPU; None where it
+    was not read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import dataclasses
 
 from triton_agent.tools.race import intervals
 from triton_agent.tools.race.readings import Overheads, Sample
-from triton_agent.tools.results import Timing
+from triton_agent.tools.results import KINDS_OF_TIME, Timing
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,14 @@ class PairedSamples:
             raise ValueError(f"not pairs: {len(self.baseline)} of the baseline, {len(self.candidate)} of the candidate")
 
     def times_ms(self, kind: str) -> tuple[list[float], list[float]]:
-        """Baseline and candidate of every pair: `device` time or call `latency`."""
+        """Baseline and candidate of every pair, by one of the clocks."""
         return milliseconds(self.baseline, kind), milliseconds(self.candidate, kind)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The clocks that were read, as `KINDS_OF_TIME` calls them."""
+        known = [sample.back_to_back_ms is not None for sample in (*self.baseline, *self.candidate)]
+        return tuple(KINDS_OF_TIME) if all(known) else ("device", "latency")
 
     def is_faster(self, kind: str, margin: float = intervals.MARGIN) -> bool:
         """Return True if the candidate wins; see `intervals.is_faster`."""
@@ -44,16 +50,18 @@ class PairedSamples:
             baseline_ms=intervals.median_interval(baseline_ms),
             speedup=intervals.paired_ratio(baseline_ms, candidate_ms),
             pairs=len(baseline_ms),
-            cold_l2=self.cold_l2,
+            cold_l2=self.cold_l2 and kind != "back_to_back",
             method=self.method,
             clocks_mhz=clocks_mhz,
         )
 
 
 def milliseconds(samples: tuple[Sample, ...], kind: str) -> list[float]:
-    """Return the `device` time or the `latency` of each sample."""
+    """Return the time of each sample by one of the clocks."""
     if kind == "device":
         return [sample.device_ms for sample in samples]
     if kind == "latency":
         return [sample.host_ms for sample in samples]
-    raise ValueError(f"a time is of kind 'device' or 'latency', not {kind!r}")
+    if kind == "back_to_back":
+        return [sample.back_to_back_ms for sample in samples if sample.back_to_back_ms is not None]
+    raise ValueError(f"a time is of kind 'device', 'latency' or 'back_to_back', not {kind!r}")

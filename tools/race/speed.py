@@ -44,7 +44,7 @@ class SpeedSettings:
     short_pairs: int = 8
     full_pairs: int = 30
     precision: tuple[float, float] = (0.02, 0.05)
-    """Relative widths of the intervals in device time and latency at which a full measurement ends early."""
+    """Relative widths of the intervals, of device time and by the host's clock, at which a full measurement ends."""
     limit_s: float = 20.0
     cold_l2: bool = True
 
@@ -75,8 +75,8 @@ class Race:
         return statistics.median(self.samples.times_ms("device")[0])
 
     def timings(self) -> list[Timing]:
-        """Return the timings of device time and of latency."""
-        return [self.samples.timing(self.opponent, kind, self.clocks_mhz) for kind in ("device", "latency")]
+        """Return the timings by each clock that was read."""
+        return [self.samples.timing(self.opponent, kind, self.clocks_mhz) for kind in self.samples.kinds]
 
 
 class Racetrack:
@@ -109,14 +109,15 @@ class Racetrack:
         request = StartClock(name=name, calibration=self.clock.calibration, renewed=renewed)
         session.ask(request, Done, packed_sets)
 
-    def race(self, session: Session, looks: Looks, since: int = 0) -> list[Race]:
-        """Against each opponent from that one on, with the GPU alone."""
+    def race(self, session: Session, looks: Looks, since: int = 0, *, back_to_back: bool = False) -> list[Race]:
+        """Against each opponent from that one on, with the GPU alone; `back_to_back`: by the third clock, too."""
         session.ask(WarmUp(calls=WARM_UP_CALLS), Done)
         races: list[Race] = []
         for opponent in self.opponents[since:]:
             if not opponent.namesake:  # else what was measured of the one before holds
                 with opponent.conditions.settled():
-                    samples = self._turns(opponent, session, looks)
+                    series = self.clock.series_for(opponent.subject) if back_to_back else 0
+                    samples = self._turns(opponent, session, looks, series)
             races.append(Race(opponent=opponent.name, samples=samples))
         looks.fetch(session)
         return races
@@ -124,18 +125,18 @@ class Racetrack:
     def sketch(self, session: Session) -> Race:
         """A short race against the first opponent, unbounded: for sorting what a trusted author wrote."""
         session.ask(WarmUp(calls=WARM_UP_CALLS), Done)
-        samples = self._take_turns(self.opponents[0], session, Looks(), self.settings.short_pairs)
+        samples = self._take_turns(self.opponents[0], session, Looks(), self.settings.short_pairs, 0)
         return Race(opponent=self.opponents[0].name, samples=samples)
 
-    def _turns(self, opponent: Opponent, session: Session, looks: Looks) -> PairedSamples:
+    def _turns(self, opponent: Opponent, session: Session, looks: Looks, series: int) -> PairedSamples:
         """Short, and longer where the candidate seems ahead in device time.
 
         To stop early is never to win; so this wins no more often by chance than if all pairs were taken always.
         """
         seed = secrets.randbits(32)
-        samples = self._take_turns(opponent, session, looks, self.settings.short_pairs, seed)
+        samples = self._take_turns(opponent, session, looks, self.settings.short_pairs, series, seed)
         if may_win(samples):
-            samples = self._take_turns(opponent, session, looks, self.settings.full_pairs, seed, samples)
+            samples = self._take_turns(opponent, session, looks, self.settings.full_pairs, series, seed, samples)
         return samples
 
     def _take_turns(
@@ -144,18 +145,20 @@ class Racetrack:
         session: Session,
         looks: Looks,
         pairs: int,
+        series: int,
         seed: int | None = None,
         before: PairedSamples | None = None,
     ) -> PairedSamples:
         taken = len(before.baseline) if before else 0
+        told = f"; back to back: {series} calls queued, caches as they leave them" if series else ""
         looks.begin(SAMPLES_OF_A_PAIR * (min(pairs, LEAST_PAIRS) - taken))
         return take_turns(
-            functools.partial(self.clock.read, opponent.subject),
-            functools.partial(_ask_samples, session, looks),
+            functools.partial(self.clock.read, opponent.subject, series=series),
+            functools.partial(_ask_samples, session, looks, series),
             PairingSettings(pairs=pairs, limit_s=self.settings.limit_s, precision=self.settings.precision, seed=seed),
             cold_l2=self.settings.cold_l2,
             overheads=self.clock.calibration.overheads,
-            method=f"{self.clock.method}; the candidate by the same clock in a process of its own",
+            method=f"{self.clock.method}{told}; the candidate by the same clock in a process of its own",
             before=before,
         )
 
@@ -172,9 +175,9 @@ def _call(model: Any, args: list[Any], conditions: Conditions) -> Any:
         return model(*args)
 
 
-def _ask_samples(session: Session, looks: Looks, turns: Sequence[int]) -> list[Sample]:
+def _ask_samples(session: Session, looks: Looks, series: int, turns: Sequence[int]) -> list[Sample]:
     """Return one sample for each turn."""
-    samples = looks.ask(session, turns)
+    samples = looks.ask(session, turns, series)
     if len(samples) != len(turns):
         raise Failed(Finding.TAMPERED, f"the worker gives {len(samples)} readings where {len(turns)} were asked for")
     return samples

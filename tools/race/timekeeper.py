@@ -119,28 +119,28 @@ class Timekeeper:
         """Bring a candidate to the start; needs no exclusive lease."""
         self._track.enter(session, packed_sets, name=name, renewed=renewed)
 
-    def race(self, session: Session, looks: Looks, since: int = 0) -> list[Race]:
+    def race(self, session: Session, looks: Looks, since: int = 0, *, back_to_back: bool = False) -> list[Race]:
         """Against each opponent there is, from that one on, while nothing disturbed."""
-        return self._thread.submit(self._race, session, looks, since).result()
+        return self._thread.submit(self._race, session, looks, since, back_to_back).result()
 
     def sketch(self, session: Session) -> Race:
         """A short race, unwatched: it sorts, and no more."""
         return self._thread.submit(self._track.sketch, session).result()
 
-    def _race(self, session: Session, looks: Looks, since: int) -> list[Race]:
+    def _race(self, session: Session, looks: Looks, since: int, back_to_back: bool) -> list[Race]:
         races = undisturbed(
-            lambda: self._raced(session, looks.afresh(), since),
+            lambda: self._raced(session, looks.afresh(), since, back_to_back),
             self._watch,
             after=lambda run: self._watch.slower_than_usual({race.opponent: race.original_ms() for race in run}),
             probe=self._probe,
         )
         return [dataclasses.replace(race, clocks_mhz=self._watch.clocks_mhz) for race in races]
 
-    def _raced(self, session: Session, looks: Looks, since: int) -> list[Race]:
+    def _raced(self, session: Session, looks: Looks, since: int, back_to_back: bool) -> list[Race]:
         """A race that the host held up is run again, and not on the candidate's time."""
         began = time.monotonic()
         try:
-            return self._track.race(session, looks, since)
+            return self._track.race(session, looks, since, back_to_back=back_to_back)
         except Disturbed:
             session.deadline += time.monotonic() - began
             raise

@@ -68,7 +68,7 @@ def at_other_batches(
         reference = load(spec, constants)
         for batch in batches:
             with contextlib.suppress(ProblemError):
-                inputs = own_copy(with_leading(lambda _: call.inputs, 0, batch))
+                inputs = own_copy(with_leading(lambda _: call.inputs, 0, batch=batch))
                 with reference.running("forward"), refusing_on_gpu(inputs):
                     calls.append(ReferenceCall(call.original, inputs, train=train))
     return calls

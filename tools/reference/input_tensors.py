@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +21,11 @@ DEFAULT_BELOW = 10
 
 _SEED_STEP = 1_000_003
 """Keeps the extra rows of an extended batch away from the inputs of neighbouring seeds."""
+
+
+def drawn(leaf: Any) -> Any:
+    """Return a tensor for a description of one, and a plain value as it is."""
+    return draw(leaf) if isinstance(leaf, InputSpec) else leaf
 
 
 def draw(spec: InputSpec) -> torch.Tensor:
@@ -111,7 +116,7 @@ def leading_size(values: list[Any]) -> int | None:
     return sizes.most_common(1)[0][0] if sizes else None
 
 
-def with_leading(make: Callable[[int], list[Any]], seed: int, batch: int) -> list[Any]:
+def with_leading(make: Callable[[int], list[Any]], seed: int, *, batch: int) -> list[Any]:
     """Make inputs whose common leading size is `batch`: cut them, or extend them by rows of further draws."""
     given = make(seed)
     common = leading_size(given)
@@ -125,3 +130,25 @@ def with_leading(make: Callable[[int], list[Any]], seed: int, batch: int) -> lis
             whole = torch.cat([part.detach() for part in (tensor, *others)]) if others else tensor.detach()
             changed[id(tensor)] = whole[:batch].clone().requires_grad_(tensor.requires_grad)
     return [map_tensors(value, lambda tensor: changed.get(id(tensor), tensor)) for value in given]
+
+
+def with_length(
+    make: Callable[[int], list[Any]], seed: int, given: list[Any], places: Sequence[tuple[int, int]], length: int
+) -> list[Any]:
+    """Cut the `given` inputs to a length, or extend them by further draws; `places` are arguments and dimensions."""
+    changed = list(given)
+    draws: dict[int, list[Any]] = {}
+    for at, dimension in places:
+        parts, missing = [given[at]], length - given[at].shape[dimension]
+        while missing > 0 and given[at].shape[dimension]:
+            number = len(parts)
+            if number not in draws:
+                draws[number] = make(seed + _SEED_STEP * number)
+            parts.append(draws[number][at])
+            missing -= parts[-1].shape[dimension]
+        whole = torch.cat([part.detach() for part in parts], dimension) if len(parts) > 1 else parts[0].detach()
+        if whole.shape[dimension] < length:
+            raise ProblemError(f"an input without elements cannot have the length {length}")
+        cut = whole.narrow(dimension, 0, length)
+        changed[at] = cut.clone().requires_grad_(given[at].requires_grad)
+    return changed

@@ -21,8 +21,10 @@ from torch.nn.parameter import UninitializedParameter
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.input_spec import Made, mapped
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
-from triton_agent.tools.reference import input_tensors
+from triton_agent.tools.problem.size_range import SizeRange
+from triton_agent.tools.reference import calling, input_tensors
 from triton_agent.tools.reference.allowance import Allowance, AllowanceSpent, TooLarge
 from triton_agent.tools.reference.index_bounds import refusing
 from triton_agent.tools.reference.sizes import resize_spec, resize_tree
@@ -33,7 +35,7 @@ LARGE_BYTES = 8 << 20
 """Inputs larger than this are made where they are used. A CPU draws 64 MiB in up to a second, a GPU in milliseconds."""
 _INIT_SEED = 0
 """`get_init_inputs()` gives sizes; if it draws numbers, they are the same every time."""
-_LIST_REMEDY = "give a list of tensors in the order of forward's parameters"
+_LIST_REMEDY = "give the arguments in the order of forward's parameters, or by the names of these"
 
 
 class Reference:
@@ -71,7 +73,9 @@ class Reference:
     def init_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Return new arguments for the constructor; a candidate's constructor takes the same."""
         if self.spec.kind is ProblemKind.USER_MODULE:
-            return copy.deepcopy((list(self._sized.init), dict(self._sized.init_keywords)))
+            with self._user.running("--init", remedy=self._init_remedy()), seeded(_INIT_SEED):
+                given = copy.deepcopy((list(self._sized.init), dict(self._sized.init_keywords)))
+                return self._made(given)  # type: ignore[no-any-return]
         make = self._user.get("get_init_inputs")
         if make is None:
             return [], {}
@@ -87,6 +91,23 @@ class Reference:
                     inspect.signature(self._model_class).bind(*made[0], **made[1])
                     return list(made[0]), dict(made[1])
             return list(made), {}
+
+    def _made(self, value: Any) -> Any:
+        """Return the arguments with the objects of the file's classes that they ask for."""
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(self._made, value))
+        if isinstance(value, dict):
+            return {key: self._made(item) for key, item in value.items()}
+        if not isinstance(value, Made):
+            return value
+        found = self._user.get(value.class_name)
+        if not isinstance(found, type) or not self._user.is_own(found):
+            raise ProblemError(
+                f"{value.class_name} is not a class of this file or of a module beside it",
+                where=self.spec.path,
+                remedy="--init takes literals and calls of the file's own classes",
+            )
+        return found(*self._made(value.positional), **self._made(dict(value.keywords)))
 
     def told_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments for a candidate's constructor, without instances of the user's classes."""
@@ -119,7 +140,11 @@ class Reference:
     def forward_parameters(self) -> tuple[str, ...]:
         if self._model_class is None:
             return ()
-        return tuple(inspect.signature(self._model_class.forward).parameters)[1:]
+        return tuple(item.name for item in calling.parameters_of(self._model_class.forward))
+
+    def keyword_only(self) -> tuple[str, ...]:
+        """Return the names of the last arguments of a call that a candidate's forward gets by keyword."""
+        return () if self._model_class is None else calling.keyword_only(self._model_class.forward)
 
     def make_inputs_on(self, device: str, seed: int) -> list[Any]:
         """Make inputs like `make_inputs`, but with other numbers, and on this device if they are large.
@@ -167,9 +192,18 @@ class Reference:
 
     def make_inputs(self, seed: int) -> list[Any]:
         """Make new inputs in the order of `forward`'s parameters; nobody else holds their memory."""
-        if self.batch is None:
-            return input_tensors.own_copy(self._draw_inputs(seed))
-        return input_tensors.own_copy(input_tensors.with_leading(self._draw_inputs, seed, self.batch))
+        make = self._draw_inputs
+        if self.batch is not None:
+            make = functools.partial(input_tensors.with_leading, self._draw_inputs, batch=self.batch)
+        for item, length in zip(self.spec.ranges, self.spec.lengths):
+            make = functools.partial(self._at_length, make, item, length)
+        return input_tensors.own_copy(make(seed))
+
+    def _at_length(self, make: Callable[[int], list[Any]], item: SizeRange, length: int, seed: int) -> list[Any]:
+        """Make inputs that have this length of a range."""
+        given = make(seed)
+        shapes = [tuple(value.shape) if isinstance(value, torch.Tensor) else None for value in given]
+        return input_tensors.with_length(make, seed, given, item.found_in(shapes, self.forward_parameters()), length)
 
     def call(self, model: nn.Module, inputs: list[Any]) -> Any:
         """Return `model(*inputs)`, run with what the user's code needs, such as imports inside `forward`."""
@@ -194,23 +228,31 @@ class Reference:
         return bool(answer)
 
     def _draw_inputs(self, seed: int) -> list[Any]:
+        named: Mapping[str, Any] = {}
         with self._user.running("get_inputs()"), seeded(seed):
             if self._saved is not None:
                 made: Any = self._saved
             elif self.spec.kind is ProblemKind.USER_MODULE:
-                made = [input_tensors.draw(item) for item in self._sized.inputs]
+                drawn = [(item.name, mapped(item.value, input_tensors.drawn)) for item in self._sized.inputs]
+                made, named = [value for name, value in drawn if not name], {name: it for name, it in drawn if name}
             else:
                 made = self._function("get_inputs")()
             made = list(made) if isinstance(made, Iterator) else made  # a generator draws while it is consumed
+        if isinstance(made, Mapping) and self._model_class is not None:
+            made, named = [], made
         if isinstance(made, torch.Tensor):
-            positional = [made]
-        elif isinstance(made, (list, tuple)):
-            positional = list(made)
-        elif isinstance(made, Mapping) and self._model_class is not None:
-            positional = _by_parameter(made, self._model_class, self.spec.path)
-        else:
+            made = [made]
+        elif not isinstance(made, (list, tuple)):
             where = self.spec.inputs_file or self.spec.path
             raise ProblemError(f"the inputs are a {type(made).__name__}", where=where, remedy=_LIST_REMEDY)
+        positional = list(made)
+        if self._model_class is not None:
+            forward = self._model_class.forward
+            try:
+                positional = calling.in_order(forward, positional, named)
+            except (TypeError, ValueError) as error:
+                what = f"the inputs do not fit forward{inspect.signature(forward)}: {error}"
+                raise ProblemError(what, where=self.spec.path, remedy=_LIST_REMEDY) from None
         self._require_plain(positional)
         return positional
 
@@ -230,7 +272,7 @@ class Reference:
         name = self.spec.class_name or "Model"
         found = self._user.get(name)
         if isinstance(found, type) and issubclass(found, nn.Module):
-            return found
+            return calling.by_position(found)
         missing = f"no class {name}" if found is None else f"{name} is not derived from torch.nn.Module"
         raise ProblemError(missing, where=self.spec.path, remedy="name a class derived from torch.nn.Module")
 
@@ -253,19 +295,6 @@ class Reference:
 def load(spec: ProblemSpec, constants: Mapping[str, int] | None = None, *, batch: int | None = None) -> Reference:
     """Execute the problem's file with the sizes in `constants` (keys as in `sizes.py`) in place of those given."""
     return Reference(spec, constants or {}, batch)
-
-
-def _by_parameter(made: Mapping[Any, Any], model_class: type[nn.Module], path: str) -> list[Any]:
-    """Put inputs given by name in the order of `forward`; omitted parameters in between get their defaults."""
-    try:
-        bound = inspect.signature(model_class.forward).bind(None, **made)
-        bound.apply_defaults()
-    except (TypeError, ValueError) as error:
-        raise ProblemError(f"the inputs do not fit forward: {error}", where=path, remedy=_LIST_REMEDY) from None
-    if bound.kwargs:
-        remedy = "give a list; inputs that forward takes by keyword only cannot be passed on"
-        raise ProblemError(f"forward takes {', '.join(bound.kwargs)} by keyword only", where=path, remedy=remedy)
-    return list(bound.args[1:])
 
 
 def _load_saved(path: str) -> Any:

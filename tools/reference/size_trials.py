@@ -127,4 +127,4 @@ class Trials:
 
 
 def reference_for(spec: ProblemSpec, variant: Variant) -> Reference:
-    return load(spec, variant.constants, batch=variant.batch)
+    return load(variant.of(spec), variant.constants, batch=variant.batch)

@@ -22,7 +22,9 @@ from typing import Any
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.input_spec import InputSpec, mapped
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
+from triton_agent.tools.problem.size_range import Lengths
 
 INPUTS, SIZES = "inputs ", "sizes "
 """Prefixes of keys that stand for a written value wherever it occurs."""
@@ -55,9 +57,15 @@ class Variant:
     """Key of a size -> its new value."""
     batch: int | None = None
     """Length that the common leading dimension of the inputs is cut or extended to."""
+    lengths: Lengths = ()
+    """Lengths of the problem's ranges, in place of those given."""
 
     def __hash__(self) -> int:
-        return hash((self.name, tuple(sorted(self.constants.items())), self.batch))
+        return hash((self.name, tuple(sorted(self.constants.items())), self.batch, self.lengths))
+
+    def of(self, spec: ProblemSpec) -> ProblemSpec:
+        """Return the problem at the lengths of this variant."""
+        return dataclasses.replace(spec, lengths=self.lengths) if self.lengths else spec
 
 
 AS_GIVEN = Variant(name="as given")
@@ -67,8 +75,8 @@ def free_sizes(spec: ProblemSpec, tree: ast.Module) -> dict[str, int]:
     """Return each size that may be tried, as its key and its value, in the order of the text."""
     keys: dict[str, int] = {}
     if spec.kind is ProblemKind.USER_MODULE:
-        inputs = {size for item in spec.inputs for size in (*item.shape, item.below or 0)}
-        init = set(_whole_numbers((spec.init, spec.init_keywords)))
+        inputs = set(_whole_numbers([item.value for item in spec.inputs]))
+        init = set(_whole_numbers((spec.init, dict(spec.init_keywords))))
     else:  # module-level numbers that the inputs depend on and the classes do not read
         inputs, init = ({node.value for node in _literals(tree, f)} for f in ("get_inputs", "get_init_inputs"))
         wanted = _reached(tree, ("get_inputs", "get_init_inputs"))
@@ -106,14 +114,10 @@ def resize_spec(spec: ProblemSpec, constants: Mapping[str, int]) -> ProblemSpec:
     everywhere, inputs_only = _replacements(constants, SIZES), _replacements(constants, INPUTS)
     in_inputs = everywhere | inputs_only
     inputs = tuple(
-        dataclasses.replace(
-            item,
-            shape=tuple(in_inputs.get(size, size) for size in item.shape),
-            below=None if item.below is None else in_inputs.get(item.below, item.below),
-        )
+        dataclasses.replace(item, value=mapped(item.value, lambda leaf: _replaced(leaf, in_inputs)))
         for item in spec.inputs
     )
-    init, keywords = _substitute((spec.init, dict(spec.init_keywords)), everywhere)
+    init, keywords = mapped((spec.init, dict(spec.init_keywords)), lambda leaf: _replaced(leaf, everywhere))
     return dataclasses.replace(spec, inputs=inputs, init=init, init_keywords=keywords)
 
 
@@ -121,20 +125,25 @@ def _replacements(constants: Mapping[str, int], prefix: str) -> dict[int, int]:
     return {int(key.removeprefix(prefix)): new for key, new in constants.items() if key.startswith(prefix)}
 
 
-def _substitute(value: Any, replacements: Mapping[int, int]) -> Any:
-    if isinstance(value, (tuple, list)):
-        return type(value)(_substitute(item, replacements) for item in value)
-    if isinstance(value, dict):
-        return {key: _substitute(item, replacements) for key, item in value.items()}
-    return replacements.get(value, value) if type(value) is int else value
+def _replaced(leaf: Any, replacements: Mapping[int, int]) -> Any:
+    if isinstance(leaf, InputSpec):
+        shape = tuple(replacements.get(size, size) for size in leaf.shape)
+        return dataclasses.replace(leaf, shape=shape, below=leaf.below and replacements.get(leaf.below, leaf.below))
+    return replacements.get(leaf, leaf) if type(leaf) is int else leaf
 
 
 def _whole_numbers(value: Any) -> list[int]:
-    if isinstance(value, (tuple, list)):
-        return [number for item in value for number in _whole_numbers(item)]
-    if isinstance(value, Mapping):
-        return _whole_numbers(list(value.values()))
-    return [value] if type(value) is int else []
+    """Return the whole numbers in a nest of arguments, those of the tensors that it describes among them."""
+    found: list[int] = []
+
+    def note(leaf: Any) -> None:
+        if isinstance(leaf, InputSpec):
+            found.extend((*leaf.shape, leaf.below or 0))
+        elif type(leaf) is int:
+            found.append(leaf)
+
+    mapped(value, note)
+    return found
 
 
 def resize_tree(tree: ast.Module, constants: Mapping[str, int]) -> ast.Module:

@@ -6,6 +6,7 @@ The trusted side makes an `outline` of real arguments; `fill` puts tensors back 
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -81,6 +82,12 @@ def fill(values: Any, tensors: Sequence[torch.Tensor]) -> Any:
     return _over(values, lambda item: fill(item, tensors))
 
 
+def passed(values: Sequence[Any], by_keyword: Sequence[str]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Split the arguments of a call into those passed by position and the last ones, passed under these names."""
+    first = len(values) - len(by_keyword)
+    return values[:first], dict(zip(by_keyword, values[first:]))
+
+
 def tensors_in(values: Any) -> list[torch.Tensor]:
     """Return the tensors among the arguments, in the order of an outline."""
     found: list[torch.Tensor] = []
@@ -138,6 +145,8 @@ def _nest_to_json(value: Any) -> dict[str, Any]:
         return {kind.__name__: [_nest_to_json(item) for item in value]}
     if kind is dict:
         return {"dict": [[_nest_to_json(key), _nest_to_json(item)] for key, item in value.items()]}
+    if kind is types.SimpleNamespace:
+        return {"namespace": [[key, _nest_to_json(item)] for key, item in vars(value).items()]}
     if kind is float:
         return {"float": repr(value)}
     if value is None or kind in (bool, int, str):
@@ -156,6 +165,8 @@ def _nest_from_json(data: Mapping[str, Any]) -> Any:
         return items if kind == "list" else tuple(items)
     if kind == "dict":
         return {_nest_from_json(key): _nest_from_json(item) for key, item in value}
+    if kind == "namespace":
+        return types.SimpleNamespace(**{key: _nest_from_json(item) for key, item in value})
     if kind == "torch":
         return Named(kind=value[0], name=value[1])
     if kind == "opaque":

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from triton_agent.tools.emulate import cuda_autocast
 from triton_agent.tools.kernels.capture import Capture
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import (
@@ -39,7 +40,7 @@ from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.tape.fake_gpu import FakeGpu
 from triton_agent.tools.tape.launches import record_launches
-from triton_agent.tools.tape.outline import Outline, fill
+from triton_agent.tools.tape.outline import Outline, fill, passed
 from triton_agent.tools.tape.recorder import OutOfRecord, ReadsValues, Recorder
 from triton_agent.tools.tape.slicing import CALLS, Retained, parts_of
 from triton_agent.tools.tape.tape import Constexpr, Launch, Place, Tape, View, encode, mentioned
@@ -69,6 +70,7 @@ def warm_up() -> None:
         importlib.import_module(name)
     importlib.import_module("triton.runtime.jit")
     sandbox.prepare()
+    cuda_autocast.install(computes=False)
     recorder = Recorder("")
     with recorder.during(CALLS[0]):
         some = torch.nn.Linear(4, 4)(torch.ones(4, 4))
@@ -99,6 +101,7 @@ class Tracer:
         self.path = os.path.join(scratch, f"{CANDIDATE_MODULE}.py")
         self.recorder = Recorder(self.path)
         self.capture = Capture()
+        self.written = WrittenParameters(self.capture.kernels())
         self.gpu = FakeGpu(facts, self.recorder)
         self.conditions = DEFAULT
         self.model_class: type[torch.nn.Module] | None = None
@@ -143,7 +146,8 @@ class Tracer:
         buffers = dict(torch.nn.Module.named_buffers(model))
         for phase in CALLS:
             with self._candidate("forward"), recorder.during(phase), torch.no_grad(), self.conditions.calling("cuda"):
-                returned = model(*fill(call.values, inputs))
+                positional, named = passed(fill(call.values, inputs), request.by_keyword)
+                returned = model(*positional, **named)
                 outputs: list[View] = []
 
                 def keep(tensor: torch.Tensor, outputs: list[View] = outputs) -> int:
@@ -153,9 +157,9 @@ class Tracer:
                 tree = flatten(returned, keep, (FakeTensor,))
                 rebound = self._put_back(model, buffers, {name for name, _ in state})
         with self._candidate("forward"):
-            written = WrittenParameters(self.capture.kernels())
+            self.written.kernels = self.capture.kernels()
             results = [*outputs, *(view for _, view in rebound)]
-            prologue, steps = parts_of(recorder.entries, recorder.buffers, results, written)
+            prologue, steps = parts_of(recorder.entries, recorder.buffers, results, self.written)
             tape = Tape(
                 buffers=tuple(recorder.buffers),
                 inputs=tuple(map(recorder.view_of, inputs)),

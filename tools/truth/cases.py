@@ -105,6 +105,7 @@ def make_trial(
     trial = Trial(
         variant=name,
         packed_init=pack(reference.told_arguments()),
+        by_keyword=reference.keyword_only(),
         build_seed=build_seed,
         states=tuple(pack(state_of(model)) for model in models),
         cases=tuple(cases),
@@ -178,6 +179,7 @@ def make_verifier_trial(reference: Reference, name: str) -> Trial:
     return Trial(
         variant=name,
         packed_init=pack(reference.told_arguments()),
+        by_keyword=reference.keyword_only(),
         build_seed=secret_seed(),
         states=(pack({}),),
         cases=tuple(cases),

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy
 import torch
 
 from triton_agent.tools.graph.graph import Node, OperatorGraph
@@ -208,7 +209,7 @@ def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
     asked = asked[: max(1, len(asked) - refused)][: max(1, rows // 2)]
     chosen = torch.randperm(rows, generator=generator)[: len(asked)].tolist()
     for what, row in zip(asked, chosen):
-        place = tuple(int(i) for i in torch.unravel_index(torch.tensor(row), outer))
+        place = tuple(int(i) for i in numpy.unravel_index(row, outer))
         values = tensor[place]
         if what == "zero":
             values.zero_()
@@ -260,7 +261,7 @@ def _mask_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, ref
     for row, flag in zip(chosen, (True, False)):
         if (refused == 1 and flag) or (refused == 2 and not flag):
             continue
-        tensor[tuple(int(i) for i in torch.unravel_index(torch.tensor(row), outer))] = flag
+        tensor[tuple(int(i) for i in numpy.unravel_index(row, outer))] = flag
 
 
 def _uneven_offsets(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:

@@ -17,6 +17,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy
 import torch
 
 from triton_agent.tools.kernels.kernel import JitFunction, KernelSet
@@ -277,4 +278,5 @@ def _places(
 ) -> tuple[torch.Tensor, ...]:
     left = free.nonzero().flatten()
     chosen = left[torch.randperm(len(left), generator=generator)[:count]]
-    return tuple(index.to(tensor.device) for index in torch.unravel_index(chosen, tensor.shape))
+    places = numpy.unravel_index(chosen.cpu().numpy(), tensor.shape)  # torch's own imports a computer algebra: a second
+    return tuple(torch.from_numpy(index).to(tensor.device) for index in places)

@@ -60,6 +60,8 @@ class Trial:
     packed_init: Payload
     build_seed: int
     states: tuple[Payload, ...]
+    by_keyword: tuple[str, ...] = ()
+    """Names under which forward gets the last arguments of a call."""
     cases: tuple[Case, ...]
     looks: tuple[Case, ...] = ()
     """Cases that are only run while the clock runs."""

@@ -100,12 +100,13 @@ class Forward:
         owner = (bare.posonlyargs or bare.args)[0]
         owner.arg = "self"
         self.signature = ast.unparse(bare)
-        for name in plain:
+        for name in (*plain, *(argument.arg for argument in arguments.kwonlyargs)):
             self.names._taken.add(name)
         if arguments.vararg is not None:
             vararg = arguments.vararg.arg
-            plain += [f"{vararg}[{i}]" for i in range(len(self.graph.main.inputs) - len(plain))]
-        return plain
+            count = len(self.graph.main.inputs) - len(plain) - len(arguments.kwonlyargs)
+            plain += [f"{vararg}[{i}]" for i in range(count)]
+        return plain + [argument.arg for argument in arguments.kwonlyargs]
 
     def _inputs(self, structure: str) -> None:
         """Which argument each input tensor came by."""

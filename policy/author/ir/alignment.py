@@ -19,6 +19,7 @@ from triton_agent.tools.graph.values import renamed
 
 _DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dim2"})
 """Arguments that name dimensions; they are the same at every size."""
+_RESHAPES = frozenset({"aten.view", "aten._unsafe_view"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,15 +101,24 @@ def _without_empty(
 
 
 def _with_idle_views(main: OperatorGraph, graph: OperatorGraph) -> OperatorGraph | None:
-    """The graph with the views put back that change nothing at its sizes, which torch therefore did not run."""
+    """The graph with the views put back that change nothing at its sizes, which torch therefore did not run.
+
+    Where it reshapes, torch makes a view if the strides allow it and copies first if not: at a batch of one, say.
+    """
     metas = dict(graph.sources())
     nodes: list[Node] = []
     waiting = list(graph.nodes)
     theirs: dict[str, str] = {name: name for name in graph.sources()}
     idle: dict[str, str] = {}
     for ours in main.nodes:
+        if ours.operator in _RESHAPES and _copies_to_reshape(waiting):
+            copy = waiting.pop(0)
+            theirs[copy.output_name()] = theirs.get(source := next(copy.references()), source)
         found = _restated(waiting[0], len(nodes), theirs) if waiting else None
         found = None if found is None else _through_idle_views(found, ours, idle)
+        if found is not None and found.operator in _RESHAPES and ours.operator in _RESHAPES:
+            alike = {"operator": ours.operator, "overload": ours.overload, "argument_names": ours.argument_names}
+            found = dataclasses.replace(found, **alike)  # type: ignore[arg-type]
         if found is not None and _same_node(ours, found):
             theirs.update({waiting[0].output_name(k): found.output_name(k) for k in range(len(found.outputs))})
             waiting.pop(0)
@@ -125,6 +135,14 @@ def _with_idle_views(main: OperatorGraph, graph: OperatorGraph) -> OperatorGraph
     # A view that was left out at the very end shows as another output.
     outputs = tuple(m if _behind(m, idle) == _behind(o, idle) else o for o, m in zip(outputs, main.outputs))
     return dataclasses.replace(graph, nodes=tuple(nodes), outputs=outputs, updates=dict(main.updates))
+
+
+def _copies_to_reshape(waiting: Sequence[Node]) -> bool:
+    """Return whether the next two calls are a copy and a reshape of it, which nothing else needs."""
+    if len(waiting) < 2 or waiting[0].operator != "aten.clone" or waiting[1].operator not in _RESHAPES:
+        return False
+    name = waiting[0].output_name()
+    return name in waiting[1].references() and not any(name in node.references() for node in waiting[2:])
 
 
 def _behind(name: str, idle: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import dataclasses
 import importlib.util
 import os
 import threading
@@ -17,9 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from triton_agent.memory.records import Distribution, SamplingRecord
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble, seeds_of
 from triton_agent.policy.llm.engines.model_folder import PLAIN_TEMPLATE, context_of, require_model, version_of
-from triton_agent.policy.llm.engines.vllm_worker import prompt_ids, text_of
+from triton_agent.policy.llm.engines.vllm_worker import prompt_ids, text_of, vocabulary_digest
 from triton_agent.tools.errors import UsageError
 
 ROWS_AT_ONCE = 16
@@ -51,6 +53,7 @@ class TransformersEngine:
         self._device, self._dtype, self._rows_at_once = device, dtype, rows_at_once
         self._threads: concurrent.futures.ThreadPoolExecutor | None = None
         self._tokenizer: Any = None
+        self._vocabulary = ""
         self._loading = threading.Lock()
         self._take(folder)
 
@@ -103,6 +106,7 @@ class TransformersEngine:
 
                 try:
                     self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
+                    self._vocabulary = vocabulary_digest(self._tokenizer)
                 except Exception as error:  # whatever the library makes of broken files
                     raise UsageError(f"its tokenizer does not load: {error}", where=f"--policy {self.name}") from error
             return self._tokenizer
@@ -129,7 +133,7 @@ class TransformersEngine:
         """Answer questions; runs in the engine's thread."""
         tokenizer, model = self._tokens(), self._weights()
         answers: list[list[Sampled]] = [[] for _ in questions]
-        due: list[tuple[int, Any]] = []
+        due: list[tuple[int, Any, SamplingRecord]] = []
         for index, question in enumerate(questions):
             ids = prompt_ids(tokenizer, [_plain(message) for message in question.messages], PLAIN_TEMPLATE)
             room = self.context_tokens - len(ids)
@@ -139,12 +143,16 @@ class TransformersEngine:
             elif room < 1:
                 answers[index] = [too_long(len(ids), self.context_tokens)]
             else:
-                due += [(index, row) for row in _rows(question, ids, room)]
+                drawn = question.sampling
+                due += [
+                    (index, row, drawn.record(seed=row.seed, tokens_at_most=row.tokens_at_most))
+                    for row in _rows(question, ids, room)
+                ]
         for first in range(0, len(due), self._rows_at_once):
             part = due[first : first + self._rows_at_once]
-            drawn = self._draw(tokenizer, model, [row for _, row in part], stop)
-            for (index, _), sampled in zip(part, drawn):
-                answers[index].append(sampled)
+            samples = self._draw(tokenizer, model, [row for _, row, _ in part], stop)
+            for (index, _, record), sampled in zip(part, samples):
+                answers[index].append(dataclasses.replace(sampled, sampling=record))
         return answers
 
     def _draw(self, tokenizer: Any, model: Any, rows: list[Any], stop: threading.Event) -> list[Sampled]:
@@ -167,6 +175,8 @@ class TransformersEngine:
                 prompt_ids=row.prompt_ids,
                 token_ids=tuple(answer.token_ids),
                 log_probabilities=tuple(answer.log_probabilities),
+                log_probabilities_of=Distribution.SAMPLED,
+                tokenizer=self._vocabulary,
                 prompt_tokens=len(row.prompt_ids),
                 completion_tokens=len(answer.token_ids),
                 wall_s=wall_s,

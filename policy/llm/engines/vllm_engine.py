@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from triton_agent.memory.records import Distribution
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble, seeds_of
 from triton_agent.policy.llm.engines.interpreters import find_interpreter
 from triton_agent.policy.llm.engines.lookup import ModelLookup
@@ -36,6 +37,8 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 NOT_HANDED_ON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TRITON_INTERPRET", "TRITON_CACHE_DIR")
 """Variables of this environment that are wrong in another one."""
 SECRETS = ("_API_KEY", "_SECRET", "_PASSWORD")
+MODES = {"processed_logprobs": Distribution.SAMPLED, "raw_logprobs": Distribution.MODEL}
+"""vLLM's words for the log-probabilities that it returns."""
 END_GRACE_S = 20.0
 """A clean shutdown takes about five seconds and frees memory shared with vLLM's own processes."""
 GUESS_FROM, GUESS_FROM_AT_MOST = 3, 6
@@ -96,11 +99,15 @@ class VllmEngine:
     @property
     def version(self) -> str:
         """Version of the weights in use and of the adapter."""
-        own = self._lookup.version()
+        return "+".join(filter(None, (self._lookup.version(), self.adapter_version)))
+
+    @property
+    def adapter_version(self) -> str:
+        """Version of the adapter in use; empty without one."""
         if self._adapter is None:
-            return own
+            return ""
         folder = Path(self._adapter)
-        return f"{own}+{version_of(folder) if folder.is_dir() else self._adapter}"
+        return version_of(folder) if folder.is_dir() else self._adapter
 
     @property
     def context_tokens(self) -> int:
@@ -193,7 +200,7 @@ class VllmEngine:
             "max_tokens": drawn.max_tokens,
             "pattern": drawn.pattern,
         }
-        began, version = time.monotonic(), self.version
+        began, version, adapter = time.monotonic(), self.version, self.adapter_version
         reply = await self._asked(process, {"ask": asked})
         wall_s = time.monotonic() - began
         if reply.get("dead"):
@@ -203,7 +210,25 @@ class VllmEngine:
             return [Sampled(text="", trouble=Trouble(what=reply["refused"], too_long=True))]
         if "answers" not in reply:
             raise EngineError(f"vLLM refuses the question: {reply.get('error', reply)}", where=self.name)
-        return [_sampled(found, wall_s, version) for found in reply["answers"]]
+        said = process.ready.result()
+        return [
+            Sampled(
+                text=found["text"],
+                finish_reason=found["finish_reason"],
+                prompt_ids=tuple(found["prompt_ids"]),
+                token_ids=tuple(found["token_ids"]),
+                log_probabilities=tuple(found["log_probabilities"]),
+                log_probabilities_of=MODES.get(said["logprobs_mode"], Distribution.UNKNOWN),
+                sampling=drawn.record(seed=found["seed"], tokens_at_most=found["tokens_at_most"]),
+                tokenizer=said["tokenizer"],
+                prompt_tokens=len(found["prompt_ids"]),
+                completion_tokens=len(found["token_ids"]),
+                wall_s=wall_s,
+                version=version,
+                adapter_version=adapter,
+            )
+            for found in reply["answers"]
+        ]
 
     async def _asked(self, process: VllmProcess, request: Mapping[str, Any]) -> dict[str, Any]:
         number, reply = await asyncio.to_thread(process.ask, request)
@@ -264,17 +289,3 @@ def _found_adapter(named: str | None) -> str | None:
     if not named or named.startswith((".", "/", "~")) or named.count("/") > 1:
         raise UsageError("no such folder", where=f"--adapter {named}", remedy="a folder with adapter_config.json")
     return named
-
-
-def _sampled(found: Mapping[str, Any], wall_s: float, version: str) -> Sampled:
-    return Sampled(
-        text=found["text"],
-        finish_reason=found["finish_reason"],
-        prompt_ids=tuple(found["prompt_ids"]),
-        token_ids=tuple(found["token_ids"]),
-        log_probabilities=tuple(found["log_probabilities"]),
-        prompt_tokens=len(found["prompt_ids"]),
-        completion_tokens=len(found["token_ids"]),
-        wall_s=wall_s,
-        version=version,
-    )

@@ -10,6 +10,7 @@ Not covered: several machines; images.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -60,6 +61,14 @@ def text_of(tokenizer: Any, token_ids: Sequence[int]) -> str:
     return text
 
 
+def vocabulary_digest(tokenizer: Any) -> str:
+    """Return a digest of all tokens and their ids: token ids mean the same wherever it is equal."""
+    digest = hashlib.sha256()
+    for token, number in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
+        digest.update(f"{number} {token!r}\n".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:16]
+
+
 class Served:
     """The engine, its tokenizer and its adapter."""
 
@@ -79,6 +88,16 @@ class Served:
     @property
     def context_tokens(self) -> int:
         return int(self.engine.model_config.max_model_len)
+
+    def described(self, version: str) -> dict[str, Any]:
+        """Return what the engine says of itself: among others, which log-probabilities it returns."""
+        mode = getattr(self.engine.model_config, "logprobs_mode", "")
+        return {
+            "vllm": version,
+            "context_tokens": self.context_tokens,
+            "logprobs_mode": str(getattr(mode, "value", mode)),
+            "tokenizer": vocabulary_digest(self.tokenizer),
+        }
 
     def adapt(self, folder: str) -> None:
         """Use this LoRA adapter from now on."""
@@ -112,6 +131,8 @@ class Served:
             "finish_reason": drawn.finish_reason or "stop",
             "prompt_ids": ids,
             "token_ids": tokens,
+            "seed": seed,
+            "tokens_at_most": limit,
             "log_probabilities": [at[token].logprob for at, token in zip(drawn.logprobs, tokens)],
         }
 
@@ -207,7 +228,7 @@ async def run(answers: Any) -> None:
         _say(answers, {"failed": f"{type(error).__name__}: {error}"[:2000]})
         raise
     given.serving = True
-    _say(answers, {"ready": {"vllm": vllm.__version__, "context_tokens": served.context_tokens}})
+    _say(answers, {"ready": served.described(vllm.__version__)})
     try:
         await RequestLoop(served, answers).serve(given.lines)
     finally:

@@ -1,4 +1,4 @@
-"""The part of a prompt on this run's attempts: a short list, a pair to compare, the best, the last failure, the parent.
+"""The part of a prompt on this run: times, attempts in short, a pair to compare, the best, a failure, the parent.
 
 Not covered: the choice of attempts, which the observation makes. Forms and their ranks are in `forms.py`.
 """
@@ -27,7 +27,8 @@ TRIED_SHOWN = (4, 12, 32)
 def attempt_parts(observation: Observation) -> Iterator[PromptPart]:
     """Yield weaker attempts before better ones, and the parent last."""
     best = _best_first(observation)
-    yield from _tried(observation.of(Role.TRIED))
+    yield from _times(observation, _fastest(observation, best))
+    yield from _tried([item for item in observation.of(Role.TRIED) if _is_judged(item)])
     yield from _contrast(observation, best, _slower(observation, best))
     for place, item in reversed(list(enumerate(best))):
         yield from _incumbent(item, place)
@@ -41,6 +42,17 @@ def _tried(items: Sequence[Tried]) -> Iterator[PromptPart]:
         lines = [facts.in_short(item) for item in reversed(items)]
         ranks = (Rank.TRIED_FEW, Rank.TRIED, Rank.TRIED_ALL)
         yield part("tried", *growing(lines, TRIED_SHOWN, ranks, "tried", "tried", backwards=True))
+
+
+def _is_judged(item: Tried) -> bool:
+    """Return True for a verdict on a kernel: not for a failure to measure, nor for an answer without a file."""
+    return item.status is not None and item.status is not Status.NO_ANSWER
+
+
+def _times(observation: Observation, best: Tried | None) -> Iterator[PromptPart]:
+    lines = facts.standing_facts(observation, best)
+    if lines:
+        yield part("times", form(Rank.HARDWARE, lambda: worded("standing", facts=bullets(lines))))
 
 
 def _best_first(observation: Observation) -> list[Tried]:
@@ -69,7 +81,10 @@ def _incumbent(item: Tried, place: int) -> Iterator[PromptPart]:
     yield part(f"facts of {key}", told)
     later_ranks = (Rank.OTHERS_KERNELS + later, Rank.OTHERS + later)
     yield source_part(
-        key, without_notes(item.source), (Rank.BEST_KERNELS, Rank.BEST) if first else later_ranks, f"source of {key}"
+        f"attempt {key}",
+        without_notes(item.source),
+        (Rank.BEST_KERNELS, Rank.BEST) if first else later_ranks,
+        f"source of {key}",
     )
 
 
@@ -97,14 +112,14 @@ def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | N
     faster = _fastest(observation, best)
     if slower is None or faster is None or faster is slower:
         return
-    fast, slow = (f"{short_key(item.attempt)} ({facts.verdict(item)})" for item in (faster, slower))
+    fast, slow = (f"attempt {short_key(item.attempt)} ({facts.verdict(item)})" for item in (faster, slower))
     chosen = slower.role is Role.CONTRAST
     shown = facts.attempt_facts(slower) if chosen else [f"slower: {slow}"]
     words = functools.partial(worded, "contrast", fast=fast, slow=slow, facts=bullets(shown))
     yield part("contrast", form(Rank.CONTRAST_FACTS, words))
     if chosen:
         key, ranks = short_key(slower.attempt), (Rank.CONTRAST_KERNELS, Rank.CONTRAST)
-        yield source_part(f"{key}, the slower one", without_notes(slower.source), ranks, f"source of {key}")
+        yield source_part(f"attempt {key}, the slower one", without_notes(slower.source), ranks, f"source of {key}")
 
 
 def _last_error(observation: Observation) -> Iterator[PromptPart]:
@@ -135,7 +150,7 @@ def _parent(item: Tried | None) -> Iterator[PromptPart]:
     )
     yield PromptPart(name="parent", forms=forms, needed=True)
     three = (Rank.PARENT_SIGNATURES, Rank.PARENT_KERNELS, Rank.PARENT)
-    yield source_part(key, without_notes(item.source), three, "source of the parent")
+    yield source_part(f"attempt {key}", without_notes(item.source), three, "source of the parent")
 
 
 def _message(item: Tried, most: int) -> str:

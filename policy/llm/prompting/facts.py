@@ -62,7 +62,7 @@ def _call(spec: dict[str, object]) -> str:
 
 
 def hardware_facts(observation: Observation) -> list[str]:
-    """Say where kernels run, what they are compiled for, and the floor."""
+    """Say where kernels run, how fast it is at best, what they are compiled for, and the least work."""
     problem, target = observation.problem, TARGETS.get(observation.rules.target or "")
     card = str(problem.card) if problem.card else ", ".join(problem.hardware)
     lines = []
@@ -78,11 +78,42 @@ def hardware_facts(observation: Observation) -> list[str]:
             f"{target.warp_size} threads a warp, at most {target.shared_limit_bytes // 1024} KiB of shared memory "
             "a program" + (", 255 registers a thread" if target.backend == "cuda" else "")
         )
-    floor_ms = floor_of(observation)
+    if problem.rates is not None:
+        products = ", ".join(f"{rate / 1e12:.4g} in {unit}" for unit, rate in problem.rates.flops_per_s.items())
+        lines.append(
+            f"measured on this GPU: a large copy moves {problem.rates.copy_bytes_per_s / 1e12:.4g} TB/s, read plus "
+            f"written; TFLOP/s of matrix products: {products}"
+        )
+    versions = [
+        f"{name} {on_a_line(text, 40)}" for name, text in (("torch", problem.torch), ("triton", problem.triton)) if text
+    ]
+    lines += [f"versions: {inline(', '.join(versions))}"] if versions else []
     if problem.floor_bytes or problem.floor_flops:
         least = f"least work of a call: {problem.floor_bytes:,} bytes moved, {problem.floor_flops:,} operations"
         intensity = f" ({problem.floor_flops / problem.floor_bytes:.3g} a byte)" if problem.floor_bytes else ""
-        lines.append(least + intensity + (f"; {floor_ms:.4g} ms at this GPU's measured best" if floor_ms else ""))
+        lines.append(least + intensity)
+    return lines
+
+
+def standing_facts(observation: Observation, best: Tried | None) -> list[str]:
+    """State the times that matter: the reference's, the other baselines', the least, the best attempt's."""
+    lines = []
+    timed = best if best is not None and best.baselines_ms else None
+    timed = timed or next((item for item in reversed(observation.tried) if item.baselines_ms), None)
+    for name, taken_ms in (timed.baselines_ms if timed else {}).items():
+        told = "the reference" if name == "eager" else f"the reference as {inline(name, 40)}"
+        lines.append(f"{told} takes {taken_ms:.4g} ms on the device")
+    floor_ms = floor_of(observation)
+    if floor_ms:
+        line = next(
+            (item.diagnosis.roofline for item in observation.tried if item.diagnosis and item.diagnosis.roofline), None
+        )
+        bound = f", {line.bound}-bound" if line else ""
+        lines.append(f"the floor is {floor_ms:.4g} ms: the least work at this GPU's measured rates{bound}")
+    if best is not None and best.device_ms:
+        share = f", {100 * floor_ms / best.device_ms:.0f}% of which is the floor" if floor_ms else ""
+        speed = f"; {times(best.speedup)} the speed of the reference" if best.speedup else ""
+        lines.append(f"attempt {short_key(best.attempt)}, the best so far, takes {best.device_ms:.4g} ms{share}{speed}")
     return lines
 
 
@@ -127,7 +158,7 @@ def attempt_facts(item: Tried) -> list[str]:
     lines += diagnosis_facts(item.diagnosis) if item.diagnosis else []
     lines += resource_facts(item.resources)
     if plan := _plan(item):
-        lines.append(f"its plan, in short: {inline(plan, PLAN_CHARACTERS)}")
+        lines.append(f"its plan: {inline(plan, PLAN_CHARACTERS)}")
     return lines
 
 
@@ -137,12 +168,14 @@ def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
     for launch in diagnosis.launches[:KERNELS_SHOWN]:
         moved = (("loads", launch.bytes_loaded), ("stores", launch.bytes_stored))
         told = "".join(f", {name} {count:,} bytes" for name, count in moved if count is not None)
-        lines.append(f"{inline(launch.kernel, 60)}: launched {launch.launches}x, {launch.programs:,} programs{told}")
+        where = f"launched {launch.launches}x, {launch.programs:,} programs{told}, at the first size checked"
+        lines.append(f"{inline(launch.kernel, 60)}: {where}")
     if diagnosis.profile is not None:
         for kernel in diagnosis.profile.kernels[:KERNELS_SHOWN]:
-            whose = "" if kernel.own else " (not yours)"
-            told = f"{kernel.device_ms:.4g} ms, {100 * kernel.share:.0f}% of the device time{whose}"
-            lines.append(f"{inline(kernel.kernel, 60)}: {told}")
+            whose = "" if kernel.own else " (an operator of torch)"
+            given = f", {kernel.argument_bytes:,} bytes of arguments" if kernel.argument_bytes else ""
+            share = f"{kernel.device_ms:.4g} ms, {100 * kernel.share:.0f}% of the device time"
+            lines.append(f"{inline(kernel.kernel, 60)}: {share}{given}{whose}")
     return lines
 
 
@@ -160,11 +193,12 @@ def resource_facts(resources: Sequence[KernelResources]) -> list[str]:
 
 
 def in_short(item: Tried) -> str:
-    """State an attempt's result and plan in one line, for a list within a fence."""
+    """State an attempt's verdict, time and idea in one line, for a list within a fence."""
     outcome = verdict(item).partition(":")[0] + (")" if item.finding else "")
-    said = on_a_line(item.message, 120) if item.message and item.status is not Status.PASSED else ""
-    plan = on_a_line(_plan(item), 120)
-    return " | ".join(part for part in (f"{short_key(item.attempt)} {outcome}", said, plan) if part)
+    said = f": {on_a_line(item.message, 120)}" if item.message and item.status is not Status.PASSED else ""
+    time = f"{item.device_ms:.4g} ms" if item.device_ms is not None else "not timed"
+    idea = on_a_line(_plan(item), 120) or "no plan given"
+    return " | ".join((f"attempt {short_key(item.attempt)}", outcome + said, time, idea))
 
 
 def _plan(item: Tried) -> str:
@@ -175,14 +209,7 @@ def _plan(item: Tried) -> str:
 
 
 def budget_facts(left: BudgetLeft) -> str:
-    """State the remaining budget."""
-    told = []
-    if left.turns is not None:
-        told.append(f"{left.turns} {'turn' if left.turns == 1 else 'turns'}, this one included")
-    if left.seconds is not None:
-        told.append(f"{max(0.0, left.seconds):.0f} seconds")
-    if left.tokens is not None:
-        told.append(f"{left.tokens:,} tokens")
-    if left.cost is not None:
-        told.append(f"a cost of {left.cost:.4g}")
-    return ", ".join(told) or "without limit"
+    """State the remaining turns. Seconds, tokens and cost are left out: they depend on the machine, not the problem."""
+    if left.turns is None:
+        return "no limit"
+    return f"{left.turns}, this one included"

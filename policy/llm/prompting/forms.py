@@ -29,6 +29,7 @@ class Rank:
     TASK = 60
     PARENT = 70
     LAST_ERROR = 80
+    PRIMER = 85
     TRIED_FEW = 90
     LESSONS_FEW = 100
     BEST_FACTS = 110
@@ -38,6 +39,7 @@ class Rank:
     CONTRAST_KERNELS = 150
     BEST = 160
     RECALLED_KERNELS = 170
+    WORKED = 180
     TRIED = 190
     OTHERS_FACTS = 200
     OTHERS_KERNELS = 210

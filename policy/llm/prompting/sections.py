@@ -1,7 +1,8 @@
 """The parts of a prompt in reading order; those about attempts are in `attempts.py`.
 
-Parts that stay constant over a run come first (rules, problem, hardware, recalled lessons), so that servers find them
-in their prefix caches; then the attempts, weaker before better, the parent last. Lengths and priorities are in
+Parts that stay constant over a run come first (rules, problem, hardware, primer, lessons of earlier runs), so that
+servers find them in their prefix caches; then times and attempts, weaker before better, the parent last. Lengths and
+priorities are in
 `forms.py`.
 """
 
@@ -21,10 +22,13 @@ from triton_agent.policy.llm.prompting.quoting import fenced, inline, on_a_line
 from triton_agent.policy.llm.prompting.wording import worded
 from triton_agent.tools.candidate.screen import ALLOWED_MODULES
 from triton_agent.tools.graph.graph import OperatorGraph
+from triton_agent.tools.graph.operators import Kind, kind_of
 from triton_agent.tools.results import Status
 
 GRAPH_CHARACTERS = 12_000
 LESSONS_SHOWN = (3, 8, 24)
+WORKED: dict[Kind, str] = {"heavy": "worked_products", "reduction": "worked_rows", "arithmetic": "worked_pointwise"}
+"""The worked kernel for a problem by the heaviest kind of its operators."""
 
 
 def system_part(observation: Observation) -> PromptPart:
@@ -51,6 +55,8 @@ def user_parts(observation: Observation) -> list[PromptPart]:
         _task(observation),
         *_graph(observation),
         _hardware(observation),
+        part("primer", form(Rank.PRIMER, lambda: worded("primer"))),
+        *_worked(observation),
         *_recalled(observation.recalled),
         *attempt_parts(observation),
         _turn(observation),
@@ -96,11 +102,29 @@ def _graph_text(graph: str) -> str:
         return ""
 
 
+@functools.lru_cache(maxsize=16)
+def _kinds(graph: str) -> frozenset[Kind]:
+    """Return the kinds of a graph's operators; none if it is no graph of this version."""
+    try:
+        return frozenset(kind_of(node.operator) for node in OperatorGraph.from_json(json.loads(graph)).nodes)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return frozenset()
+
+
 def _hardware(observation: Observation) -> PromptPart:
     return part(
         "hardware",
         form(Rank.HARDWARE, lambda: worded("hardware", facts=bullets(facts.hardware_facts(observation)))),
     )
+
+
+def _worked(observation: Observation) -> list[PromptPart]:
+    """Return a verified kernel of the problem's kind, unless an earlier run has one for a related problem."""
+    if any(lesson.kind == "kernel" for lesson in observation.recalled):
+        return []
+    kinds = _kinds(json.dumps(observation.problem.graphs[0])) if observation.problem.graphs else frozenset()
+    name = next((name for kind, name in WORKED.items() if kind in kinds), None)
+    return [part("worked kernel", form(Rank.WORKED, lambda: worded(name)))] if name else []
 
 
 # -- from other runs ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from triton_agent.memory.records import Message
+from triton_agent.memory.records import Message, SamplingRecord
 from triton_agent.memory.redaction import REDACTED, redact_text, secrets_of
 from triton_agent.policy.llm.engine import ModelQuestion, Sampled, Sampling, Trouble
 from triton_agent.policy.llm.prompting.counting import token_bound
@@ -88,6 +88,9 @@ class ChatEngine:
         reason = str(about.get("finish_reason") or about.get("stop_reason") or "stop")
         return Sampled(
             text=text,
+            sampling=SamplingRecord(
+                temperature=question.sampling.temperature, tokens_at_most=question.sampling.max_tokens
+            ),
             finish_reason="length" if reason in CUT_SHORT else "stop" if reason in ("end_turn", "STOP") else reason,
             missing=MISSING if known else f"{MISSING}, and no usage: it is estimated, rather too high",
             prompt_tokens=prompt_tokens,

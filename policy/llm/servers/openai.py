@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from triton_agent.memory.records import SamplingRecord
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble, seeds_of
 from triton_agent.policy.llm.prompting.counting import token_bound
 from triton_agent.policy.llm.servers.exchange import Exchange
@@ -39,6 +40,8 @@ AT_ONCE = 32
 """Requests at a time; servers queue what exceeds their own limit."""
 RENAMED = {"max_tokens": "max_completion_tokens"}
 """Fields that newer OpenAI models have renamed."""
+UNCHANGED = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+"""vLLM takes these from the model's folder unless they are given; said here, they are known."""
 SYSTEM_ROLE = "system role"
 
 
@@ -138,25 +141,25 @@ class OpenAIEngine:
             began_s = time.monotonic()
             try:
                 async with asyncio.timeout(self._server.patience.total_s):
-                    reply, without = await self._insist(exchange, question, seed, began_s)
+                    reply, body, without = await self._insist(exchange, question, seed, began_s)
             except TimeoutError:
                 total_s = self._server.patience.total_s
                 return self._trouble(Refusal(what=f"no whole answer within {total_s:g} s"))
             except NoReply as error:
                 return self._trouble(error.refusal)
             await respell(reply, self._speller(exchange.client))
-            return self._sampled(reply, question, without, time.monotonic() - began_s)
+            return self._sampled(reply, question, body, without, time.monotonic() - began_s)
 
     async def _insist(
         self, exchange: Exchange, question: ModelQuestion, seed: int, began_s: float
-    ) -> tuple[Reply, dict[str, str]]:
-        """Ask until there is an answer or no hope of one; return it with the fields left out and why."""
+    ) -> tuple[Reply, dict[str, Any], dict[str, str]]:
+        """Ask until there is an answer or no hope of one; return it with the request, and why fields were left out."""
         patience, tries = self._server.patience, 0
         while True:
             without = dict(self._refused)
             body = self._body(question, seed, without)
             try:
-                return await exchange.ask(body), without
+                return await exchange.ask(body), body, without
             except NoReply as error:
                 refusal = error.refusal
             if refused := [field for field in refusal.fields if field not in without and _holds(body, field)]:
@@ -183,7 +186,7 @@ class OpenAIEngine:
             "logprobs": True,
         }
         if self._is_vllm:
-            body["return_token_ids"] = True
+            body |= {"return_token_ids": True, **UNCHANGED}
         if "stream" in without:
             body.pop("stream_options")
         for field in without:
@@ -206,7 +209,9 @@ class OpenAIEngine:
             within_s=server.patience.between_bytes_s,
         )
 
-    def _sampled(self, reply: Reply, question: ModelQuestion, without: dict[str, str], wall_s: float) -> Sampled:
+    def _sampled(
+        self, reply: Reply, question: ModelQuestion, body: dict[str, Any], without: dict[str, str], wall_s: float
+    ) -> Sampled:
         token_ids, log_probabilities, missing = reply.tokens()
         notes = [note for note in (missing, reply.doubt) if note]
         notes += [f"asked without {field}: {why}" for field, why in without.items() if field not in RENAMED]
@@ -225,6 +230,7 @@ class OpenAIEngine:
             prompt_ids=reply.prompt_ids,
             token_ids=token_ids,
             log_probabilities=log_probabilities,
+            sampling=_record(body),
             missing=self._server.key.clean("; ".join(notes)),
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
@@ -244,6 +250,15 @@ class OpenAIEngine:
             context_tokens=refusal.context_tokens,
         )
         return Sampled(text="", finish_reason="", trouble=trouble)
+
+
+def _record(body: dict[str, Any]) -> SamplingRecord:
+    """Return the settings of a draw as far as the request states them; the server's defaults are not known."""
+    return SamplingRecord(
+        **{name: body.get(name) for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed")},
+        tokens_at_most=body.get("max_tokens", body.get(RENAMED["max_tokens"])),
+        pattern="",
+    )
 
 
 def _holds(body: dict[str, Any], field: str) -> bool:

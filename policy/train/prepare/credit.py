@@ -4,7 +4,9 @@ Pure arithmetic on plain numbers. The result depends on the set of turns alone, 
 processes: sums are exact (`math.fsum`). Corrections for off-policy data are in `off_policy.py`.
 
 Attempts form trees. A turn's return is its own reward plus, discounted, the mean return of its children; along a single
-path that is the usual discounted sum.
+path that is the usual discounted sum. Where a search decided which turns were followed, a turn's return is its own
+reward alone: the rest was never observed for the turns that the search dropped, and those it kept were kept for their
+results. Such turns are compared only with each other.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from triton_agent.policy.train.prepare.recipes import Recipe
-from triton_agent.policy.train.record.rewards import Reward
+from triton_agent.policy.train.record.rewards import NOVELTY, PARTS, Reward
 
 STANDARD_DEVIATION_FLOOR = 1e-4
 """Added to the standard deviation of a group before dividing by it."""
@@ -25,7 +27,7 @@ FLAT = 1e-9
 
 
 class TokenRole(enum.IntEnum):
-    """The role of a token in an answer."""
+    """The role of a token in an answer; the roles of an answer are a byte for each token."""
 
     FEEDBACK = 0
     """Not chosen by the policy: it carries no loss."""
@@ -43,12 +45,14 @@ class Turn:
     """Turns of one group are compared with each other: they have the same problem and are judged alike."""
     number: int
     parent: str | None
-    """Key of the parent turn; None at the start, or if the parent is unknown."""
+    """Key of the author's own turn before; None at the start, or if it is unknown. See `chains.own_parents`."""
     reward: Reward
     potential: float = 0.0
     """Progress of the attempt, if the recipe shapes returns."""
-    has_plan: bool = True
-    """The answer holds plan tokens."""
+    searched: bool = False
+    """A search chose which turns of the run were followed: what followed was not observed for all alike."""
+    improves: bool = False
+    """A kernel that passed stood in the prompt."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +62,9 @@ class Advantage:
     plan: float
     code: float
 
-    def of(self, role: TokenRole) -> float:
-        return {TokenRole.FEEDBACK: 0.0, TokenRole.PLAN: self.plan, TokenRole.CODE: self.code}[role]
+    def of(self, roles: bytes) -> list[float]:
+        """Return the advantage of each token; 0 for those that the policy did not choose."""
+        return list(map((0.0, self.plan, self.code).__getitem__, roles))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +78,6 @@ class Credit:
     flat_groups: int
     """Groups that were dropped because their returns are all equal."""
     groups: int
-
-
-def token_advantages(roles: Sequence[TokenRole], advantage: Advantage) -> list[float]:
-    """Return the advantage of each token; 0 for those that the policy did not choose."""
-    return [advantage.of(role) for role in roles]
 
 
 # -- returns -----------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def returns(
     by_key = {turn.key: turn for turn in turns}
     children: dict[str, list[str]] = defaultdict(list)
     for turn in by_key.values():
-        if turn.parent in by_key:
+        if turn.parent in by_key and not turn.searched:
             if by_key[turn.parent].number >= turn.number:
                 raise ValueError(f"{turn.key} set out from {turn.parent}, which is no earlier turn")
             children[turn.parent].append(turn.key)
@@ -106,15 +106,13 @@ def returns(
             before = reached[turn.parent] if turn.parent in by_key else 0.0
             after = reached[turn.key] if children[turn.key] else 0.0
             reward += gamma * after - before
-        found[turn.key] = _return(reward, gamma, [found[key] for key in children[turn.key]])
+        later = [(gamma ** (by_key[key].number - turn.number), found[key]) for key in children[turn.key]]
+        known = [factor * value for factor, value in later if value is not None]
+        if reward is None or (later and not known and gamma > 0):
+            found[turn.key] = None
+        else:
+            found[turn.key] = reward + (math.fsum(known) / len(known) if known else 0.0)
     return found
-
-
-def _return(reward: float | None, gamma: float, later: Sequence[float | None]) -> float | None:
-    known = [value for value in later if value is not None]
-    if reward is None or (later and not known and gamma > 0):
-        return None
-    return reward + (gamma * math.fsum(known) / len(known) if known else 0.0)
 
 
 def _potentials(by_key: Mapping[str, Turn]) -> dict[str, float]:
@@ -156,21 +154,24 @@ def assign(turns: Iterable[Turn], recipe: Recipe) -> Credit:
     left_out: Counter[str] = Counter()
     streams = [_stream_returns(turns, recipe, parts) for parts in (recipe.plan_parts, recipe.code_parts)]
     comparable = _comparable(turns)
-    pools: dict[tuple[str, int], list[Turn]] = defaultdict(list)
+    pools: dict[tuple[object, ...], list[Turn]] = defaultdict(list)
     for turn in turns:
         if any(stream[turn.key] is None for stream in streams):
             left_out["not measured"] += 1
         elif turn.key not in comparable:
             left_out["measured in less detail than others of the group"] += 1
         else:
-            pools[turn.group, turn.number if recipe.scope == "turn" else 0].append(turn)
-    taught, flat = _teaching(pools, streams, left_out)
+            number = turn.number if recipe.scope == "turn" else 0
+            pools[turn.group, number, turn.searched, recipe.compare_starts and turn.improves].append(turn)
+    taught, flat = _teaching(pools, _without_novelty(turns, recipe), left_out)
     weights = group_weights([turn for pool in taught for turn in pool], recipe)
     advantages: dict[str, Advantage] = {}
     for pool in taught:
         plan, code = (compared([_known(stream[turn.key]) for turn in pool], recipe.baseline) for stream in streams)
         for turn, for_plan, for_code in zip(pool, plan, code):
-            advantages[turn.key] = _advantage(turn, for_plan, for_code, recipe, weights[turn.group])
+            weight = weights[turn.group]
+            share = 1.0 if recipe.plan_parts is None else recipe.alpha
+            advantages[turn.key] = Advantage(plan=weight * share * for_plan, code=weight * for_code)
     flat -= {turn.group for pool in taught for turn in pool}
     groups = len({turn.group for turn in turns})
     return Credit(advantages=advantages, left_out=dict(left_out), flat_groups=len(flat), groups=groups)
@@ -181,6 +182,12 @@ def _stream_returns(turns: Sequence[Turn], recipe: Recipe, parts: frozenset[str]
         return reward.total if parts is None else reward.stream(parts)
 
     return returns(turns, recipe.gamma, paid, shaped=bool(recipe.potentials))
+
+
+def _without_novelty(turns: Sequence[Turn], recipe: Recipe) -> list[dict[str, float | None]]:
+    """Return the returns that decide whether a pool teaches: to be novel among equals is no result."""
+    streams = (recipe.plan_parts, recipe.code_parts) if recipe.plan_parts is not None else (frozenset(PARTS),)
+    return [_stream_returns(turns, recipe, (parts or frozenset(PARTS)) - {NOVELTY}) for parts in streams]
 
 
 def _known(value: float | None) -> float:
@@ -202,7 +209,9 @@ def _comparable(turns: Sequence[Turn]) -> set[str]:
 
 
 def _teaching(
-    pools: Mapping[tuple[str, int], list[Turn]], streams: Sequence[Mapping[str, float | None]], left_out: Counter[str]
+    pools: Mapping[tuple[object, ...], list[Turn]],
+    streams: Sequence[Mapping[str, float | None]],
+    left_out: Counter[str],
 ) -> tuple[list[list[Turn]], set[str]]:
     """Return the pools whose returns differ, and the groups of the others."""
     taught, flat = [], set()
@@ -215,14 +224,6 @@ def _teaching(
         else:
             taught.append(pool)
     return taught, flat
-
-
-def _advantage(turn: Turn, plan: float, code: float, recipe: Recipe, weight: float) -> Advantage:
-    """Combine the advantages of plan and code; an answer without a plan gets both on its code."""
-    if recipe.plan_parts is None:
-        return Advantage(plan=weight * code, code=weight * code)
-    whole = code if turn.has_plan else code + recipe.alpha * plan
-    return Advantage(plan=weight * recipe.alpha * plan, code=weight * whole)
 
 
 def group_weights(turns: Sequence[Turn], recipe: Recipe) -> dict[str, float]:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
+
+from triton_agent.memory.records import Distribution, SamplingRecord
+from triton_agent.tools.errors import UsageError
 
 WEIGHT_CAP = 2.0
 """Largest importance weight: few tokens must not decide a step."""
@@ -23,6 +27,47 @@ SHARE_RANGE = 0.1
 """Right answers are sometimes kept from a share of device time of 0.3 on, and always from 0.4 on."""
 
 
+def training_temperature(drawn: Sequence[SamplingRecord], stated: float | None) -> float:
+    """Return the temperature to train at: the stated one, else the one at which all of these were sampled.
+
+    Training divides logits by it, so that a token's probability is the one it was drawn with.
+    """
+    if stated is not None:
+        if stated <= 0:
+            raise UsageError(f"--temperature {stated:g}", remedy="a temperature above 0")
+        return stated
+    known = Counter(one.temperature for one in drawn if one.temperature)
+    if len(known) == 1 or not drawn:
+        return next(iter(known), 1.0)
+    if not known:
+        raise UsageError(
+            "the runs do not say at which temperature they were sampled", remedy="state it with --temperature"
+        )
+    found = ", ".join(f"{count} at {temperature:g}" for temperature, count in sorted(known.items()))
+    raise UsageError(
+        f"the runs were sampled at several temperatures: {found}",
+        remedy="choose one with --temperature; the others are left out",
+    )
+
+
+def mismatch(drawn: SamplingRecord, kind: Distribution, temperature: float) -> str:
+    """Return why log-probabilities of this draw cannot be compared with those of a training; empty if they can.
+
+    `temperature` is the training's. A draw of unknown temperature is trusted to be of that one, since a user stated it.
+    """
+    if drawn.temperature == 0:
+        return "the likeliest tokens were taken, and nothing was drawn"
+    if drawn.temperature not in (None, temperature):
+        return f"sampled at temperature {drawn.temperature:g}, and training is at {temperature:g}"
+    if drawn.reshaped:
+        return "cut-offs, penalties or a pattern changed the distribution it was drawn from"
+    if kind is Distribution.MODEL and temperature != 1.0:
+        return "its log-probabilities are those before the temperature"
+    if kind is Distribution.UNKNOWN and drawn.temperature is not None and temperature != 1.0:
+        return "its engine does not say whether log-probabilities are those before or after the temperature"
+    return ""
+
+
 def importance_weights(
     trained: Sequence[float], sampled: Sequence[float], mask: Sequence[bool], *, cap: float = WEIGHT_CAP
 ) -> list[float]:
@@ -30,24 +75,6 @@ def importance_weights(
     return [
         min(math.exp(min(new - old, 50.0)), cap) if chosen else 0.0 for new, old, chosen in zip(trained, sampled, mask)
     ]
-
-
-def kept_by_ratio(
-    trained: Sequence[float],
-    sampled: Sequence[float],
-    mask: Sequence[bool],
-    band: tuple[float, float],
-    *,
-    veto: float = TOKEN_VETO,
-) -> bool:
-    """Return True if an answer is about as likely as at sampling: its geometric mean ratio is within the band, and no
-    token vetoes.
-    """
-    differences = [new - old for new, old, chosen in zip(trained, sampled, mask) if chosen]
-    if not differences:
-        return False
-    mean = math.fsum(differences) / len(differences)
-    return math.log(band[0]) <= mean <= math.log(band[1]) and min(differences) >= math.log(veto)
 
 
 def share_keep_probability(share: float) -> float:

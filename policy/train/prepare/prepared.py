@@ -1,11 +1,13 @@
 """The rows of a training run: samples with the advantage of every token, fixed before its first step.
 
 They are written beside the checkpoints, so that a resumed run trains on the same numbers, whatever was added to the
-store meanwhile. Floats are written so that they read back exactly.
+store meanwhile: a line of JSON for each row, and beside it a file with the numbers of all, which are read when a batch
+needs them.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import os
@@ -15,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from triton_agent.policy.train.prepare import off_policy
-from triton_agent.policy.train.prepare.credit import assign, token_advantages
+from triton_agent.policy.train.prepare.credit import Advantage, assign
 from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.policy.train.record.spool import Numbers, Spool, Spooled
 from triton_agent.policy.train.record.trajectories import TrainingSample
 
-Rescore = Callable[[Sequence[TrainingSample]], Sequence[Sequence[float]]]
-"""Returns the log-probabilities of each sample's tokens under the policy to be trained."""
+Rescore = Callable[[Sequence[TrainingSample], float], Sequence[Sequence[float]]]
+"""Returns the log-probabilities of each sample's tokens under the policy to be trained, at a temperature."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,16 +31,25 @@ class TrainingRow:
     """One turn, ready for the trainer."""
 
     key: str
-    prompt_ids: tuple[int, ...]
-    token_ids: tuple[int, ...]
-    chosen: tuple[bool, ...]
-    log_probabilities: tuple[float, ...]
-    """Log-probabilities under the policy that sampled the tokens."""
-    advantages: tuple[float, ...]
+    numbers: Numbers | Spooled
+    """Tokens, and their log-probabilities under the policy that sampled them."""
+    roles: bytes
+    """The `TokenRole` of each token."""
+    advantage: Advantage
     reward: float
     parts: Mapping[str, float | None]
     hack: bool
     passed: bool
+
+    @property
+    def chosen(self) -> list[bool]:
+        """True for tokens that the policy chose itself."""
+        return list(map(bool, self.roles))
+
+    @property
+    def advantages(self) -> list[float]:
+        """Return the advantage of each token."""
+        return self.advantage.of(self.roles)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,29 +61,46 @@ class Prepared:
     groups: int
     flat_groups: int
     """Groups whose turns all had equal returns."""
+    temperature: float = 1.0
+    """Temperature at which the tokens were drawn, and at which they are trained on."""
 
     def save(self, path: Path) -> None:
         """Save atomically: a crash leaves no partial file."""
-        head = {"left_out": dict(self.left_out), "groups": self.groups, "flat_groups": self.flat_groups}
+        head = {name: getattr(self, name) for name in ("groups", "flat_groups", "temperature")}
+        head["left_out"] = dict(self.left_out)
         partial = path.with_suffix(".partial")
-        with partial.open("w") as file:
-            for line in (head, *(dataclasses.asdict(row) for row in self.rows)):
-                file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        with partial.open("w") as file, path.with_suffix(NUMBERS).open("wb") as binary:
+            spool = Spool(binary)
+            file.write(json.dumps(head) + "\n")
+            for row in self.rows:
+                plain = {name: getattr(row, name) for name in ("key", "reward", "parts", "hack", "passed")}
+                plain["roles"] = base64.b64encode(row.roles).decode()
+                plain["advantage"] = [row.advantage.plan, row.advantage.code]
+                file.write(json.dumps({**plain, "numbers": spool.add(row.numbers.load()).place}) + "\n")
+            for written in (binary, file):
+                written.flush()
+                os.fsync(written.fileno())
         partial.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> Prepared:
+        spool = Spool(path.with_suffix(NUMBERS).open("rb"))
         with path.open() as file:
             head: dict[str, Any] = json.loads(next(file))
-            rows = tuple(_row(json.loads(line)) for line in file)
+            rows = tuple(_row(json.loads(line), spool) for line in file)
         return cls(rows=rows, **head)
 
 
-def _row(data: dict[str, Any]) -> TrainingRow:
-    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-    return TrainingRow(**fields)
+NUMBERS = ".numbers"
+"""Suffix of the file with the rows' numbers."""
+
+
+def _row(data: dict[str, Any], spool: Spool) -> TrainingRow:
+    plan, code = data["advantage"]
+    data["advantage"] = Advantage(plan=plan, code=code)
+    data["roles"] = base64.b64decode(data["roles"])
+    data["numbers"] = Spooled(spool, *data["numbers"])
+    return TrainingRow(**data)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +113,10 @@ class TrainingLimits:
     """Most versions that an answer may be behind; None for any number."""
     tokens_at_most: int | None = None
     """Most tokens of prompt and answer; longer ones are left out, since cutting them would train on something else."""
+    temperature: float | None = None
+    """Sampling temperature to train at; None for the one that all samples were drawn at."""
+    tokenizer: str = ""
+    """Digest of the vocabulary of the policy to be trained; empty to accept any."""
     seed: int = 0
 
 
@@ -91,7 +124,6 @@ def prepare(
     samples: Sequence[TrainingSample],
     recipe: Recipe,
     limits: TrainingLimits | None = None,
-    rescore: Rescore | None = None,
 ) -> Prepared:
     """Assign credit over all samples, then reject some, so that rejected ones still count in the comparison."""
     limits = limits or TrainingLimits()
@@ -99,30 +131,38 @@ def prepare(
     credit = assign([sample.turn for sample in samples], recipe)
     left_out.update(credit.left_out)
     taught = [sample for sample in samples if sample.turn.key in credit.advantages]
+    temperature = off_policy.training_temperature([sample.sampling for sample in taught], limits.temperature)
     order = off_policy.versions_by_age((sample.policy_version for sample in samples), limits.current_version)
     kept = []
     for sample in taught:
         why = _objection(sample, recipe, limits, order)
+        why = why or off_policy.mismatch(sample.sampling, sample.log_probabilities_of, temperature)
         if why:
             left_out[why] += 1
         else:
             kept.append(sample)
-    if recipe.geometric_band is not None and rescore is not None:
-        kept = _within_band(kept, recipe.geometric_band, rescore, left_out)
     rows = []
     for sample in kept:
-        advantages = token_advantages(sample.roles, credit.advantages[sample.turn.key])
-        if any(advantages):
-            rows.append(_row_of(sample, advantages))
+        advantage = credit.advantages[sample.turn.key]
+        if any(advantage.of(bytes(set(sample.roles)))):
+            rows.append(_row_of(sample, advantage))
         else:
             left_out["an advantage of exactly 0"] += 1
-    return Prepared(rows=tuple(rows), left_out=dict(left_out), groups=credit.groups, flat_groups=credit.flat_groups)
+    return Prepared(
+        rows=tuple(rows),
+        left_out=dict(left_out),
+        groups=credit.groups,
+        flat_groups=credit.flat_groups,
+        temperature=temperature,
+    )
 
 
 def _objection(sample: TrainingSample, recipe: Recipe, limits: TrainingLimits, order: Sequence[str]) -> str:
-    if sample.log_probabilities is None:
+    if not sample.scored:
         return "no log-probabilities were stored"
-    if limits.tokens_at_most and len(sample.prompt_ids) + len(sample.token_ids) > limits.tokens_at_most:
+    if limits.tokenizer and sample.tokenizer not in ("", limits.tokenizer):
+        return "its tokens are of another vocabulary"
+    if limits.tokens_at_most and sample.length > limits.tokens_at_most:
         return "too long"
     if not off_policy.fresh_enough(sample.policy_version, order, limits.stale_at_most):
         return "too stale"
@@ -132,27 +172,13 @@ def _objection(sample: TrainingSample, recipe: Recipe, limits: TrainingLimits, o
     return ""
 
 
-def _within_band(
-    samples: list[TrainingSample], band: tuple[float, float], rescore: Rescore, left_out: Counter[str]
-) -> list[TrainingSample]:
-    kept = []
-    for sample, trained in zip(samples, rescore(samples)):
-        if off_policy.kept_by_ratio(trained, sample.log_probabilities or (), sample.chosen, band):
-            kept.append(sample)
-        else:
-            left_out["not as likely as when it was sampled"] += 1
-    return kept
-
-
-def _row_of(sample: TrainingSample, advantages: Sequence[float]) -> TrainingRow:
+def _row_of(sample: TrainingSample, advantage: Advantage) -> TrainingRow:
     reward = sample.turn.reward
     return TrainingRow(
         key=sample.turn.key,
-        prompt_ids=sample.prompt_ids,
-        token_ids=sample.token_ids,
-        chosen=sample.chosen,
-        log_probabilities=sample.log_probabilities or (),
-        advantages=tuple(advantages),
+        numbers=sample.numbers,
+        roles=sample.roles,
+        advantage=advantage,
         reward=reward.total or 0.0,
         parts=reward.parts,
         hack=reward.hack,

@@ -1,16 +1,16 @@
 """Named recipes for rewards and credit; `default` combines what helped most in the others.
 
 A recipe says what a verdict pays (`reward`), which tokens are credited with which parts, and how turns become
-advantages. All recipes agree on four things: without a verdict there is no reward; a hack gets the recipe's worst
-reward and is marked; a problem that `check-problem` flagged pays nothing for any honest answer; and speed is paid only
-as far as the measurement supports it.
+advantages. All recipes agree on five things: without a verdict there is no reward; a hack gets the recipe's worst
+reward and is marked; a problem that `check-problem` flagged pays nothing for any honest answer; a copy of a kernel in
+the prompt or of an earlier answer earns nothing; and speed is paid only as far as the measurement supports it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from triton_agent.policy.train.record import rewards
 from triton_agent.policy.train.record.rewards import Facts, Reward
@@ -25,8 +25,14 @@ class Recipe:
     """A reward and its credit assignment. Numbers are those of the authors where they state them, otherwise ours."""
 
     name: str
+    formula: str
+    """Reward of a turn; C is 1 for a right answer, else 0, and S its speed-up over eager."""
+    source: str
+    """Where it comes from."""
     pays: Callable[[Evaluation, Facts], Parts]
     """Parts of the reward of an honest candidate on a sound problem."""
+    parts: tuple[str, ...]
+    """Names of all parts that it may pay."""
     worst: float
     """Reward of a hack; no honest candidate gets less."""
     gamma: float = 1.0
@@ -45,13 +51,21 @@ class Recipe:
     reduction: str = "token"
     """How a batch's loss is averaged: over `token`s, over `sequence`s, or by a `constant` length."""
     geometric_band: tuple[float, float] | None = None
-    """Keep answers whose geometric-mean likelihood ratio (trained over sampled) is within; None keeps all."""
+    """Learn from answers whose geometric-mean likelihood ratio (trained over sampled) is within at the update; None for
+    all.
+    """
     share_rejection: bool = False
     """Randomly drop right answers whose own kernels take little of the device time."""
     balance_groups: bool = False
     """Give groups with many samples no more weight than those with few."""
     favour_difficult: bool = False
     """Give groups that seldom succeed more weight."""
+    compare_starts: bool = False
+    """Compare turns that had a kernel that passed in their prompts only with each other, and so the others."""
+    novelty: float = 0.0
+    """Weight of the part for a structure that few of the group have."""
+    reasoning: float = 0.0
+    """Weight of the part for plans that make a right answer likelier."""
     potentials: Mapping[Status, float] = dataclasses.field(default_factory=dict)
     """Progress of a status; shapes returns without changing what is best. Empty for no shaping."""
 
@@ -75,6 +89,26 @@ def grade(recipe: Recipe, evaluation: Evaluation | None, facts: Facts | None = N
     if paid < recipe.worst:
         raise ValueError(f"{recipe.name} pays {paid}, less than a hack gets ({recipe.worst})")
     return Reward.of(recipe.name, parts, passed=passed)
+
+
+NEEDS: Mapping[str, str] = {
+    rewards.RULE: "verdict, text",
+    rewards.CORRECT: "verdict",
+    rewards.SPEED: "device times against eager (GPU)",
+    rewards.GAIN: "the same, also of the kernels in the prompt",
+    rewards.SHARE: "profile (GPU)",
+    rewards.MILESTONE: "device times against eager and torch.compile (GPU)",
+    rewards.OVERLONG: "`sampling.tokens_at_most`",
+    rewards.NOVELTY: "text of the candidates of the group",
+    rewards.REASONING: "tokens, text, a right answer in the group; scored by the model in training",
+}
+"""What of the record each part is computed from."""
+
+
+def unpaid(recipe: Recipe, paid: Iterable[Reward]) -> list[str]:
+    """Return the parts that the recipe names and that nothing in these rewards was measured for."""
+    found = {name for reward in paid for name, value in reward.parts.items() if value is not None}
+    return [name for name in recipe.parts if name not in found]
 
 
 def recipe_named(name: str) -> Recipe:
@@ -143,19 +177,24 @@ REASONING_WEIGHT = 0.1
 
 
 def _default(evaluation: Evaluation, facts: Facts) -> Parts:
-    """Pay for being right, then fast; nothing for compiling alone, which others found to be harmful."""
-    parts: Parts = {rewards.CORRECT: 1.0 if _right(evaluation) else 0.0}
+    """Pay for being right, then fast; nothing for compiling alone, which others found to be harmful.
+
+    Where a kernel that passed stood in the prompt, pay only for what was gained over it.
+    """
     valid = rewards.launches_triton(evaluation, facts.source)
-    parts[rewards.RULE] = 0.0 if valid else -NOT_TRITON_COST
-    if _right(evaluation):
-        parts |= _default_speed(evaluation, facts)
+    parts: Parts = {rewards.RULE: 0.0 if valid else -NOT_TRITON_COST}
+    if facts.shown_passed:
+        doublings: float | None = 0.0
+        if _right(evaluation):
+            over_eager = rewards.speedup_over(evaluation, "eager")
+            doublings = rewards.gain(over_eager, facts.shown_speedup, most=SPEED_MOST)
+        parts[rewards.GAIN] = None if doublings is None else SPEED_WEIGHT * doublings
+    elif _right(evaluation):
+        parts |= {rewards.CORRECT: 1.0, **_default_speed(evaluation, facts)}
+    else:
+        parts[rewards.CORRECT] = 0.0
     if facts.token_limit:
         parts[rewards.OVERLONG] = OVERLONG_WEIGHT * rewards.overlong(facts.tokens, facts.token_limit)
-    if valid and facts.earlier_alike is not None:
-        parts[rewards.NOVELTY] = NOVELTY_WEIGHT * rewards.novelty(facts.earlier_alike)
-    if facts.log_likelihood_with_plan is not None and facts.log_likelihood_without_plan is not None:
-        worth = rewards.reasoning_worth(facts.log_likelihood_with_plan, facts.log_likelihood_without_plan)
-        parts[rewards.REASONING] = REASONING_WEIGHT * worth
     return parts
 
 
@@ -192,38 +231,78 @@ RECIPES: dict[str, Recipe] = {
     for recipe in (
         Recipe(
             name="default",
+            formula=(
+                "C + doublings / 2 + milestones / 4 + share / 4; over a kernel in the prompt, only doublings gained;"
+                " less for no Triton and for long answers, a little for rare structures and for plans that help"
+            ),
+            source="what helped most in the others",
             pays=_default,
+            parts=tuple(sorted(EVERYTHING - {rewards.FORMAT, rewards.HACK})),
             worst=-1.0,
             gamma=0.4,
             baseline="trloo",
             scope="turn",
             plan_parts=EVERYTHING,
-            code_parts=EVERYTHING - {rewards.SPEED, rewards.MILESTONE, rewards.REASONING},
+            code_parts=EVERYTHING - {rewards.REASONING},
+            compare_starts=True,
+            novelty=NOVELTY_WEIGHT,
+            reasoning=REASONING_WEIGHT,
             clip_high=0.28,
             share_rejection=True,
             balance_groups=True,
             favour_difficult=True,
             potentials=PROGRESS,
         ),
-        Recipe(name="autotriton", pays=_autotriton, worst=0.0, reduction="sequence"),
+        Recipe(
+            name="autotriton",
+            formula="C",
+            source="AutoTriton",
+            pays=_autotriton,
+            parts=(rewards.CORRECT,),
+            worst=0.0,
+            reduction="sequence",
+        ),
         Recipe(
             name="tritonrl",
+            formula="C to the code, C min(S, 2) to the plan",
+            source="TritonRL",
             pays=_tritonrl,
+            parts=(rewards.CORRECT, rewards.SPEED),
             worst=0.0,
             plan_parts=frozenset({rewards.SPEED}),
             code_parts=frozenset({rewards.CORRECT}),
             alpha=0.1,
         ),
-        Recipe(name="kevin", pays=_kevin, worst=0.0, gamma=0.4, clip_high=0.28),
+        Recipe(
+            name="kevin",
+            formula="0.3 C + C S",
+            source="Kevin-32B",
+            pays=_kevin,
+            parts=(rewards.CORRECT, rewards.SPEED),
+            worst=0.0,
+            gamma=0.4,
+            clip_high=0.28,
+            reduction="constant",
+        ),
         Recipe(
             name="drkernel",
+            formula="C (1 + min(S, 3) + share)",
+            source="Dr. Kernel",
             pays=_drkernel,
+            parts=(rewards.CORRECT, rewards.SPEED, rewards.SHARE),
             worst=0.0,
             baseline="trloo",
             scope="turn",
             geometric_band=(0.999, 1.001),
             share_rejection=True,
         ),
-        Recipe(name="milestones", pays=_milestones, worst=-1.0),
+        Recipe(
+            name="milestones",
+            formula="-1 wrong, 1 right, 2 ahead of eager, 3 also of torch.compile",
+            source="CUDA Agent",
+            pays=_milestones,
+            parts=(rewards.CORRECT, rewards.MILESTONE),
+            worst=-1.0,
+        ),
     )
 }

@@ -1,70 +1,83 @@
-"""Measures novelty: how many earlier candidates have the same structure, names and numbers ignored.
+"""Compares the texts of candidates: equal programs, and programs of equal structure.
 
-Candidates of equal structure differ only in names, constants and comments: one idea with other tile sizes. Not covered:
-different structures that compute alike.
+Works on words, not on syntax trees, which would take most of the time of preparing a training. Comments, docstrings and
+layout never count. Not covered: different programs that compute alike.
 """
 
 from __future__ import annotations
 
-import ast
+import dataclasses
+import functools
 import hashlib
-from collections import Counter
+import keyword
+import re
 from collections.abc import Iterable
 
-from triton_agent.tools.candidate.screen import SOURCE_LIMIT_BYTES
+_BESIDE = re.compile(
+    r"""(?<![^\n:])[ \t]*[rbuRBU]{0,2}(\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3})""", re.DOTALL
+)
+"""Texts in triple quotes that begin a line: docstrings, and texts in the place of comments."""
+_COMMENT = re.compile(r"#[^\n]*")
+_WORDS = "|".join(keyword.kwlist)
+_NAME = re.compile(rf"(?<![\w.])(?!(?:{_WORDS})\b)[A-Za-z_]\w*")
+"""Names that are no attributes: `tl.dot` and `x.sum` keep their last words, which carry the idea."""
+_NUMBER = re.compile(r"(?<![\w.])\d[\w.]*")
+_TEXT = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
+_SPACE = re.compile(r"(?<=\S)[ \t]+")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Line:
+    """A line without spare blanks."""
+
+    depth: int
+    text: str
+    """With `_` in the place of each name."""
+    names: tuple[str, ...]
+    shape: str
+    """The text without names, numbers and texts."""
 
 
 def structure(source: str) -> str:
-    """Return a short hash of the file's structure; empty if it is not Python."""
-    if len(source) > SOURCE_LIMIT_BYTES:
-        return ""
-    try:
-        tree = _Anonymous().visit(ast.parse(source))
-        text = ast.dump(tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    """Return a short hash that ignores names, numbers and texts: one idea with other tile sizes has one hash."""
+    return _hash(line.shape for line in _code_lines(source))
 
 
-class _Anonymous(ast.NodeTransformer):
-    """Removes names and constants; attributes (`tl.dot`, `x.sum`) stay, since they carry the idea."""
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name(id="_", ctx=node.ctx)
-
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        return ast.arg(arg="_")
-
-    def visit_keyword(self, node: ast.keyword) -> ast.AST:
-        return ast.keyword(arg=node.arg and "_", value=self.visit(node.value))
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        return ast.Constant(value=type(node.value).__name__)
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        if isinstance(node.value, ast.Constant):  # a docstring, or text in the place of a comment
-            return None
-        return self.generic_visit(node)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        visited = self.generic_visit(node)
-        assert isinstance(visited, ast.FunctionDef)
-        visited.name, visited.returns = "_", None
-        return visited
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        visited = self.generic_visit(node)
-        assert isinstance(visited, ast.ClassDef)
-        visited.name = "_"
-        return visited
+@functools.lru_cache(maxsize=1 << 14)  # kernels in prompts are earlier answers, and each is shown several times
+def program(source: str) -> str:
+    """Return a short hash that ignores only what names are called: equal for copies, renamed or not."""
+    lines = _code_lines(source)
+    step = min((line.depth for line in lines if line.depth), default=1)
+    numbers: dict[str, int] = {}
+    return _hash(
+        f"{line.depth // step} {line.text} {[numbers.setdefault(name, len(numbers)) for name in line.names]}"
+        for line in lines
+    )
 
 
-def earlier_alike(sources: Iterable[str | None]) -> list[int | None]:
-    """Count for each source, in order, the earlier ones of equal structure; None without one."""
-    seen: Counter[str] = Counter()
-    counts: list[int | None] = []
-    for source in sources:
-        mark = structure(source) if source else ""
-        counts.append(seen[mark] if mark else None)
-        seen[mark] += 1
-    return counts
+def bare_text(source: str) -> str:
+    """Return the text without docstrings and comments."""
+    if '"""' in source or "'''" in source:
+        source = _BESIDE.sub("", source)
+    return _COMMENT.sub("", source)
+
+
+@functools.lru_cache(maxsize=16)  # both hashes of a text are asked for, one after the other
+def _code_lines(source: str) -> tuple[_Line, ...]:
+    return tuple(line for line in map(_line, bare_text(source).splitlines()) if line.text)
+
+
+@functools.lru_cache(maxsize=1 << 16)  # answers to one problem have most of their lines in common
+def _line(line: str) -> _Line:
+    bare = line.expandtabs()
+    text = _SPACE.sub(" ", bare.strip())
+    return _Line(
+        depth=len(bare) - len(bare.lstrip()),
+        text=_NAME.sub("_", text),
+        names=tuple(_NAME.findall(text)),
+        shape=_NUMBER.sub("0", _NAME.sub("_", _TEXT.sub("'", text))),
+    )
+
+
+def _hash(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from triton_agent.policy.train.record.novelty import bare_text
 from triton_agent.tools.candidate.screen import SOURCE_LIMIT_BYTES
 from triton_agent.tools.results import Evaluation, Interval, Status
 
 FORMAT, RULE, CORRECT, SPEED, SHARE = "format", "rule", "correct", "speed", "share"
 MILESTONE, OVERLONG, NOVELTY, REASONING, HACK = "milestone", "overlong", "novelty", "reasoning", "hack"
-PARTS = (FORMAT, RULE, CORRECT, SPEED, SHARE, MILESTONE, OVERLONG, NOVELTY, REASONING, HACK)
+GAIN = "gain"
+PARTS = (FORMAT, RULE, CORRECT, SPEED, GAIN, SHARE, MILESTONE, OVERLONG, NOVELTY, REASONING, HACK)
 """Names of the parts, as recorded."""
 
 MILESTONE_MARGIN = 1.05
@@ -40,11 +44,10 @@ class Facts:
     """Tokens of the answer."""
     token_limit: int | None = None
     """Most tokens the answer could have had."""
-    earlier_alike: int | None = None
-    """Earlier candidates of the same structure."""
-    log_likelihood_with_plan: float | None = None
-    """Log-likelihood of a right answer given the plan, per token."""
-    log_likelihood_without_plan: float | None = None
+    shown_passed: bool = False
+    """The prompt held a kernel of this run that passed."""
+    shown_speedup: Interval | None = None
+    """Largest speed-up among those kernels; None if none was timed."""
 
     def __post_init__(self) -> None:
         if self.kernel_share is not None and not 0.0 <= self.kernel_share <= 1.0:
@@ -82,6 +85,20 @@ class Reward:
     def unmeasured(cls, recipe: str, why: str) -> Reward:
         return cls(recipe=recipe, total=None, parts={}, why=why)
 
+    def plus(self, name: str, paid: float) -> Reward:
+        """Return this reward with one more part; one that was not measured stays so."""
+        if self.total is None:
+            return self
+        return dataclasses.replace(self, total=self.total + paid, parts={**self.parts, name: paid})
+
+    def of_a_copy(self, why: str) -> Reward:
+        """Return this reward for a candidate that was there before: nothing is earned by it, and nothing forgiven."""
+        if self.total is None or self.hack:
+            return self
+        if self.total <= 0.0:
+            return dataclasses.replace(self, why=why)
+        return Reward.of(self.recipe, {}, passed=self.passed, why=why)
+
     def stream(self, names: frozenset[str]) -> float | None:
         """Return the sum of these parts: the reward of the tokens credited with them. A hack counts for all."""
         if self.total is None:
@@ -112,28 +129,31 @@ def launches_triton(evaluation: Evaluation, source: str) -> bool:
     return contains_triton(source)
 
 
+@functools.lru_cache(maxsize=1 << 10)
 def contains_triton(source: str) -> bool:
     """Return True if the text defines a `triton.jit` function and launches one of that name."""
-    if len(source) > SOURCE_LIMIT_BYTES:
+    if len(source) > SOURCE_LIMIT_BYTES or "jit" not in source:
         return False
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    kernels = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _is_jit(node)}
-    return any(_launched_name(node) in kernels for node in ast.walk(tree) if isinstance(node, ast.Call))
+    kernels = "|".join({node.name for node in _functions(tree.body) if _is_jit(node)})
+    return bool(kernels) and re.search(rf"(?<![\w.])(?:{kernels})\s*\[", bare_text(source)) is not None
+
+
+def _functions(body: Iterable[ast.AST]) -> Iterator[ast.FunctionDef]:
+    """Yield the functions in statements, inner ones included; expressions, which hold none, are not visited."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            yield node
+        for name in ("body", "orelse", "handlers", "finalbody"):
+            inner = getattr(node, name, ())
+            yield from _functions(inner if isinstance(inner, list) else ())
 
 
 def _is_jit(function: ast.FunctionDef) -> bool:
     return any("triton.jit" in ast.unparse(mark) or ast.unparse(mark) == "jit" for mark in function.decorator_list)
-
-
-def _launched_name(call: ast.Call) -> str | None:
-    """Return `kernel` for `kernel[grid](...)`."""
-    callee = call.func
-    if isinstance(callee, ast.Subscript) and isinstance(callee.value, ast.Name):
-        return callee.value.id
-    return None
 
 
 # -- speed -------------------------------------------------------------------------------------------------------------
@@ -165,6 +185,19 @@ def log_speed(speedup: Interval | None, *, least: float, most: float) -> float |
     return min(max(math.log2(supported), least), most)
 
 
+def gain(speedup: Interval | None, shown: Interval | None, *, most: float) -> float | None:
+    """Return the doublings over the best kernel of the prompt, never below 0: it is still there to fall back on.
+
+    None if only one of the two was timed; 0 if neither was, since being right was no gain.
+    """
+    if speedup is None or shown is None:
+        return 0.0 if speedup is shown else None
+    if shown.low <= 0.0:
+        return None
+    over = Interval(low=speedup.low / shown.high, median=speedup.median / shown.median, high=speedup.high / shown.low)
+    return log_speed(over, least=0.0, most=most)
+
+
 def ahead(speedup: Interval | None) -> bool | None:
     """Return True if the speed-up surely exceeds the milestone."""
     return None if speedup is None else speedup.low > MILESTONE_MARGIN
@@ -181,11 +214,11 @@ def overlong(tokens: int, limit: int | None, *, buffer_share: float = 0.2) -> fl
     return -min(max((tokens - (limit - buffer)) / buffer, 0.0), 1.0)
 
 
-def novelty(earlier_alike: int) -> float:
-    """Return 1 for the first candidate of its structure, falling with the square root of their number."""
-    return 1.0 / math.sqrt(earlier_alike + 1)
+def novelty(alike: int) -> float:
+    """Return 1 for the only candidate of its structure, falling with the square root of their number."""
+    return 1.0 / math.sqrt(alike)
 
 
-def reasoning_worth(with_plan: float, without_plan: float) -> float:
-    """Return what a plan adds to the log-likelihood of a right answer, from -1 to 1."""
-    return math.tanh(with_plan - without_plan)
+def reasoning_worth(gain: float) -> float:
+    """Return the worth of a gain in the log-likelihood of a right answer, in nats a token, from -1 to 1."""
+    return math.tanh(gain)

@@ -1,27 +1,34 @@
 """Reads stored attempts as training samples: tokens, their roles, and the turn's reward.
 
-Uses only the records of `memory/records.py`, wherever they come from (a store, an import, a test). Attempts that cannot
-be trained on are counted by reason.
+Uses only the records of `memory/records.py`, wherever they come from (a store, an import, a test). They are read once,
+one after the other, and of each only what training needs is kept. Attempts that cannot be trained on are counted by
+reason.
 """
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
-from collections import Counter, defaultdict
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
-from triton_agent.memory.records import Attempt, Grading, Message
-from triton_agent.policy.train.prepare.credit import TokenRole, Turn
+from triton_agent.memory.groups import group_of
+from triton_agent.memory.observation import Observation, Tried
+from triton_agent.memory.records import Attempt, Distribution, Grading, Message, SamplingRecord
+from triton_agent.policy.train.prepare import held_out
+from triton_agent.policy.train.prepare.credit import Turn
 from triton_agent.policy.train.prepare.recipes import Recipe, grade
-from triton_agent.policy.train.record import novelty
-from triton_agent.policy.train.record.rewards import Facts
-from triton_agent.tools.results import Evaluation
+from triton_agent.policy.train.record import chains, novelty, rewards
+from triton_agent.policy.train.record.rewards import Facts, Reward
+from triton_agent.policy.train.record.roles import Decode, Spelling, token_roles
+from triton_agent.policy.train.record.spool import Numbers, Spool, Spooled, packed_floats, packed_tokens
+from triton_agent.tools.results import Evaluation, Interval, Status
 
-Decode = Callable[[Sequence[int]], str]
-"""Decodes tokens to text, special tokens included."""
 Encode = Callable[[Sequence[Message]], Sequence[int]]
 """Encodes messages as the prompt for the next answer."""
+COPY = "a copy of a kernel that stood in the prompt"
+TWIN = "an earlier turn of the run had given the same answer"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +36,27 @@ class TrainingSample:
     """One turn to train on."""
 
     turn: Turn
-    prompt_ids: tuple[int, ...]
-    token_ids: tuple[int, ...]
-    roles: tuple[TokenRole, ...]
-    log_probabilities: tuple[float, ...] | None
-    """Log-probabilities at sampling; None if they were not kept."""
+    numbers: Numbers | Spooled
+    """Tokens and log-probabilities."""
+    roles: bytes
+    """The `TokenRole` of each token."""
+    length: int
+    """Tokens of prompt and answer."""
+    scored: bool
+    """Log-probabilities were kept."""
+    log_probabilities_of: Distribution = Distribution.UNKNOWN
+    sampling: SamplingRecord = dataclasses.field(default_factory=SamplingRecord)
+    tokenizer: str = ""
+    """Digest of the vocabulary of the token ids; empty if unknown."""
     policy_version: str = ""
     kernel_share: float | None = None
-
-    def __post_init__(self) -> None:
-        lengths = {len(self.token_ids), len(self.roles), len(self.log_probabilities or self.token_ids)}
-        if len(lengths) != 1:
-            raise ValueError(f"{self.turn.key}: tokens, roles and log-probabilities differ in number")
-        if not self.prompt_ids or not any(self.chosen):
-            raise ValueError(f"{self.turn.key}: a prompt and at least one token of the policy's own are needed")
+    problem: str = ""
+    """Identity of the problem; see `held_out.identity`."""
 
     @property
-    def chosen(self) -> tuple[bool, ...]:
+    def chosen(self) -> list[bool]:
         """True for tokens that the policy chose itself."""
-        return tuple(role is not TokenRole.FEEDBACK for role in self.roles)
+        return list(map(bool, self.roles))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +78,22 @@ class Knowledge:
     """Used for attempts with messages but without prompt tokens."""
     sound: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     """Result of `check-problem` by the problem's digest."""
-    plan_gains: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
-    """Log-likelihood of a right answer with and without the attempt's plan, by the attempt's key."""
-    token_limit: int | None = None
+    scratch: Path | None = None
+    """Folder with room for the tokens while they are prepared; None for the system's own."""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Reading:
+    """What is kept while records are read."""
+
+    spool: Spool
+    links: list[chains.Link] = dataclasses.field(default_factory=list)
+    samples: list[tuple[object, TrainingSample]] = dataclasses.field(default_factory=list)
+    """Each with what it is ordered by."""
+    structures: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Structure of the candidate by the attempt's key, where it launches kernels of its own."""
+    draws: set[bytes] = dataclasses.field(default_factory=set)
+    left_out: Counter[str] = dataclasses.field(default_factory=Counter)
 
 
 def collect(
@@ -79,22 +101,30 @@ def collect(
 ) -> Collection:
     """Collect samples of all attempts that have tokens, graded by the recipe, in the order of creation."""
     knowledge = knowledge or Knowledge()
-    left_out: Counter[str] = Counter()
-    usable: list[tuple[Attempt, Evaluation | None, tuple[int, ...]]] = []
-    for attempt, gradings in sorted(records, key=lambda record: (record[0].created_at, record[0].key)):
-        prompt = _prompt_ids(attempt, knowledge.encode)
-        if not attempt.completion.token_ids or not any(attempt.completion.mask or (True,)):
-            left_out[attempt.completion.missing or "no tokens were stored"] += 1
+    reading = _Reading(spool=Spool.scratch(knowledge.scratch))
+    spelling = Spelling(knowledge.decode) if knowledge.decode else None
+    for attempt, gradings in records:
+        program = novelty.program(attempt.source) if attempt.source else ""
+        link = chains.Link(
+            key=attempt.key,
+            run=attempt.run,
+            number=attempt.turn,
+            parent=attempt.parent,
+            author=attempt.completion.policy,
+            program=program,
+        )
+        reading.links.append(link)
+        said = attempt.completion
+        prompt = said.prompt_ids
+        if prompt is None and said.messages and knowledge.encode is not None:
+            prompt = tuple(knowledge.encode(said.messages))
+        if not said.token_ids or not any(said.mask or (True,)):
+            reading.left_out[said.missing or "no tokens were stored"] += 1
         elif not prompt:
-            left_out["no prompt was stored"] += 1
+            reading.left_out["no prompt was stored"] += 1
         else:
-            usable.append((attempt, latest_evaluation(gradings), prompt))
-    alike = _alike([attempt for attempt, _, _ in usable])
-    samples = [
-        _sample(attempt, evaluation, prompt, earlier, recipe, knowledge)
-        for (attempt, evaluation, prompt), earlier in zip(usable, alike)
-    ]
-    return Collection(samples=tuple(samples), left_out=dict(left_out))
+            _take(reading, attempt, latest_evaluation(gradings), prompt, program, recipe, knowledge.sound, spelling)
+    return Collection(samples=_finished(reading, recipe), left_out=dict(reading.left_out))
 
 
 def latest_evaluation(gradings: Sequence[Grading]) -> Evaluation | None:
@@ -109,102 +139,94 @@ def kernel_share(evaluation: Evaluation | None) -> float | None:
     return min(profile.own_share, 1.0) if profile else None
 
 
-def group_of(attempt: Attempt) -> str:
-    """Name the group of an attempt: same problem, kind of device and rules."""
-    problem, rules = attempt.observation.problem, attempt.observation.rules
-    return f"{problem.digest}|{problem.device}|{rules.allow_library}|{rules.precision}|{rules.target}"
-
-
-def _prompt_ids(attempt: Attempt, encode: Encode | None) -> tuple[int, ...]:
-    completion = attempt.completion
-    if completion.prompt_ids is None and completion.messages and encode is not None:
-        return tuple(encode(completion.messages))
-    return completion.prompt_ids or ()
-
-
-def _alike(attempts: Sequence[Attempt]) -> list[int | None]:
-    """Count for each attempt the earlier ones of its group with equal structure."""
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, attempt in enumerate(attempts):
-        places[group_of(attempt)].append(place)
-    counts: list[int | None] = [None] * len(attempts)
-    for own in places.values():
-        for place, count in zip(own, novelty.earlier_alike(attempts[place].source for place in own)):
-            counts[place] = count
-    return counts
-
-
-def _sample(
+def _take(
+    reading: _Reading,
     attempt: Attempt,
     evaluation: Evaluation | None,
-    prompt: tuple[int, ...],
-    earlier_alike: int | None,
+    prompt: Sequence[int],
+    program: str,
     recipe: Recipe,
-    knowledge: Knowledge,
-) -> TrainingSample:
-    completion = attempt.completion
-    tokens = completion.token_ids or ()
-    with_plan, without_plan = knowledge.plan_gains.get(attempt.key, (None, None))
+    sound: Mapping[str, bool],
+    spelling: Spelling | None,
+) -> None:
+    """Add the sample of one attempt, as far as it follows from the attempt alone."""
+    said, seen, source = attempt.completion, attempt.observation, attempt.source or ""
+    numbers = Numbers(
+        prompt_ids=packed_tokens(prompt),
+        token_ids=packed_tokens(said.token_ids or ()),
+        log_probabilities=None if said.log_probabilities is None else packed_floats(said.log_probabilities),
+    )
+    if said.sampling.seed is not None:
+        draw = hashlib.sha256(f"{said.policy_version} {said.sampling} ".encode())
+        draw.update(numbers.prompt_ids.tobytes())
+        draw.update(numbers.token_ids.tobytes())
+        if draw.digest() in reading.draws:
+            reading.left_out["the same draw is in another run"] += 1
+            return
+        reading.draws.add(draw.digest())
+    shown = [item for item in seen.tried if item.source and item.status is Status.PASSED]
     facts = Facts(
-        source=attempt.source or "",
-        problem_sound=knowledge.sound.get(attempt.observation.problem.digest),
+        source=source,
+        problem_sound=sound.get(seen.problem.digest),
         kernel_share=kernel_share(evaluation),
-        tokens=len(tokens),
-        token_limit=knowledge.token_limit,
-        earlier_alike=earlier_alike,
-        log_likelihood_with_plan=with_plan,
-        log_likelihood_without_plan=without_plan,
+        tokens=len(numbers.token_ids),
+        token_limit=said.sampling.tokens_at_most,
+        shown_passed=bool(shown),
+        shown_speedup=_best(shown),
     )
-    roles = token_roles(tokens, completion.mask, attempt.source, knowledge.decode)
-    turn = Turn(
-        key=attempt.key,
-        group=group_of(attempt),
-        number=attempt.turn,
-        parent=attempt.parent,
-        reward=grade(recipe, evaluation, facts),
-        potential=recipe.potentials.get(evaluation.status, 0.0) if evaluation else 0.0,
-        has_plan=TokenRole.PLAN in roles,
-    )
-    return TrainingSample(
-        turn=turn,
-        prompt_ids=prompt,
-        token_ids=tokens,
-        roles=roles,
-        log_probabilities=completion.log_probabilities,
-        policy_version=completion.policy_version,
+    reward = grade(recipe, evaluation, facts)
+    if program and program in _programs_shown(seen):
+        reward = reward.of_a_copy(COPY)
+    if recipe.novelty and evaluation and source and rewards.launches_triton(evaluation, source):
+        reading.structures[attempt.key] = novelty.structure(source)
+    sample = TrainingSample(
+        turn=Turn(
+            key=attempt.key,
+            group=group_of(attempt, evaluation),
+            number=attempt.turn,
+            parent=attempt.parent,
+            reward=reward,
+            potential=recipe.potentials.get(evaluation.status, 0.0) if evaluation else 0.0,
+            improves=bool(shown),
+        ),
+        numbers=reading.spool.add(numbers),
+        roles=token_roles(said.token_ids or (), said.mask, attempt.source, spelling),
+        length=len(numbers.prompt_ids) + len(numbers.token_ids),
+        scored=numbers.log_probabilities is not None,
+        log_probabilities_of=said.log_probabilities_of,
+        sampling=said.sampling,
+        tokenizer=said.tokenizer,
+        policy_version=said.policy_version,
         kernel_share=facts.kernel_share,
+        problem=held_out.identity(seen.problem),
     )
+    reading.samples.append(((attempt.created_at, attempt.key), sample))
 
 
-def token_roles(
-    tokens: Sequence[int],
-    mask: Sequence[bool] | None,
-    source: str | None,
-    decode: Decode | None,
-) -> tuple[TokenRole, ...]:
-    """Label tokens: code from where the source begins, plan before it, feedback where the policy did not choose.
-
-    An answer without code is all plan; without a decoder, all is code.
-    """
-    begin = _code_begins(tokens, source, decode)
-    chosen = mask if mask is not None else [True] * len(tokens)
-    return tuple(
-        TokenRole.FEEDBACK if not own else TokenRole.PLAN if place < begin else TokenRole.CODE
-        for place, own in enumerate(chosen)
-    )
+def _best(shown: Sequence[Tried]) -> Interval | None:
+    timed = [item.speedup for item in shown if item.speedup is not None]
+    return max(timed, key=lambda speedup: speedup.median, default=None)
 
 
-def _code_begins(tokens: Sequence[int], source: str | None, decode: Decode | None) -> int:
-    """Return the first token that holds part of the source."""
-    if decode is None:
-        return 0
-    if not source or not source.strip():
-        return len(tokens)
-    said = decode(tokens)
-    at = said.rfind(source.strip())
-    if at < 0:  # the source was reformatted: use the last fence before the class
-        model = said.rfind("class ModelNew")
-        at = said.rfind("```", 0, model) if model >= 0 else -1
-    if at < 0:
-        return 0
-    return bisect.bisect_left(range(len(tokens)), True, key=lambda place: len(decode(tokens[: place + 1])) > at)
+def _programs_shown(seen: Observation) -> set[str]:
+    """Return the programs whose text stood in the prompt, of this run and of earlier ones."""
+    texts = [item.source for item in seen.tried] + [item.text for item in seen.recalled if item.kind == "kernel"]
+    return {novelty.program(text) for text in texts if text}
+
+
+def _finished(reading: _Reading, recipe: Recipe) -> tuple[TrainingSample, ...]:
+    """Add to each sample what follows from the others."""
+    parents, twins = chains.own_parents(reading.links), chains.twins(reading.links)
+    searched = chains.searched_runs(reading.links)
+    runs = {link.key: link.run for link in reading.links}
+    places = {s.turn.key: (s.turn.group, reading.structures.get(s.turn.key)) for _, s in reading.samples}
+    alike = Counter(places.values())
+    finished = []
+    for _, sample in sorted(reading.samples, key=lambda item: item[0]):  # type: ignore[arg-type, return-value]
+        turn, place = sample.turn, places[sample.turn.key]
+        reward: Reward = turn.reward.of_a_copy(TWIN) if turn.key in twins else turn.reward
+        if place[1] and not reward.hack and not reward.why:
+            reward = reward.plus(rewards.NOVELTY, recipe.novelty * rewards.novelty(alike[place]))
+        turn = dataclasses.replace(turn, reward=reward, parent=parents[turn.key], searched=runs[turn.key] in searched)
+        finished.append(dataclasses.replace(sample, turn=turn))
+    return tuple(finished)

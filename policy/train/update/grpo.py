@@ -10,6 +10,7 @@ resumes exactly.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch.utils.data import Sampler
 from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from triton_agent.policy.train.prepare.off_policy import DRIFT_AT_MOST, WEIGHT_CAP
+from triton_agent.policy.train.prepare.off_policy import DRIFT_AT_MOST, TOKEN_VETO, WEIGHT_CAP
 from triton_agent.policy.train.prepare.prepared import TrainingRow
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.settings import TrainingSettings
@@ -41,7 +42,12 @@ class GRPOSettings(TrainingSettings):
     weight_cap: float = WEIGHT_CAP
     drift_at_most: float = DRIFT_AT_MOST
     """How much less likely a bad answer may become than at sampling, in nats a token; for `proximal`."""
+    kl: float = 0.0
+    """Weight of the reverse KL divergence from the model that the training began with; 0 for none."""
+    dual_clip: float | None = None
+    """Largest ratio by which a bad token is pushed down; None for no limit, above 1 plus the upper clip."""
     temperature: float = 1.0
+    """Temperature that logits are divided by; `train_grpo` takes that of the rows."""
     gradient_norm: float = 1.0
     evaluate_every: int = 0
     """Steps between evaluations; 0 for none."""
@@ -60,7 +66,8 @@ class GRPOSettings(TrainingSettings):
             epsilon=recipe.clip_low,
             epsilon_high=recipe.clip_high,
             loss_type=LOSSES[recipe.reduction],
-            beta=0.0,
+            beta=self.kl,
+            delta=self.dual_clip,
         )
 
 
@@ -107,12 +114,13 @@ class LoggedTrainer(GRPOTrainer):
             raise ValueError("there is nothing to train on")
         self.rows = rows
         self.settings = settings
+        self.band = recipe.geometric_band
         self.evaluator = evaluator
         places = Dataset.from_dict({"prompt": [""] * len(rows), "row": list(range(len(rows)))})
         super().__init__(
             model=model,
             reward_funcs=_rewarded_before,
-            args=settings.config(recipe, max(len(row.token_ids) for row in rows)),
+            args=settings.config(recipe, max(len(row.roles) for row in rows)),
             train_dataset=places,
             eval_dataset=places.select([0]) if settings.evaluate_every else None,
             processing_class=tokenizer,
@@ -133,8 +141,14 @@ class LoggedTrainer(GRPOTrainer):
         batch["num_items_in_batch"] = self.accelerator.gather(chosen.sum()).sum()
         sampled = batch.pop("sampled")
         batch["old_per_token_logps"] = sampled
+        now = self.log_probabilities(batch) if self.settings.proximal or self.band else sampled
+        if self.settings.kl:
+            batch["ref_per_token_logps"] = self.reference_log_probabilities(batch)
+        if self.band:
+            inside = kept_by_ratio(now, sampled, chosen, self.band)
+            batch["advantages"] = batch["advantages"] * inside
+            self._note("importance/rejected", 1.0 - inside.float().mean())
         if self.settings.proximal:
-            now = self.log_probabilities(batch)
             weights = (now - sampled).exp().clamp(max=self.settings.weight_cap)
             drift = ((sampled - now) * chosen).sum(1, keepdim=True) / chosen.sum(1, keepdim=True)
             kept = (batch["advantages"] >= 0) | (drift <= self.settings.drift_at_most)
@@ -152,15 +166,26 @@ class LoggedTrainer(GRPOTrainer):
         return int(self._tokenizer.pad_token_id or 0)
 
     @torch.no_grad()
-    def log_probabilities(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the log-probabilities of the completion's tokens under the current weights."""
+    def log_probabilities(self, batch: Mapping[str, Tensor], model: Any = None) -> Tensor:
+        """Return the log-probabilities of the completion's tokens under the current weights, or another model."""
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
         present = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
         width = batch["completion_ids"].shape[1]
         found: Tensor = self._get_per_token_logps_and_entropies(
-            self.model, ids, present, width, batch_size=self.args.per_device_train_batch_size
+            self.model if model is None else model,
+            ids,
+            present,
+            width,
+            batch_size=self.args.per_device_train_batch_size,
         )[0]
         return found
+
+    def reference_log_probabilities(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the same under the model that the training began with."""
+        if self.ref_model is None:
+            with self.accelerator.unwrap_model(self.model).disable_adapter():
+                return self.log_probabilities(batch)
+        return self.log_probabilities(batch, self.ref_model)
 
     def _note(self, name: str, value: Tensor) -> None:
         self._metrics["train"][name].append(float(self.accelerator.gather(value.float()).mean()))
@@ -186,6 +211,18 @@ class LoggedTrainer(GRPOTrainer):
         return figures
 
 
+def kept_by_ratio(now: Tensor, sampled: Tensor, chosen: Tensor, band: tuple[float, float]) -> Tensor:
+    """Return a column that is true for answers about as likely as at sampling.
+
+    The geometric mean of their tokens' ratios is within the band, and no token vetoes. Asked at every update, since the
+    policy moves.
+    """
+    change = (now - sampled) * chosen
+    mean = change.sum(1, keepdim=True) / chosen.sum(1, keepdim=True)
+    low, high = map(math.log, band)
+    return (mean >= low) & (mean <= high) & (change.amin(1, keepdim=True) >= math.log(TOKEN_VETO))
+
+
 def _rewarded_before(**columns: Any) -> list[float]:
     """TRL requires a reward function; with logged turns it is never called."""
     raise RuntimeError("a logged turn has its reward already")
@@ -196,15 +233,17 @@ def tensors_of(rows: Sequence[TrainingRow], padding: int, device: Any) -> dict[s
 
     def pad(values: Sequence[Sequence[Any]], filler: Any, kind: torch.dtype, *, left: bool = False) -> Tensor:
         width = max(map(len, values))
-        rows = [([filler] * (width - len(v)) + list(v)) if left else [*v, *[filler] * (width - len(v))] for v in values]
+        rows = [[*[filler] * (width - len(v)), *v] if left else [*v, *[filler] * (width - len(v))] for v in values]
         return torch.tensor(rows, dtype=kind, device=device)
 
+    numbers = [row.numbers.load() for row in rows]
+    prompts, answers = [one.prompt_ids for one in numbers], [one.token_ids for one in numbers]
     return {
-        "prompt_ids": pad([row.prompt_ids for row in rows], padding, torch.long, left=True),
-        "prompt_mask": pad([[1] * len(row.prompt_ids) for row in rows], 0, torch.long, left=True),
-        "completion_ids": pad([row.token_ids for row in rows], padding, torch.long),
-        "completion_mask": pad([[1] * len(row.token_ids) for row in rows], 0, torch.long),
+        "prompt_ids": pad(prompts, padding, torch.long, left=True),
+        "prompt_mask": pad([[1] * len(prompt) for prompt in prompts], 0, torch.long, left=True),
+        "completion_ids": pad(answers, padding, torch.long),
+        "completion_mask": pad([[1] * len(answer) for answer in answers], 0, torch.long),
         "tool_mask": pad([row.chosen for row in rows], 0, torch.long),
-        "sampled": pad([row.log_probabilities for row in rows], 0.0, torch.float32),
+        "sampled": pad([one.log_probabilities or () for one in numbers], 0.0, torch.float32),
         "advantages": pad([row.advantages for row in rows], 0.0, torch.float32),
     }

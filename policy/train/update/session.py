@@ -8,6 +8,7 @@ output/final           the weights at the end
 
 from __future__ import annotations
 
+import array
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,10 +20,20 @@ import transformers
 from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 
+from triton_agent.policy.train.grpo_minimal import log_probabilities_of
+from triton_agent.policy.train.prepare import held_out
+from triton_agent.policy.train.prepare.credit import Advantage
 from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, TrainingRow
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record.trajectories import TrainingSample
-from triton_agent.policy.train.update.checkpoints import KeepBest, MarkWhole, StopOnCollapse, last_whole_checkpoint
+from triton_agent.policy.train.update.checkpoints import (
+    BEST,
+    KeepBest,
+    MarkWhole,
+    StopOnCollapse,
+    last_whole_checkpoint,
+    whole_checkpoints,
+)
 from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer, tensors_of
 from triton_agent.policy.train.update.signals import Alarms
 from triton_agent.tools.errors import UsageError
@@ -95,14 +106,19 @@ def train_grpo(
     alarms: Alarms | None = None,
     evaluator: Callable[[Any], Mapping[str, float]] | None = None,
     best_by: str = "",
+    kept_back: Mapping[str, str] | None = None,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
-    """Train, or resume; `prepared` may be None only when resuming."""
-    rows = _rows(prepared, settings, resume)
+    """Train, or resume; `prepared` may be None only when resuming.
+
+    `kept_back`: problems held out from the training, beside those that were held out from the model.
+    """
+    fixed = _fixed(prepared, settings, resume)
+    settings = dataclasses.replace(settings, temperature=fixed.temperature)
     loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
     stop = StopOnCollapse(alarms or Alarms())
     trainer = LoggedTrainer(
-        rows,
+        fixed.rows,
         settings=settings,
         recipe=recipe,
         model=loaded,
@@ -118,6 +134,8 @@ def train_grpo(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
     trainer.save_model(str(weights))
+    best = [settings.output / BEST] if (settings.output / BEST).is_dir() else []
+    held_out.write((*whole_checkpoints(settings.output), *best, weights), held_out.read(model) | dict(kept_back or {}))
     return TrainingResult(
         steps=trainer.state.global_step,
         stopped=stop.reason,
@@ -126,7 +144,7 @@ def train_grpo(
     )
 
 
-def _rows(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> tuple[TrainingRow, ...]:
+def _fixed(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> Prepared:
     """Write the rows in the first process and read them in all, so that all train on the same."""
     processes = PartialState(cpu=settings.cpu)
     path = settings.output / ROWS
@@ -136,7 +154,7 @@ def _rows(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> tu
         else:
             _begin(prepared, path)
     processes.wait_for_everyone()
-    return Prepared.load(path).rows
+    return Prepared.load(path)
 
 
 def _require_begun(path: Path) -> None:
@@ -151,7 +169,11 @@ def _begin(prepared: Prepared | None, path: Path) -> None:
         )
     if prepared is None or not prepared.rows:
         reasons = ", ".join(f"{count} {why}" for why, count in (prepared.left_out if prepared else {}).items())
-        raise UsageError("there is nothing to train on" + (f": {reasons}" if reasons else ""))
+        raise UsageError(
+            "there is nothing to train on" + (f": {reasons}" if reasons else ""),
+            remedy="answers to one problem are compared, so some of them have to fare better than others: log more of "
+            "them (`bench suite --policy MODEL --attempts 8`), choose more runs with --runs, or begin with `train sft`",
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     prepared.save(path)
 
@@ -165,41 +187,35 @@ def peft_config(adapter: Adapter | None) -> Any:
     return LoraConfig(r=adapter.rank, lora_alpha=adapter.alpha, target_modules=targets, task_type="CAUSAL_LM")
 
 
-def rescorer(model: Any, *, temperature: float = 1.0, batch_size: int = 8) -> Rescore:
+def rescorer(model: Any, *, batch_size: int = 8) -> Rescore:
     """Return a function that computes log-probabilities of stored tokens under the current model."""
 
     @torch.no_grad()
-    def rescore(samples: Sequence[TrainingSample]) -> list[list[float]]:
+    def rescore(samples: Sequence[TrainingSample], temperature: float) -> list[list[float]]:
         found: list[list[float]] = []
         for start in range(0, len(samples), batch_size):
             part = samples[start : start + batch_size]
-            for sample, row in zip(part, _scores(model, part, temperature)):
-                found.append(row[: len(sample.token_ids)])
+            batch = tensors_of([_bare_row(sample) for sample in part], 0, model.device)
+            ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+            present = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+            scores = log_probabilities_of(model, ids, present, batch["completion_ids"], temperature).tolist()
+            found += [row[: len(sample.roles)] for sample, row in zip(part, scores)]
         return found
 
     return rescore
 
 
-def _scores(model: Any, samples: Sequence[TrainingSample], temperature: float) -> list[list[float]]:
-    from triton_agent.policy.train.grpo_minimal import log_probabilities_of
-
-    batch = tensors_of([_bare_row(sample) for sample in samples], 0, model.device)
-    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
-    present = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
-    scores: list[list[float]] = log_probabilities_of(model, ids, present, batch["completion_ids"], temperature).tolist()
-    return scores
-
-
 def _bare_row(sample: TrainingSample) -> TrainingRow:
     """Make a row with zero advantages, for scoring."""
-    nothing = (0.0,) * len(sample.token_ids)
+    numbers = sample.numbers.load()
+    if numbers.log_probabilities is None:
+        nothing = array.array("f", bytes(4 * len(numbers.token_ids)))
+        numbers = dataclasses.replace(numbers, log_probabilities=nothing)
     return TrainingRow(
         key=sample.turn.key,
-        prompt_ids=sample.prompt_ids,
-        token_ids=sample.token_ids,
-        chosen=sample.chosen,
-        log_probabilities=sample.log_probabilities or nothing,
-        advantages=nothing,
+        numbers=numbers,
+        roles=sample.roles,
+        advantage=Advantage(plan=0.0, code=0.0),
         reward=0.0,
         parts={},
         hack=False,

@@ -7,8 +7,10 @@ The loss is on the last answer alone: earlier messages are no examples to imitat
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import random
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,9 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
+from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.settings import TrainingSettings
-from triton_agent.policy.train.update.checkpoints import MarkWhole, last_whole_checkpoint
+from triton_agent.policy.train.update.checkpoints import MarkWhole, last_whole_checkpoint, whole_checkpoints
 from triton_agent.policy.train.update.session import FINAL, Adapter, TrainingResult, load, peft_config
 from triton_agent.tools.errors import UsageError
 
@@ -56,19 +59,27 @@ def train_sft(
     resume: bool = False,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
-    """Train on the rows; with `resume`, continue from the last complete checkpoint on the same rows."""
-    found = sorted((conversation(row) for row in rows), key=lambda row: json.dumps(row, sort_keys=True))
-    if not found:
-        raise UsageError("there is nothing to train on")
+    """Train on the rows; with `resume`, continue from the last complete checkpoint on the same rows.
+
+    Problems that were held out from the model are refused, and those held out here are from what comes of it.
+    """
+    rows = list(rows)
+    if not rows:
+        raise UsageError(
+            "there is nothing to train on: no conversation led to a kernel that passed",
+            remedy="log runs with kernels that pass (`optimize`, `bench suite`), or name others with --runs or --data",
+        )
+    earlier = held_out.read(model)
+    held_out.refuse((problem_of(row) for row in rows), earlier)
+    learnt, aside = split(rows, settings.held_out, settings.seed)
     checkpoint = _checkpoint(settings.output, resume)
-    random.Random(settings.seed).shuffle(found)
-    aside = int(len(found) * settings.held_out)
+    kept_back = earlier | {problem_of(row): problem_of(row)[:12] for row in aside}
     loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
     trainer = SFTTrainer(
         model=loaded,
-        args=settings.config(held_out=aside > 0),
-        train_dataset=Dataset.from_list(found[aside:]),
-        eval_dataset=Dataset.from_list(found[:aside]) if aside else None,
+        args=settings.config(held_out=bool(aside)),
+        train_dataset=Dataset.from_list([conversation(row) for row in learnt]),
+        eval_dataset=Dataset.from_list([conversation(row) for row in aside]) if aside else None,
         processing_class=tokenizer,
         callbacks=[MarkWhole(), *callbacks],
         peft_config=peft_config(adapter),
@@ -77,9 +88,33 @@ def train_sft(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
     trainer.save_model(str(weights))
+    held_out.write((*whole_checkpoints(settings.output), weights), kept_back)
     return TrainingResult(
         steps=trainer.state.global_step, stopped="", weights=weights, history=tuple(trainer.state.log_history)
     )
+
+
+def split(
+    rows: Sequence[Mapping[str, Any]], share: float, seed: int
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Shuffle the rows and hold out whole problems, about this share of the rows; rows of one problem stay together."""
+    problems: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: json.dumps(conversation(row), sort_keys=True)):
+        problems[problem_of(row)].append(row)
+    chance = random.Random(seed)
+    learnt: list[Mapping[str, Any]] = []
+    aside: list[Mapping[str, Any]] = []
+    for problem in chance.sample(sorted(problems), len(problems)):
+        fits = len(aside) + len(problems[problem]) <= share * len(rows)
+        (aside if fits else learnt).extend(problems[problem])
+    chance.shuffle(learnt)
+    return learnt, aside
+
+
+def problem_of(row: Mapping[str, Any]) -> str:
+    """Return the identity of a row's problem; of a row that names none, its prompt."""
+    named = row.get("fingerprint") or row.get("problem")
+    return str(named or hashlib.sha256(json.dumps(conversation(row)["prompt"], sort_keys=True).encode()).hexdigest())
 
 
 def _checkpoint(output: Path, resume: bool) -> Path | None:

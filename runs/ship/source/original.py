@@ -102,8 +102,9 @@ def _constructor(main: Unit, name: str) -> str | None:
 
 def _constructor_text(arguments: ast.arguments, main: Unit) -> str:
     every = (*arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg)
-    names = "".join(f"{arg.arg}, " for arg in every if arg is not None)
-    text = f"def _constructor({ast.unparse(arguments)}):\n    return ({names.rstrip(' ')})"
+    names = [arg.arg for arg in every if arg is not None]
+    values = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+    text = f"def _constructor({ast.unparse(arguments)}):\n    return {values}"
     return renamed(text, main.renamed())
 
 

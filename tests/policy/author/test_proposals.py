@@ -10,6 +10,7 @@ from tests.policy.author.briefs import brief_of, problem
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Role, Rules, Tried
 from triton_agent.policy import builtin
+from triton_agent.policy.answer import read_answer, without_notes
 from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.decisions import Feedback, neighbours
 from triton_agent.policy.author.plan.choice import Choice
@@ -93,6 +94,17 @@ def test_no_file_is_written_twice_whatever_was_decided(tmp_path: Path) -> None:
     more = asyncio.run(builtin.Builtin().propose(observation(spec, brief, (tried,)), 8))
     files = [completion.text.split("```python")[1].split("# decided")[0] for completion in first + more]
     assert len(files) == len(set(files)) > 2
+
+
+def test_a_plan_says_in_words_what_was_decided_and_keeps_its_notes_for_the_end(tmp_path: Path) -> None:
+    spec = problem(tmp_path, TWO_KERNELS)
+    brief = brief_of(spec, allow_library=True)
+    proposed = asyncio.run(builtin.Builtin().propose(observation(spec, brief), 8))
+    plans = [read_answer(completion.text).plan for completion in proposed]
+    assert plans[0].startswith("As few launches as the author knows how to make.")
+    assert len({plan.splitlines()[0] for plan in plans}) > 1
+    assert all(plan.splitlines()[-1].startswith("decided: {") for plan in plans)
+    assert all("{" not in without_notes(plan) for plan in plans)
 
 
 LINEAR_ALONE = TWO_KERNELS.replace("torch.softmax(self.second(torch.relu(self.first(x))), -1)", "self.first(x)")

@@ -10,7 +10,7 @@ from tests.policy.train.evaluations import failed
 from tests.verdicts import passed
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
-from triton_agent.memory.records import Attempt, Completion, Grading
+from triton_agent.memory.records import Attempt, Completion, Distribution, Grading, SamplingRecord
 from triton_agent.tools.results import Evaluation, Finding
 
 NOW = datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC)
@@ -26,7 +26,9 @@ def observation(problem: str = "p", turn: int = 0) -> Observation:
 
 def attempt(run: str, turn: int, parent: str | None = None, problem: str = "p", **completion: Any) -> Attempt:
     source = completion.pop("source", None)
-    fields = {"text": "", "policy": "tiny", "policy_version": "v0", "prompt_ids": (1, 2), **completion}
+    usual: dict[str, Any] = {"text": "", "policy": "tiny", "policy_version": "v0", "prompt_ids": (1, 2)}
+    usual |= {"sampling": SamplingRecord(temperature=1.0), "log_probabilities_of": Distribution.SAMPLED}
+    fields = usual | completion
     return Attempt(
         run=run,
         turn=turn,

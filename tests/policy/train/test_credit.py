@@ -24,7 +24,6 @@ from triton_agent.policy.train.prepare.credit import (
     compared,
     group_weights,
     returns,
-    token_advantages,
 )
 from triton_agent.policy.train.prepare.recipes import RECIPES, Recipe
 from triton_agent.policy.train.record.rewards import Reward
@@ -157,7 +156,7 @@ def test_advantages_equal_a_brute_force_computation(seed: int, scope: str, basel
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plan_and_code_get_the_advantages_of_their_own_rewards(seed: int) -> None:
     draw = random.Random(seed)
-    turns = [dataclasses.replace(t, has_plan=draw.random() < 0.7) for t in paths(draw)]
+    turns = paths(draw)
     split = recipe(
         gamma=0.7, alpha=0.1, plan_parts=frozenset({"speed"}), code_parts=frozenset({"correct"}), baseline="trloo"
     )
@@ -173,16 +172,13 @@ def test_plan_and_code_get_the_advantages_of_their_own_rewards(seed: int) -> Non
         for one in turns:
             if name == "plan":
                 assert credit.advantages[one.key].plan == pytest.approx(0.1 * expected[one.key].code, abs=1e-12)
-            elif one.has_plan:
-                assert credit.advantages[one.key].code == pytest.approx(expected[one.key].code, abs=1e-12)
             else:
-                both = expected[one.key].code + credit.advantages[one.key].plan
-                assert credit.advantages[one.key].code == pytest.approx(both, abs=1e-12)
+                assert credit.advantages[one.key].code == pytest.approx(expected[one.key].code, abs=1e-12)
 
 
 def test_plan_and_code_tokens_get_exactly_their_advantages_and_feedback_none() -> None:
     plan, code, feedback = TokenRole.PLAN, TokenRole.CODE, TokenRole.FEEDBACK
-    spread = token_advantages([plan, plan, code, feedback, feedback, code], Advantage(plan=0.25, code=-1.5))
+    spread = Advantage(plan=0.25, code=-1.5).of(bytes([plan, plan, code, feedback, feedback, code]))
     assert spread == [0.25, 0.25, -1.5, 0.0, 0.0, -1.5]
 
 

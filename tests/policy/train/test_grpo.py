@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import math
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -15,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.policy.train.logged import log_runs
+from tests.policy.train.logged import even_tokens_pass, grading, log_runs
 
+from triton_agent.memory.observation import ProblemView
+from triton_agent.memory.records import Message
 from triton_agent.policy.train.extra import missing_modules, require_training
-from triton_agent.policy.train.prepare.credit import Turn, assign
+from triton_agent.policy.train.prepare.credit import Advantage, TokenRole, Turn, assign
 from triton_agent.policy.train.prepare.prepared import Prepared, TrainingLimits, TrainingRow, prepare
 from triton_agent.policy.train.prepare.recipes import RECIPES, Recipe
 from triton_agent.policy.train.record.rewards import Reward
+from triton_agent.policy.train.record.spool import Numbers, packed_floats, packed_tokens
 from triton_agent.policy.train.record.trajectories import TrainingSample, collect
 from triton_agent.tools.errors import UsageError
 
@@ -67,9 +72,9 @@ def logged_turns(samples: Sequence[TrainingSample]) -> list[Any]:
             group=sample.turn.group,
             trajectory=sample.turn.key.partition("/")[0],
             number=sample.turn.number,
-            prompt_ids=sample.prompt_ids,
-            token_ids=sample.token_ids,
-            log_probabilities=sample.log_probabilities or (),
+            prompt_ids=sample.numbers.load().prompt_ids,
+            token_ids=sample.numbers.load().token_ids,
+            log_probabilities=sample.numbers.load().log_probabilities or (),
             chosen=sample.chosen,
             reward=sample.turn.reward.total or 0.0,
         )
@@ -189,11 +194,13 @@ def next_token_log_probabilities(model: Any) -> list[float]:
 def one_token_row(token: int, passed: bool, log_probability: float) -> TrainingRow:
     return TrainingRow(
         key="",
-        prompt_ids=PROMPT,
-        token_ids=(token,),
-        chosen=(True,),
-        log_probabilities=(log_probability,),
-        advantages=(0.5 if passed else -0.5,),
+        numbers=Numbers(
+            prompt_ids=packed_tokens(PROMPT),
+            token_ids=packed_tokens([token]),
+            log_probabilities=packed_floats([log_probability]),
+        ),
+        roles=bytes([TokenRole.CODE]),
+        advantage=Advantage(plan=0.0, code=0.5 if passed else -0.5),
         reward=float(passed),
         parts={},
         hack=False,
@@ -206,8 +213,10 @@ def test_the_ratios_leave_the_band_so_that_clipping_is_tested(samples: Sequence[
 
     model, _ = load(str(tiny))
     jolt(model)
-    moved = rescorer(model)(samples)
-    changes = [new - old for s, row in zip(samples, moved) for new, old in zip(row, s.log_probabilities or ())]
+    moved = rescorer(model)(samples, 1.0)
+    changes = [
+        new - old for s, row in zip(samples, moved) for new, old in zip(row, s.numbers.load().log_probabilities or ())
+    ]
     assert max(changes) > 0.28 and min(changes) < -0.2
 
 
@@ -221,18 +230,132 @@ def test_stored_log_probabilities_are_what_the_trainer_computes(
     assert float((difference * batch["tool_mask"]).max()) < 1e-4
 
 
-def test_rejection_by_ratio_keeps_fresh_data_and_drops_what_a_moved_policy_finds_strange(
-    tiny: Path, samples: Sequence[TrainingSample]
-) -> None:
-    from triton_agent.policy.train.update.session import load, rescorer
+def asked_at(tiny: Path, temperature: float, seed: int = 0) -> list[Any]:
+    """Attempts of a real engine and author at a real prompt, all passing or not by chance of their tokens."""
+    from tests.policy.llm.asking import Page, seen
 
+    from triton_agent.policy.episode import make_attempt
+    from triton_agent.policy.llm.author import LanguageAuthor
+    from triton_agent.policy.llm.engine import Sampling
+    from triton_agent.policy.llm.engines.transformers_engine import TransformersEngine
+
+    sampling = Sampling(temperature=temperature, max_tokens=24)
+    page = Page(messages=(Message(role="user", content="write a kernel"),), version="test/1", tokens=4)
+    author = LanguageAuthor(TransformersEngine(tiny, device="cpu"), sampling, render=lambda *_, **__: page)
+    observation = dataclasses.replace(seen(seed=seed), problem=ProblemView(**VIEW))
+    answers = asyncio.run(author.propose(observation, 12))
+    asyncio.run(author.close())
+    return [
+        (made := make_attempt(f"r{index}", observation, answer, index=0, parent=None), (judged(made),))
+        for index, answer in enumerate(answers)
+    ]
+
+
+VIEW: dict[str, Any] = {"digest": "p", "name": "p", "spec": {}, "source": "class Model: ...", "fingerprint": "f"}
+
+
+def judged(made: Any) -> Any:
+    return grading(made.key, even_tokens_pass(made.completion.token_ids))
+
+
+def test_ratios_before_the_first_step_are_1_at_the_temperature_of_the_draws(tiny: Path, tmp_path: Path) -> None:
+    prepared = prepare(collect(asked_at(tiny, 0.8), RECIPE).samples, RECIPE)
+    assert prepared.temperature == 0.8 and len(prepared.rows) >= 4
+    full = trainer(tiny, prepared.rows, tmp_path, temperature=prepared.temperature)
+    batch = full._generate_and_score_completions([{"row": place} for place in range(len(prepared.rows))])
+    ratios = (full.log_probabilities(batch) - batch["old_per_token_logps"]).exp()[batch["completion_mask"].bool()]
+    assert float(((ratios - 1).abs() < 1e-3).float().mean()) >= 0.99
+    other = prepare(collect(asked_at(tiny, 0.8), RECIPE).samples, RECIPE, TrainingLimits(temperature=1.0))
+    assert other.rows == () and any("sampled at temperature 0.8" in why for why in other.left_out)
+
+
+def test_a_resumed_training_keeps_the_temperature_of_its_rows(tiny: Path, tmp_path: Path) -> None:
+    from triton_agent.policy.train.update.grpo import GRPOSettings
+    from triton_agent.policy.train.update.session import train_grpo
+
+    prepared = prepare(collect(asked_at(tiny, 0.8), RECIPE).samples, RECIPE)
+    settings = GRPOSettings(output=tmp_path / "out", cpu=True, batch_size=4, steps=1)
+    first = train_grpo(str(tiny), prepared, RECIPE, settings)
+    assert first.history[0]["clip_ratio/region_mean"] == 0.0, "at another temperature some tokens begin clipped"
+    assert Prepared.load(tmp_path / "out" / "rows.jsonl").temperature == 0.8
+
+
+def test_tokens_of_another_vocabulary_are_refused(tiny: Path) -> None:
+    from triton_agent.policy.llm.engines.vllm_worker import vocabulary_digest
+    from triton_agent.policy.train.update.session import load_tokenizer
+
+    samples = collect(asked_at(tiny, 1.0), RECIPE).samples
+    own = vocabulary_digest(load_tokenizer(str(tiny)))
+    assert prepare(samples, RECIPE, TrainingLimits(tokenizer=own)).rows
+    other = prepare(samples, RECIPE, TrainingLimits(tokenizer="of another model"))
+    assert other.rows == () and other.left_out["its tokens are of another vocabulary"] > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_answers_are_kept_by_the_geometric_mean_of_their_ratios(seed: int) -> None:
+    import torch
+
+    from triton_agent.policy.train.update.grpo import kept_by_ratio
+
+    draw, band = random.Random(seed), (0.999, 1.001)
+    sampled = [-draw.expovariate(1) for _ in range(8)]
+    trained = [value + draw.gauss(0, 0.003) for value in sampled]
+    chosen = [1.0] * 6 + [0.0] * 2
+    ratios = [math.exp(new) / math.exp(old) for new, old, own in zip(trained, sampled, chosen) if own]
+    kept = kept_by_ratio(*(torch.tensor([row], dtype=torch.float64) for row in (trained, sampled, chosen)), band)
+    assert bool(kept) == (band[0] <= statistics.geometric_mean(ratios) <= band[1])
+
+
+def test_one_impossible_token_vetoes_an_answer_that_is_fine_on_average() -> None:
+    import torch
+
+    from triton_agent.policy.train.update.grpo import kept_by_ratio
+
+    lost = math.log(0.9e-4)
+    now, chosen = torch.tensor([[lost, -lost], [lost, 0.0]]), torch.tensor([[1.0, 1.0], [0.0, 1.0]])
+    kept = kept_by_ratio(now, torch.zeros(2, 2), chosen, (0.999, 1.001))
+    assert kept.tolist() == [[False], [True]], "feedback has no say"
+
+
+def test_rejection_by_ratio_is_asked_at_each_update_of_the_policy_as_it_is(
+    tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path
+) -> None:
     banded = dataclasses.replace(RECIPE, geometric_band=(0.999, 1.001))
-    model, _ = load(str(tiny))
-    fresh = prepare(samples, banded, rescore=rescorer(model))
-    assert fresh.rows == prepare(samples, RECIPE).rows
-    jolt(model)
-    moved = prepare(samples, banded, rescore=rescorer(model))
-    assert moved.left_out["not as likely as when it was sampled"] > len(fresh.rows) / 2
+    rows = prepare(samples, banded).rows
+    full = trainer(tiny, rows, tmp_path, banded)
+    places = [{"row": place} for place in range(len(rows))]
+    assert full._generate_and_score_completions(places)["advantages"].any(1).all(), "fresh data is kept"
+    jolt(full.model)
+    moved = full._generate_and_score_completions(places)["advantages"].any(1)
+    assert float(moved.float().mean()) < 0.5, "what a moved policy finds strange is dropped"
+
+
+def test_a_divergence_from_the_first_model_and_a_dual_clip_are_part_of_the_loss(
+    tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path
+) -> None:
+    from triton_agent.policy.train.grpo_minimal import clipped_loss
+
+    rows = prepare(samples, RECIPE).rows
+    found, now = {}, {}
+    for name, options in (("plain", {}), ("kl", {"kl": 0.5}), ("dual", {"dual_clip": 1.3})):
+        full = trainer(tiny, rows, tmp_path / name, **options)
+        jolt(full.model)
+        full.current_gradient_accumulation_steps = 1
+        batch = full._generate_and_score_completions([{"row": place} for place in range(len(rows))])
+        now[name] = (full.log_probabilities(batch), batch)
+        found[name] = float(full._compute_loss(full.model, batch).detach())
+    likely, batch = now["kl"]
+    chosen = (batch["completion_mask"] * batch["tool_mask"]).float()
+    apart = batch["ref_per_token_logps"] - likely
+    ratio = (likely - batch["old_per_token_logps"]).exp()  # which makes the estimate that of the current policy
+    divergence = float((ratio * (apart.exp() - apart - 1) * chosen).sum() / chosen.sum())
+    assert divergence > 1e-4
+    assert found["kl"] - found["plain"] == pytest.approx(0.5 * divergence, abs=1e-5)
+    likely, batch = now["dual"]
+    limits = {"clip_low": RECIPE.clip_low, "clip_high": RECIPE.clip_high}
+    capped = (likely - batch["old_per_token_logps"]).clamp(max=math.log(1.3)) + batch["old_per_token_logps"]
+    expected = clipped_loss(capped, batch["old_per_token_logps"], batch["advantages"], chosen, **limits)
+    assert found["dual"] == pytest.approx(float(expected), abs=1e-5) != pytest.approx(found["plain"], abs=1e-5)
 
 
 def test_rows_read_back_to_the_last_bit(samples: Sequence[TrainingSample], tmp_path: Path) -> None:

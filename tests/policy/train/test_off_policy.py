@@ -8,18 +8,20 @@ import statistics
 
 import pytest
 
+from triton_agent.memory.records import Distribution, SamplingRecord
 from triton_agent.policy.train.prepare.off_policy import (
     fresh_enough,
     importance_weights,
-    kept_by_ratio,
     kept_by_share,
+    mismatch,
     share_keep_probability,
     staleness,
+    training_temperature,
     versions_by_age,
 )
+from triton_agent.tools.errors import UsageError
 
 SEEDS = range(50)
-BAND = (0.999, 1.001)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -35,23 +37,6 @@ def test_weights_are_truncated_ratios_and_feedback_has_none(seed: int) -> None:
 
 def test_a_weight_of_an_absurd_ratio_is_the_cap() -> None:
     assert importance_weights([0.0], [-2000.0], [True]) == [2.0]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_answers_are_kept_by_the_geometric_mean_of_their_ratios(seed: int) -> None:
-    draw = random.Random(seed)
-    sampled = [-draw.expovariate(1) for _ in range(8)]
-    trained = [value + draw.gauss(0, 0.003) for value in sampled]
-    mask = [True] * 6 + [False] * 2
-    ratios = [math.exp(new) / math.exp(old) for new, old, chosen in zip(trained, sampled, mask) if chosen]
-    assert kept_by_ratio(trained, sampled, mask, BAND) == (BAND[0] <= statistics.geometric_mean(ratios) <= BAND[1])
-
-
-def test_one_impossible_token_vetoes_an_answer_that_is_fine_on_average() -> None:
-    lost = math.log(0.9e-4)
-    assert not kept_by_ratio([lost, -lost], [0.0, 0.0], [True, True], BAND)
-    assert kept_by_ratio([lost, 0.0], [0.0, 0.0], [False, True], BAND), "feedback has no say"
-    assert not kept_by_ratio([0.0], [0.0], [False], BAND), "nothing of the policy's own is in it"
 
 
 def test_small_shares_are_kept_by_chance_and_the_same_ones_each_time() -> None:
@@ -70,3 +55,44 @@ def test_staleness_counts_versions_up_to_the_current_one() -> None:
     assert [staleness(version, order) for version in ("b", "c", "a", "z")] == [0, 1, 2, None]
     assert [fresh_enough(version, order, 1) for version in ("b", "c", "a", "z")] == [True, True, False, False]
     assert fresh_enough("z", order, None)
+
+
+def drawn(*temperatures: float | None) -> list[SamplingRecord]:
+    return [SamplingRecord(temperature=temperature) for temperature in temperatures]
+
+
+def test_training_is_at_the_temperature_of_the_draws() -> None:
+    assert training_temperature(drawn(0.8, 0.8, None, 0.0), None) == 0.8
+    assert training_temperature(drawn(0.8, 1.0), 1.0) == 1.0
+    assert training_temperature(drawn(None), 0.7) == 0.7
+    with pytest.raises(UsageError, match=r"several temperatures: 2 at 0.8, 1 at 1"):
+        training_temperature(drawn(0.8, 1.0, 0.8), None)
+    with pytest.raises(UsageError, match="do not say at which temperature"):
+        training_temperature(drawn(None, None), None)
+    with pytest.raises(UsageError, match="--temperature 0"):
+        training_temperature(drawn(0.8), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "temperature", "refused"),
+    [
+        ({"temperature": 0.8}, Distribution.SAMPLED, 0.8, ""),
+        ({"temperature": 0.8}, Distribution.SAMPLED, 1.0, "sampled at temperature 0.8"),
+        ({"temperature": 0.8}, Distribution.MODEL, 0.8, "before the temperature"),
+        ({"temperature": 0.8}, Distribution.UNKNOWN, 0.8, "does not say"),
+        ({"temperature": 1.0}, Distribution.MODEL, 1.0, ""),
+        ({"temperature": 1.0}, Distribution.UNKNOWN, 1.0, ""),
+        ({"temperature": 0.0}, Distribution.SAMPLED, 1.0, "nothing was drawn"),
+        ({}, Distribution.UNKNOWN, 0.8, ""),
+        ({"temperature": 1.0, "top_p": 0.9}, Distribution.SAMPLED, 1.0, "changed the distribution"),
+        ({"temperature": 1.0, "top_k": 20}, Distribution.SAMPLED, 1.0, "changed the distribution"),
+        ({"temperature": 1.0, "repetition_penalty": 1.1}, Distribution.SAMPLED, 1.0, "changed the distribution"),
+        ({"temperature": 1.0, "pattern": "a+"}, Distribution.SAMPLED, 1.0, "changed the distribution"),
+        ({"temperature": 1.0, "top_p": 1.0, "top_k": -1, "pattern": ""}, Distribution.SAMPLED, 1.0, ""),
+    ],
+)
+def test_draws_from_another_distribution_than_the_trainings_are_refused(
+    record: dict[str, object], kind: Distribution, temperature: float, refused: str
+) -> None:
+    found = mismatch(SamplingRecord(**record), kind, temperature)  # type: ignore[arg-type]
+    assert refused in found and bool(refused) == bool(found)

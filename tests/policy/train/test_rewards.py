@@ -12,7 +12,7 @@ from tests.verdicts import passed
 
 from triton_agent.policy.train.prepare.recipes import RECIPES, grade, recipe_named
 from triton_agent.policy.train.record import rewards
-from triton_agent.policy.train.record.novelty import earlier_alike, structure
+from triton_agent.policy.train.record.novelty import program, structure
 from triton_agent.policy.train.record.rewards import Facts, Reward
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Evaluation, Finding, Interval
@@ -27,6 +27,7 @@ BROKEN = failed(Finding.COMPILE)
 NO_TRITON = failed(Finding.LIBRARY_WORK)
 NOTHING = failed(Finding.NO_MODEL)
 CHEAT = failed(Finding.TAMPERED)
+ONE = Interval(low=1.0, median=1.0, high=1.0)
 
 TABLE: dict[str, list[tuple[Evaluation, Facts, float]]] = {
     "autotriton": [
@@ -80,13 +81,10 @@ TABLE: dict[str, list[tuple[Evaluation, Facts, float]]] = {
         (NOTHING, Facts(), -0.25),
         (WRONG, Facts(tokens=900, token_limit=1000), -0.5 * 0.5),
         (WRONG, Facts(tokens=700, token_limit=1000), 0.0),
-        (UNTIMED, Facts(earlier_alike=3), 1.0 + 0.05 / 2),
-        (NO_TRITON, Facts(earlier_alike=0), -0.25),
-        (
-            UNTIMED,
-            Facts(log_likelihood_with_plan=-1.0, log_likelihood_without_plan=-1.5),
-            1.0 + 0.1 * math.tanh(0.5),
-        ),
+        (TWICE, Facts(shown_passed=True, shown_speedup=ONE), 0.5 * 1.0),
+        (SLOW, Facts(shown_passed=True, shown_speedup=ONE), 0.0),
+        (UNTIMED, Facts(shown_passed=True), 0.0),
+        (WRONG, Facts(shown_passed=True, shown_speedup=ONE), 0.0),
         (CHEAT, Facts(source=KERNEL, tokens=10), -1.0),
     ],
 }
@@ -111,9 +109,9 @@ def test_a_hack_is_marked_and_nobody_gets_less(name: str) -> None:
     recipe = RECIPES[name]
     hack = grade(recipe, CHEAT, Facts(source=KERNEL))
     assert hack.hack and hack.total == recipe.worst and "tampered" in hack.why
-    longest = Facts(tokens=99, token_limit=10, log_likelihood_with_plan=-9.0, log_likelihood_without_plan=0.0)
+    longest = Facts(tokens=99, token_limit=10)
     for other in (NOTHING, NO_TRITON, BROKEN, WRONG, SLOW, UNTIMED):
-        reward = grade(recipe, other, longest)
+        reward = grade(recipe, other, longest).plus(rewards.REASONING, -recipe.reasoning)
         assert not reward.hack and reward.total is not None and hack.total <= reward.total
 
 
@@ -215,5 +213,12 @@ def test_structure_ignores_names_numbers_and_comments_but_not_operations() -> No
     renamed = KERNEL.replace("double", "twice").replace("(1,)", "(4,)").replace("import", "# note\nimport")
     assert structure(renamed) == structure(KERNEL)
     assert structure(KERNEL.replace("pass", "return x + y")) != structure(KERNEL)
-    assert structure("def broken(:") == ""
-    assert earlier_alike([KERNEL, None, renamed, "x = 1", "def (", KERNEL]) == [0, None, 1, 0, None, 2]
+
+
+def test_a_program_is_the_same_under_other_names_and_layout_and_no_other() -> None:
+    laid_out = KERNEL.replace("double", "twice").replace("    ", "  ").replace("\nclass", "  # note\n\n\nclass")
+    laid_out = laid_out.replace("  pass", '  """Double."""\n  pass')
+    assert program(laid_out) == program(KERNEL)
+    for changed in (("(1,)", "(2,)"), ("double[(1,)](x, x)", "double[(1,)](x, self)"), ("pass", "pass\npass")):
+        assert program(KERNEL.replace(*changed)) != program(KERNEL)
+    assert program("if a:\n  b()\n  c()") != program("if a:\n  b()\nc()"), "what a block holds is part of the program"

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import pytest
-from tests.policy.train.evaluations import DIAGNOSIS, KERNEL, failed
+from tests.policy.train.evaluations import DIAGNOSIS, KERNEL, failed, timing
 from tests.policy.train.logged import NOW, attempt, grading
+from tests.recorded_run import recorded
 from tests.verdicts import passed
 
-from triton_agent.memory.records import Grading, InstrumentFailure, Message
+from triton_agent.memory.observation import Lesson, Role, Tried
+from triton_agent.memory.records import Grading, InstrumentFailure, Message, SamplingRecord
 from triton_agent.policy.answer import read_answer, write_answer
-from triton_agent.policy.train.prepare.credit import TokenRole
-from triton_agent.policy.train.prepare.recipes import RECIPES
-from triton_agent.policy.train.record.trajectories import Knowledge, collect, latest_evaluation, token_roles
+from triton_agent.policy.train.prepare.credit import TokenRole, assign
+from triton_agent.policy.train.prepare.recipes import RECIPES, unpaid
+from triton_agent.policy.train.record.roles import Spelling, token_roles
+from triton_agent.policy.train.record.trajectories import (
+    COPY,
+    TWIN,
+    Knowledge,
+    TrainingSample,
+    collect,
+    latest_evaluation,
+)
 from triton_agent.tools.kernel_profile import Profile
-from triton_agent.tools.results import Finding
+from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.results import Evaluation, Finding, Interval, Status
 
 FEEDBACK, PLAN, CODE = TokenRole.FEEDBACK, TokenRole.PLAN, TokenRole.CODE
 DEFAULT = RECIPES["default"]
@@ -26,12 +38,15 @@ def letters(tokens: object) -> str:
     return "".join(map(chr, tokens))  # type: ignore[call-overload]
 
 
+LETTERS = Spelling(letters)
+
+
 def test_the_plan_ends_where_the_source_begins() -> None:
     text = write_answer("Fuse both, then tile.", KERNEL)
     source = read_answer(text).source
     assert source is not None
     tokens = [ord(character) for character in text]
-    roles = token_roles(tokens, None, source, letters)
+    roles = token_roles(tokens, None, source, LETTERS)
     begin = roles.index(CODE)
     assert letters(tokens[:begin]).rstrip() == "Fuse both, then tile.\n\n```python"
     assert set(roles[begin:]) == {CODE}
@@ -39,24 +54,35 @@ def test_the_plan_ends_where_the_source_begins() -> None:
 
 def test_a_token_that_spans_the_border_belongs_to_the_code() -> None:
     pieces = ["plan ", "it\nim", "port triton"]
-    roles = token_roles([0, 1, 2], None, "import triton", lambda ids: "".join(pieces[i] for i in ids))
-    assert roles == (PLAN, CODE, CODE)
+    roles = token_roles([0, 1, 2], None, "import triton", Spelling(lambda ids: "".join(pieces[i] for i in ids)))
+    assert list(roles) == [PLAN, CODE, CODE]
 
 
 def test_the_last_mention_of_the_source_counts() -> None:
     text = "x=1 or rather x=1"
-    assert token_roles([ord(c) for c in text], None, "x=1", letters).index(CODE) == text.rindex("x=1")
+    assert token_roles([ord(c) for c in text], None, "x=1", LETTERS).index(CODE) == text.rindex("x=1")
 
 
 def test_an_answer_without_code_is_all_plan_and_feedback_is_nobodys() -> None:
-    assert token_roles([65, 66], None, None, letters) == (PLAN, PLAN)
-    assert token_roles([65, 66, 67], [True, False, True], "C", letters) == (PLAN, FEEDBACK, CODE)
-    assert token_roles([65, 66], [True, False], "AB", None) == (CODE, FEEDBACK), "without a tokenizer all is code"
+    assert list(token_roles([65, 66], None, None, LETTERS)) == [PLAN, PLAN]
+    assert list(token_roles([65, 66, 67], [True, False, True], "C", LETTERS)) == [PLAN, FEEDBACK, CODE]
+    assert list(token_roles([65, 66], [True, False], "AB", None)) == [CODE, FEEDBACK], "without a tokenizer all is code"
+
+
+def test_a_tokenizer_whose_tokens_do_not_add_up_finds_the_code_too() -> None:
+    """Of the kind that drops the blank before the first word, and spells one letter with two tokens."""
+    words = {0: " plan", 1: " import", 2: " triton", 3: "\u00c3", 4: "\u00a9"}
+
+    def decode(ids: Sequence[int]) -> str:
+        return "".join(words[i] for i in ids).replace("\u00c3\u00a9", "\u00e9").removeprefix(" ")
+
+    tokens = [0, 3, 4, 1, 2]
+    assert list(token_roles(tokens, None, "import triton", Spelling(decode))) == [PLAN, PLAN, PLAN, CODE, CODE]
 
 
 def test_a_source_that_was_tidied_up_is_found_by_its_fence() -> None:
     text = "plan\n```python\nx = 1 \nclass ModelNew: pass\n```\n"
-    roles = token_roles([ord(c) for c in text], None, "x = 1\nclass ModelNew: pass", letters)
+    roles = token_roles([ord(c) for c in text], None, "x = 1\nclass ModelNew: pass", LETTERS)
     assert roles.index(CODE) == text.index("```")
 
 
@@ -67,7 +93,8 @@ def test_samples_keep_tokens_parents_and_groups_as_they_were() -> None:
     samples = collect(records, DEFAULT).samples
     assert [s.turn.key for s in samples] == ["r/0.0", "r/1.0"]
     assert samples[1].turn.parent == "r/0.0" and samples[0].turn.group == samples[1].turn.group
-    assert samples[0].log_probabilities == (-0.1, -0.2, -0.3) and samples[0].prompt_ids == (1, 2)
+    assert list(samples[0].numbers.load().log_probabilities or ()) == [-0.1, -0.2, -0.3]
+    assert list(samples[0].numbers.load().prompt_ids) == [1, 2]
     assert samples[0].turn.potential == DEFAULT.potentials[passed().status]
 
 
@@ -77,6 +104,16 @@ def test_problems_judged_in_different_ways_are_different_groups() -> None:
     on_gpu = dataclasses.replace(one, run="s", observation=dataclasses.replace(one.observation, problem=view))
     groups = {s.turn.group for s in collect([(one, ()), (on_gpu, ())], DEFAULT).samples}
     assert len(groups) == 2
+
+
+def test_a_draw_that_was_logged_twice_counts_once() -> None:
+    record = SamplingRecord(temperature=1.0, seed=7)
+    runs = [attempt(run, 0, token_ids=(5, 6), sampling=record) for run in ("a", "b")]
+    chance = [attempt(run, 0, token_ids=(5, 6), sampling=dataclasses.replace(record, seed=s)) for run, s in
+              (("c", 8), ("d", None), ("e", None))]  # fmt: skip
+    collection = collect([(a, ()) for a in (*runs, *chance)], DEFAULT)
+    assert [s.turn.key for s in collection.samples] == ["a/0.0", "c/0.0", "d/0.0", "e/0.0"]
+    assert collection.left_out == {"the same draw is in another run": 1}
 
 
 def test_what_cannot_be_trained_on_is_counted_with_its_reason() -> None:
@@ -96,7 +133,7 @@ def test_what_cannot_be_trained_on_is_counted_with_its_reason() -> None:
 def test_messages_stand_in_for_prompt_tokens_that_were_not_kept() -> None:
     asked = attempt("a", 0, prompt_ids=None, messages=(Message(role="user", content="hi"),), token_ids=(5,))
     knowledge = Knowledge(encode=lambda messages: [ord(c) for c in messages[0].content])
-    assert collect([(asked, ())], DEFAULT, knowledge).samples[0].prompt_ids == (104, 105)
+    assert collect([(asked, ())], DEFAULT, knowledge).samples[0].numbers.load().prompt_ids.tolist() == [104, 105]
 
 
 def test_the_last_verdict_counts_and_a_failure_to_measure_is_no_verdict() -> None:
@@ -108,12 +145,75 @@ def test_the_last_verdict_counts_and_a_failure_to_measure_is_no_verdict() -> Non
     assert collect([(unmeasured, (lost,))], DEFAULT).samples[0].turn.reward.total is None
 
 
-def test_alike_candidates_are_counted_within_their_problem() -> None:
+def test_alike_candidates_of_a_group_are_equally_novel_in_whatever_order_they_came() -> None:
     made = [
         attempt(run, 0, problem=p, token_ids=(5,), source=KERNEL) for run, p in (("a", "p"), ("b", "p"), ("c", "q"))
     ]
     samples = collect([(a, (grading(a.key, passed()),)) for a in made], DEFAULT).samples
-    assert [s.turn.reward.parts["novelty"] for s in samples] == pytest.approx([0.05, 0.05 / 2**0.5, 0.05])
+    assert [s.turn.reward.parts["novelty"] for s in samples] == pytest.approx([0.05 / 2**0.5, 0.05 / 2**0.5, 0.05])
+
+
+def test_eight_equal_wrong_answers_have_no_advantage_over_each_other() -> None:
+    wrong = failed(Finding.VALUES, launched=True)
+    made = [attempt(f"r{i}", 0, token_ids=(5, i), source=KERNEL) for i in range(8)]
+    novel = attempt("s", 0, token_ids=(6,), source=KERNEL.replace("pass", "return x + y"))
+    for attempts in (made, [*made, novel]):
+        samples = collect([(a, (grading(a.key, wrong),)) for a in attempts], DEFAULT).samples
+        credit = assign([s.turn for s in samples], DEFAULT)
+        assert credit.advantages == {} and credit.flat_groups == 1, "being new among the wrong is no result either"
+
+
+def shown(source: str, speedup: Interval | None = None, status: Status = Status.PASSED) -> Tried:
+    return Tried(attempt="r/0.0", turn=0, role=Role.PARENT, status=status, source=source, speedup=speedup)
+
+
+def answered(evaluation: Evaluation, source: str, *seen: Tried, recalled: tuple[Lesson, ...] = ()) -> TrainingSample:
+    """The second answer of a run in whose prompt these stood."""
+    first = attempt("r", 0, token_ids=(4,), source="f(0)")
+    second = attempt("r", 1, parent=first.key, token_ids=(5,), source=source)
+    observation = dataclasses.replace(second.observation, tried=seen, recalled=recalled)
+    second = dataclasses.replace(second, observation=observation)
+    records = [(first, (grading(first.key, passed()),)), (second, (grading(second.key, evaluation),))]
+    return collect(records, DEFAULT).samples[1]
+
+
+def test_a_copy_from_the_prompt_earns_nothing_and_is_forgiven_nothing() -> None:
+    fast = passed(timing(2, 2, 2))
+    lesson = Lesson(kind="kernel", text=KERNEL, why="same structure", speedup=2.0)
+    for copied in (
+        answered(fast, KERNEL, shown(KERNEL)),
+        answered(fast, KERNEL.replace("double", "twice") + "\n# mine", shown(KERNEL)),
+        answered(fast, KERNEL, recalled=(lesson,)),
+    ):
+        assert copied.turn.reward.total == 0.0 and copied.turn.reward.why == COPY
+    cheat = answered(failed(Finding.TAMPERED), KERNEL, shown(KERNEL)).turn.reward
+    assert cheat.hack and cheat.total == DEFAULT.worst
+    own = answered(fast, KERNEL.replace("pass", "return y + x"), shown(KERNEL.replace("pass", "return x + y")))
+    assert own.turn.reward.why == "", "operands that changed places are another program"
+
+
+def test_the_answer_of_an_earlier_turn_earns_nothing_a_second_time() -> None:
+    assert answered(passed(timing(2, 2, 2)), "f(0)").turn.reward.why == TWIN
+
+
+def test_over_a_kernel_that_stood_in_the_prompt_only_the_gain_is_paid() -> None:
+    before = Interval(low=2.0, median=2.0, high=2.0)
+    four, two = passed(timing(4, 4, 4)), passed(timing(1.8, 2, 2.2))
+    other = shown("f(1)", before)
+    assert answered(four, "f(2)", other).turn.reward.parts["gain"] == pytest.approx(0.5 * 1.0)
+    assert answered(two, "f(2)", other).turn.reward.parts["gain"] == 0.0
+    assert answered(failed(Finding.VALUES), "f(2)", other).turn.reward.parts["gain"] == 0.0
+    assert answered(four, "f(2)", shown("f(1)")).turn.reward.parts["gain"] is None, "what stood there was not timed"
+    assert answered(passed(), "f(2)", shown("f(1)")).turn.reward.parts["gain"] == 0.0
+    repaired = answered(four, "f(2)", shown("f(1)", status=Status.WRONG_VALUES)).turn
+    assert repaired.reward.parts["correct"] == 1.0 and "gain" not in repaired.reward.parts
+    assert not repaired.improves and answered(four, "f(2)", other).turn.improves
+
+
+def test_the_limit_of_an_answer_and_its_fingerprint_come_from_the_record() -> None:
+    limited = attempt("a", 0, token_ids=(5,) * 90, sampling=SamplingRecord(temperature=1.0, tokens_at_most=100))
+    paid = collect([(limited, (grading(limited.key, failed(Finding.VALUES)),))], DEFAULT).samples[0].turn.reward
+    assert paid.parts["overlong"] == pytest.approx(-0.5 * 0.5)
 
 
 def test_a_flagged_problem_and_measured_shares_reach_the_reward() -> None:
@@ -126,3 +226,25 @@ def test_a_flagged_problem_and_measured_shares_reach_the_reward() -> None:
     )
     shared = collect([(made, (grading(made.key, profiled),))], RECIPES["drkernel"]).samples[0]
     assert shared.turn.reward.parts["share"] == 0.5 and shared.kernel_share == 0.5
+
+
+@pytest.mark.parametrize(
+    ("recipe", "lacking"),
+    [
+        ("autotriton", set()),
+        ("tritonrl", {"speed"}),
+        ("kevin", {"speed"}),
+        ("drkernel", {"speed", "share"}),
+        ("milestones", {"milestone"}),
+        ("default", {"speed", "share", "milestone", "gain", "reasoning", "overlong"}),
+    ],
+)
+def test_a_real_run_pays_every_part_that_needs_no_gpu_and_no_policy(
+    recipe: str, lacking: set[str], nursery: Nursery
+) -> None:
+    """Kernels of the examples, judged by the real evaluator without a GPU."""
+    run = recorded(nursery)
+    records = [(one, [g for g in run.gradings if g.attempt == one.key]) for one in run.attempts]
+    rewards = [sample.turn.reward for sample in collect(records, RECIPES[recipe]).samples]
+    assert len(rewards) >= 3 and any(reward.passed for reward in rewards)
+    assert set(unpaid(RECIPES[recipe], rewards)) == lacking

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.policy.llm.engines.real_engines import BFLOAT16, assert_exact, require_transformers, second_opinion
 
-from triton_agent.memory.records import Message
-from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Sampling
+from triton_agent.memory.records import Distribution, Message
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Sampling, seeds_of
 from triton_agent.tools.errors import UsageError
 
 SHORT, LONG = "Write.", "def kernel(x):\n    return x\n" * 30
@@ -82,6 +82,15 @@ def test_what_is_drawn_in_several_batches_comes_back_in_order(served_model: Path
 def test_answers_to_one_question_differ_and_follow_the_seed(engine: Any) -> None:
     answers, others = ask(engine, question(SHORT, 3), question(SHORT, 3, seed=2))
     assert len({answer.token_ids for answer in (*answers, *others)}) == 6
+
+
+def test_an_answer_says_how_it_was_drawn(engine: Any) -> None:
+    asked = question(SHORT, 2, temperature=0.7, top_p=0.9)
+    first, second = ask(engine, asked)[0]
+    assert [first.sampling.seed, second.sampling.seed] == seeds_of(asked)
+    record = asked.sampling.record(seed=seeds_of(asked)[0], tokens_at_most=16)
+    assert first.sampling == record and (record.temperature, record.top_p) == (0.7, 0.9)
+    assert first.log_probabilities_of is Distribution.SAMPLED and len(first.tokenizer) == 16
 
 
 def test_log_probabilities_are_exact_in_float32_and_bfloat16(engine: Any, served_model: Path) -> None:

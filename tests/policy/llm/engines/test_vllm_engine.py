@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from tests.policy.llm.engines.real_engines import BFLOAT16, assert_exact, second_opinion, vllm_python
 
-from triton_agent.memory.records import Message
+from triton_agent.memory.records import Distribution, Message
 from triton_agent.policy.answer import ANSWER_PATTERN
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Sampling
 from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
@@ -95,6 +95,8 @@ def test_all_questions_of_a_turn_are_one_batch(engine: VllmEngine, served_model:
 def test_a_temperature_and_a_cut_off_are_part_of_the_log_probabilities(engine: VllmEngine, served_model: Path) -> None:
     warm, narrow = ask(engine, question(KERNEL, 2, temperature=0.7), question(KERNEL, 1, top_p=1e-6))
     assert_exact(served_model, warm, temperature=0.7)
+    assert warm[0].log_probabilities_of is Distribution.SAMPLED and warm[0].sampling.temperature == 0.7
+    assert narrow[0].sampling.reshaped and len(narrow[0].tokenizer) == 16
     assert narrow[0].log_probabilities == pytest.approx([0.0] * len(narrow[0].token_ids or ()), abs=1e-6)
 
 
@@ -218,7 +220,7 @@ def test_an_adapter_changes_the_answers_and_the_version(served_model: Path, adap
         again = ask(engine, asked)[0]
         assert engine._process is process
     assert [answer.token_ids for answer in again] == [answer.token_ids for answer in adapted]
-    assert again[0].version != adapted[0].version
+    assert again[0].version != adapted[0].version and again[0].adapter_version != adapted[0].adapter_version
     base = VllmEngine(str(served_model), settings())
     assert adapted[0].version.startswith(f"{base.version}+")
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules, Tried
 from triton_agent.tools.graph.graph import Node, OperatorGraph, Reference, TensorMeta
-from triton_agent.tools.kernel_profile import KernelTime, Profile, Roofline
+from triton_agent.tools.kernel_profile import Beside, KernelTime, Occupancy, Roofline, profile_of
 from triton_agent.tools.machine.hardware import CardFacts
+from triton_agent.tools.race.ceilings import Rates
 from triton_agent.tools.results import DECISIONS, Diagnosis, Finding, Interval, KernelLaunch, KernelResources, Status
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -39,6 +40,20 @@ def graph() -> dict[str, Any]:
     return whole.to_json()
 
 
+RATES = Rates(copy_bytes_per_s=4.33e12, flops_per_s={"bf16": 7.2e14, "tf32": 3.9e14, "fp32": 5.1e13})
+ROOFLINE = Roofline(
+    floor_ms=0.031,
+    bound="memory",
+    flops_per_byte=0.625,
+    bytes_moved=134_217_728,
+    compute_ms=0.0016,
+    unit="fp32",
+    copy_bytes_per_s=RATES.copy_bytes_per_s,
+    flops_per_s=RATES.flops_per_s,
+    empty_kernel_ms=0.0021,
+)
+
+
 def problem(**changes: Any) -> ProblemView:
     view = ProblemView(
         digest="p" * 64,
@@ -54,13 +69,19 @@ def problem(**changes: Any) -> ProblemView:
         floor_flops=83_886_080,
         floor_ms=0.031,
         device=H200,
+        rates=RATES,
+        torch="2.11.0",
+        triton="3.6.0",
         card=CardFacts(compute_capability="9.0", multiprocessors=132, l2_bytes=50 << 20, memory_bytes=140 << 30),
     )
     return dataclasses.replace(view, **changes)
 
 
 def diagnosis(**changes: Any) -> Diagnosis:
-    own = KernelTime(kernel="softmax_kernel", launches=1.0, device_ms=0.052, share=1.0, own=True)
+    moved = {"argument_bytes": 134_217_728, "programs": 4096}
+    own = KernelTime(kernel="softmax_kernel", launches=1.0, device_ms=0.052, share=1.0, own=True, **moved)
+    full = Occupancy(kernel="softmax_kernel", warps_share=0.75, blocks=12, limited_by="registers")
+    profile = profile_of([own], Beside(call_ms=0.052, roofline=ROOFLINE, multiprocessors=132, occupancy=[full]))
     made = Diagnosis(
         floor_bytes=134_217_728,
         floor_flops=83_886_080,
@@ -70,9 +91,9 @@ def diagnosis(**changes: Any) -> Diagnosis:
             KernelLaunch(kernel="softmax_kernel", launches=1, programs=4096, bytes_loaded=None, bytes_stored=None),
         ),
         torch_operators=(),
-        notes=("memory-bound: the floor is 0.0310 ms, 60% of the time taken",),
-        roofline=Roofline(floor_ms=0.031, bound="memory", flops_per_byte=0.625),
-        profile=Profile(device_ms=0.052, own_share=1.0, kernels=(own,)),
+        notes=("memory-bound: the floor is 0.0310 ms, 60% of the time taken", *profile.notes),
+        roofline=ROOFLINE,
+        profile=profile,
     )
     return dataclasses.replace(made, **changes)
 
@@ -105,6 +126,7 @@ def passed(place: str, speed: float, role: Role = Role.INCUMBENT, **changes: Any
         speedup=Interval(median=speed, low=0.98 * speed, high=1.02 * speed),
         device_ms=0.08 / speed,
         latency_ms=0.1 / speed,
+        baselines_ms={"eager": 0.08, "compile": 0.0704},
         diagnosis=diagnosis() if role is not Role.TRIED else None,
         resources=(resources(),) if role is not Role.TRIED else (),
     )
@@ -158,7 +180,11 @@ def observation(*tried: Tried, **changes: Any) -> Observation:
 def fresh() -> Observation:
     """The first turn, without a GPU, nothing known."""
     seen = problem(
-        device="cpu", floor_ms=None, card=None, notes=("scaled down: ROWS 4096 -> 256, COLUMNS 4096 -> 512",)
+        device="cpu",
+        floor_ms=None,
+        card=None,
+        rates=None,
+        notes=("scaled down: ROWS 4096 -> 256, COLUMNS 4096 -> 512",),
     )
     return observation(problem=seen, budget=BudgetLeft(), rules=Rules(allow_library=True))
 
@@ -166,7 +192,7 @@ def fresh() -> Observation:
 def repair() -> Observation:
     """The only answer so far does not compile."""
     parent = failed("0.0", Finding.COMPILE, COMPILE_MESSAGE, Role.PARENT)
-    seen = problem(device="cpu", floor_ms=None, card=None)
+    seen = problem(device="cpu", floor_ms=None, card=None, rates=None)
     return observation(
         parent, problem=seen, rules=Rules(precision="tf32", target="cuda:80"), budget=BudgetLeft(turns=1)
     )

@@ -47,6 +47,11 @@ def test_tokens_of_vllm_are_kept_as_they_were_drawn() -> None:
     assert server.asked[0].body["return_token_ids"] is True
     assert (answer.prompt_ids, answer.token_ids, answer.log_probabilities) == ((1, 2, 3), (7, 8), (-0.5, -1.25))
     assert answer.missing == "" and answer.text == "ab"
+    body, record = server.asked[0].body, answer.sampling
+    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (0, 0.0, 1.0)
+    assert (record.temperature, record.top_p, record.top_k) == (body["temperature"], body["top_p"], 0)
+    assert (record.tokens_at_most, record.seed) == (body["max_tokens"], body["seed"])
+    assert record.frequency_penalty is None, "a setting that was not sent is the server's, and unknown"
 
 
 def test_tokens_that_stand_beside_log_probabilities_are_kept() -> None:

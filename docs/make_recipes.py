@@ -1,0 +1,72 @@
+"""Writes the tables of recipes in docs/training.md from `policy/train/prepare/recipes.py`.
+
+python docs/make_recipes.py            write them
+python docs/make_recipes.py --check    only say whether they are up to date
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from triton_agent.policy.train.prepare.recipes import NEEDS, RECIPES, Recipe
+
+PAGE = Path(__file__).parent / "training.md"
+START, END = "<!-- made by docs/make_recipes.py -->", "<!-- end -->"
+
+
+def tables() -> str:
+    recipes = _table(
+        ("recipe", "source", "reward of a turn", "credit", "loss"),
+        ((f"`{one.name}`", one.source, one.formula, _credit(one), _loss(one)) for one in RECIPES.values()),
+    )
+    users = {part: [f"`{one.name}`" for one in RECIPES.values() if part in one.parts] for part in NEEDS}
+    parts = _table(
+        ("part", "computed from", "paid by"), ((f"`{part}`", NEEDS[part], ", ".join(users[part])) for part in NEEDS)
+    )
+    return f"{recipes}\n\n{parts}"
+
+
+def _credit(recipe: Recipe) -> str:
+    baseline = {"trloo": "mean of the others", "grpo": "mean and deviation", "dr_grpo": "mean"}[recipe.baseline]
+    words = [
+        f"discount {recipe.gamma:g}",
+        f"{baseline} of {'the same turn' if recipe.scope == 'turn' else 'all turns'}",
+    ]
+    words += ["plan and code apart"] if recipe.plan_parts is not None else []
+    words += ["repairs and improvements apart"] if recipe.compare_starts else []
+    words += ["groups balanced"] if recipe.balance_groups else []
+    words += ["difficult groups favoured"] if recipe.favour_difficult else []
+    return ", ".join(words + (["shaped by progress"] if recipe.potentials else []))
+
+
+def _loss(recipe: Recipe) -> str:
+    words = [f"clip {recipe.clip_low:g} to {recipe.clip_high:g}", f"mean by {recipe.reduction}"]
+    if recipe.geometric_band is not None:
+        low, high = recipe.geometric_band
+        words.append(f"answers whose mean ratio is in {low:g} to {high:g} at the update")
+    return ", ".join(words + (["right answers with a small share dropped by chance"] if recipe.share_rejection else []))
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    cells = [list(head), *map(list, rows)]
+    lines = ["| " + " | ".join(row) + " |" for row in cells]
+    return "\n".join([lines[0], "|" + " --- |" * len(cells[0]), *lines[1:]])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write the tables of recipes in docs/training.md.")
+    parser.add_argument("--check", action="store_true", help="only say whether they are up to date")
+    check = parser.parse_args().check
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(START)
+    page = f"{before}{START}\n{tables()}\n{END}{rest.split(END)[1]}"
+    if check and page != text:
+        sys.exit("the tables of recipes are out of date: run python docs/make_recipes.py")
+    PAGE.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+"""Completions say how they were drawn: settings, seed, vocabulary, adapter, question, kind of log-probabilities.
+
+These facts stand in the packed bodies of `answers`, so no table changes: a body without them reads as unknown. The new
+revision keeps older programs, which would drop the facts when they copy runs, from opening the store.
+"""
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    """Change nothing: see above."""

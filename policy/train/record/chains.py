@@ -1,0 +1,84 @@
+"""Finds out how attempts follow each other: whose turn came of whose, and where a search decided that.
+
+Looks at all attempts of a run, whoever wrote them and whether or not they can be trained on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """An attempt as part of a chain."""
+
+    key: str
+    run: str
+    number: int
+    """Which turn of the run."""
+    parent: str | None
+    author: str
+    program: str = ""
+    """Hash of its candidate; see `novelty.program`. Empty without one."""
+
+
+def searched_runs(links: Iterable[Link]) -> frozenset[str]:
+    """Return the runs in which search cut, extended or restarted chains.
+
+    In a run without search every answer builds on one answer of the turn before, no two on the same, up to the last
+    turn. Elsewhere an answer was followed because of its result: what followed it is no estimate of what would have
+    followed its neighbours.
+    """
+    runs: dict[str, dict[str, Link]] = defaultdict(dict)
+    for link in links:
+        runs[link.run][link.key] = link
+    return frozenset(run for run, own in runs.items() if not _are_plain_chains(own))
+
+
+def _are_plain_chains(own: Mapping[str, Link]) -> bool:
+    last = max(link.number for link in own.values())
+    children = Counter(link.parent for link in own.values())
+    for link in own.values():
+        before = own.get(link.parent or "")
+        if link.number and (before is None or before.number != link.number - 1):
+            return False
+        if children[link.key] != (link.number < last) or (not link.number and link.parent):
+            return False
+    return True
+
+
+def own_parents(links: Iterable[Link]) -> dict[str, str | None]:
+    """Return the last turn of the same author on the path to each attempt; None if there is none.
+
+    In a chain of several authors, each is credited by its own later turns and not by those of others.
+    """
+    by_key = {link.key: link for link in links}
+    found: dict[str, str | None] = {}
+    for link in by_key.values():
+        above = _parent(link, by_key)
+        while above is not None and above.author != link.author:
+            above = _parent(above, by_key)
+        found[link.key] = above.key if above else None
+    return found
+
+
+def _parent(link: Link, by_key: Mapping[str, Link]) -> Link | None:
+    """Return the parent within the run; what a run was forked from is no turn of it."""
+    parent = by_key.get(link.parent or "")
+    if parent is None or parent.run != link.run:
+        return None
+    if parent.number >= link.number:
+        raise ValueError(f"{link.key} set out from {parent.key}, which is no earlier turn")
+    return parent
+
+
+def twins(links: Iterable[Link]) -> frozenset[str]:
+    """Return the attempts whose program was an answer of an earlier turn of the run."""
+    links = list(links)
+    first: dict[tuple[str, str], int] = {}
+    for link in links:
+        place = (link.run, link.program)
+        first[place] = min(link.number, first.get(place, link.number))
+    return frozenset(link.key for link in links if link.program and first[link.run, link.program] < link.number)

@@ -1,0 +1,60 @@
+"""Episodes in lock step: each draws its own answers, however alike their problems are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from tests.policy.llm.asking import VIEW, render
+
+from triton_agent.memory.observation import Rules
+from triton_agent.policy.llm.author import LanguageAuthor
+from triton_agent.policy.llm.engine import ModelQuestion, Sampled, seeds_of
+from triton_agent.policy.rollout import Episode, roll_out
+from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.results import Evaluation
+
+
+class SeedEngine:
+    """An engine whose answer is its seed."""
+
+    name, version, context_tokens = "seed:1", "1", 4096
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
+        return [[Sampled(text=str(seed)) for seed in seeds_of(question)] for question in questions]
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class NoJudge:
+    async def evaluate_async(self, source: str, on_stage: object = None) -> Evaluation:
+        raise InstrumentError("there is nothing to judge")
+
+
+def texts(*runs: str, seed: int = 0) -> list[str]:
+    episodes = [Episode(run=run, problem=VIEW, judge=NoJudge(), rules=Rules(), seed=seed) for run in runs]
+    rolled = asyncio.run(roll_out(episodes, LanguageAuthor(SeedEngine(), render=render), turns=2))
+    return [item.attempt.completion.text for history in rolled for item in history]
+
+
+def test_every_episode_and_turn_has_a_seed_of_its_own_and_a_repeated_run_has_its_own_too() -> None:
+    first, again, resumed, other = texts("a", "b"), texts("c", "d"), texts("a", "b"), texts("a", "b", seed=1)
+    assert len({*first, *again, *other}) == 12
+    assert resumed == first, "the same run draws the same answers"
+
+
+def test_two_episodes_cannot_share_a_run() -> None:
+    with pytest.raises(ValueError, match="one run id"):
+        texts("a", "a")
+
+
+def test_answers_to_one_question_have_one_group() -> None:
+    episodes = [Episode(run=run, problem=VIEW, judge=NoJudge(), rules=Rules()) for run in "ab"]
+    rolled = asyncio.run(roll_out(episodes, LanguageAuthor(SeedEngine(), render=render), turns=1))
+    groups = {item.attempt.completion.group for history in rolled for item in history}
+    assert len(groups) == 1 and groups != {""}

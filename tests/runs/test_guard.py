@@ -1,0 +1,92 @@
+"""The guard of shipped files sees whatever changes in a model between two calls, and nothing where nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from triton_agent.runs.ship.machinery import Seen
+
+Change = Callable[[Any], object]
+
+
+class Layer(nn.Module):
+    """Has parameters of several numbers, of one number and of none, a buffer, and plain attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4, bias=False)
+        self.norm = nn.LayerNorm(4)
+        self.scale = nn.Parameter(torch.ones(1))
+        self.register_buffer("steps", torch.zeros(()))
+        self.dilation = [1, 2]
+
+
+def swapped(module: nn.Module) -> None:
+    """Give two parameters each other's names."""
+    held = module._parameters
+    held["weight"], held["bias"] = held["bias"], held["weight"]
+
+
+def renamed(module: nn.Module) -> None:
+    module._parameters["other"] = module._parameters.pop("bias")
+
+
+def transposed(tensor: torch.Tensor) -> None:
+    """Read the same memory column by column."""
+    tensor.data = tensor.data.t()
+
+
+CHANGES: dict[str, Change] = {
+    "training": lambda layer: layer.norm.eval(),
+    "an attribute": lambda layer: setattr(layer.norm, "eps", 0.5),
+    "an attribute is gone": lambda layer: delattr(layer.norm, "eps"),
+    "an attribute is new": lambda layer: setattr(layer.norm, "forward", lambda x: x),
+    "a list": lambda layer: layer.dilation.append(3),
+    "another parameter": lambda layer: setattr(layer.linear, "weight", nn.Parameter(torch.ones(4, 4))),
+    "an equal parameter of one number": lambda layer: setattr(layer, "scale", nn.Parameter(torch.ones(1))),
+    "an equal buffer of one number": lambda layer: setattr(layer, "steps", torch.zeros(())),
+    "a parameter is gone": lambda layer: setattr(layer.norm, "bias", None),
+    "a parameter is new": lambda layer: setattr(layer.linear, "bias", nn.Parameter(torch.ones(4))),
+    "swapped parameters": lambda layer: swapped(layer.norm),
+    "a renamed parameter": lambda layer: renamed(layer.norm),
+    "memory elsewhere": lambda layer: setattr(layer.linear.weight, "data", torch.ones(4, 4)),
+    "memory read by columns": lambda layer: transposed(layer.linear.weight),
+    "memory in another shape": lambda layer: setattr(layer.linear.weight, "data", layer.linear.weight.data.view(2, 8)),
+    "memory of every other number": lambda layer: setattr(layer.norm.weight, "data", layer.norm.weight.data[::2]),
+    "memory of another dtype": lambda layer: setattr(layer.steps, "data", layer.steps.data.view(torch.int32)),
+    "memory is freed": lambda layer: layer.norm.weight.untyped_storage().resize_(0),
+    "a submodule": lambda layer: setattr(layer, "linear", nn.Linear(4, 4, bias=False)),
+    "a new submodule": lambda layer: layer.norm.add_module("act", nn.GELU()),
+    "a class": lambda layer: setattr(layer.norm, "__class__", nn.Identity),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_of_the_model_is_seen(what: str) -> None:
+    model = nn.Sequential(Layer())
+    seen = Seen(model, {})
+    assert not seen.differs(vars(model)) and not seen.differs(vars(model))
+    CHANGES[what](model[0])
+    assert seen.differs(vars(model))
+
+
+def test_memory_that_is_not_contiguous_is_known_by_its_strides() -> None:
+    model = nn.Sequential(nn.Conv2d(4, 4, 4).to(memory_format=torch.channels_last))
+    seen, weight = Seen(model, {}), model[0].weight
+    assert not seen.differs(vars(model))
+    weight.data = weight.data.transpose(2, 3)
+    assert not weight.is_contiguous() and seen.differs(vars(model))
+
+
+def test_new_values_are_no_change() -> None:
+    model = nn.Sequential(Layer())
+    seen = Seen(model, {})
+    with torch.no_grad():
+        for tensor in [*model.parameters(), *model.buffers()]:
+            tensor.add_(1)
+    assert not seen.differs(vars(model))
