@@ -13,7 +13,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store first-tapes cheats kills test-vllm test-stack wheel clean
+.PHONY: help demo test test-train test-mcp test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store first-tapes cheats kills test-vllm test-stack wheel clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -57,6 +57,9 @@ test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this ins
 
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup
+
+test-mcp: $(STAMP)  ## conversations of the SDK's client with `triton-agent mcp`; two minutes
+	@$(BIN)/python -m pytest -q tests/runs/test_mcp.py
 
 corpus: $(STAMP)  ## right and wrong kernels over all operators: the slow part of it
 	@$(BIN)/python -m pytest -q -m slow tests/tools/test_corpus.py

@@ -34,6 +34,11 @@ def test_the_recipes_in_the_documents_are_those_in_the_code() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_page_for_coding_agents_is_the_one_that_its_script_writes() -> None:
+    check = [sys.executable, str(ROOT / "docs" / "make_agents.py"), "--check"]
+    assert subprocess.run(check, timeout=60).returncode == 0
+
+
 def test_every_command_in_the_readme_and_the_guide_exists() -> None:
     shown = subprocess.run([sys.executable, "-m", "triton_agent", "--help"], capture_output=True, text=True, timeout=60)
     code = re.findall(r"```.*?```|`[^`]+`", README + USAGE, re.DOTALL)

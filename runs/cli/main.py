@@ -253,6 +253,7 @@ def optimize(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="S", help="Time limit for one kernel, in seconds.")
     ] = 120.0,
+    trust: TRUST = True,
     out: OUT = None,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Continue an interrupted run.")] = None,
     store: STORE = None,
@@ -282,6 +283,7 @@ def optimize(
         "max_cost": max_cost,
         "seed": seed,
         "timeout_s": timeout,
+        "trust": trust,
         **said,
     }
     with early_nursery(device) as nursery:
@@ -330,6 +332,51 @@ def check_problem(
 
     given = tuple(inputs or ())
     raise typer.Exit(run(problem, init=init, inputs=given, inputs_file=inputs_file, json=json, trust=trust))
+
+
+@app.command()
+@sharing(model_options.OPTIONS)
+def mcp(
+    said: dict[str, Any],
+    root: Annotated[
+        list[str] | None,
+        typer.Option("--root", metavar="DIR", help="Folder whose files clients may name; repeatable; default: here."),
+    ] = None,
+    http: Annotated[
+        int | None,
+        typer.Option("--http", metavar="PORT", help="Serve HTTP on 127.0.0.1 instead of stdio; 0: a free port."),
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", help="Folder for what is shipped; default: the first --root.")
+    ] = None,
+    device: Annotated[
+        str, typer.Option("--device", help="cpu: Triton's interpreter; cuda: the first visible GPU; cuda:1; auto.")
+    ] = "auto",
+    target: Annotated[str, typer.Option("--target", metavar="T", help="GPU that drafts are compiled for.")] = "cuda:90",
+    policy: Annotated[
+        str, typer.Option("--policy", help="Who writes the kernels of an optimization, as for `optimize`.")
+    ] = "builtin",
+    trust: Annotated[
+        bool,
+        typer.Option("--trust/--no-trust", help="--trust: run problem files with your rights instead of confined."),
+    ] = False,
+    store: STORE = None,
+) -> None:
+    """Serve coding agents over the Model Context Protocol: verdicts, audits, optimizations as tools."""
+    from triton_agent.runs.mcp.command import run
+
+    code = run(
+        roots=root or (),
+        http=http,
+        out=out,
+        device=device,
+        target=target,
+        policy=policy,
+        store=store,
+        trust=trust,
+        model_options=said,
+    )
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -32,13 +32,13 @@ CASES_SHOWN = 8
 
 def attempt_page(item: StoredAttempt, parent: StoredAttempt | None, *, changes: bool = False) -> RenderableType:
     """Draw one attempt; with `changes`, the difference to its parent instead of the whole code."""
-    parts: list[RenderableType] = [_title(item), Rule("asked", align="left", style="dim")]
+    parts: list[RenderableType] = [title_of(item), Rule("asked", align="left", style="dim")]
     parts += _asked(item.attempt.observation, item.attempt.completion)
     parts += [Rule("plan", align="left", style="dim"), _prose(without_notes(item.attempt.plan) or "(none was written)")]
     parts += _code(item, parent, changes)
     for grading in item.gradings:
         parts += [Rule(f"verdict, {grading.graded_at:%Y-%m-%d %H:%M:%S}", align="left", style="dim")]
-        parts += list(_verdict(grading))
+        parts += list(verdict_page(grading))
     if not item.gradings:
         parts += [Rule("verdict", align="left", style="dim"), Text("not judged yet")]
     return Group(*parts)
@@ -74,7 +74,8 @@ def diff_text(before: str, after: str, names: tuple[str, str]) -> Text:
     return shown if shown.plain else Text("(no difference)")
 
 
-def _title(item: StoredAttempt) -> Text:
+def title_of(item: StoredAttempt) -> Text:
+    """Name an attempt: status, speed-up, parent, author."""
     attempt = item.attempt
     parent = f"from {_of_run(attempt.parent, attempt.run)}" if attempt.parent else "a fresh start"
     author = " ".join(filter(None, (attempt.completion.policy, attempt.completion.policy_version)))
@@ -151,18 +152,20 @@ def _prose(text: str) -> Text:
 # -- verdict -----------------------------------------------------------------------------------------------------------
 
 
-def _verdict(grading: Grading) -> Iterator[RenderableType]:
+def verdict_page(grading: Grading) -> Iterator[RenderableType]:
+    """Draw one grading: a verdict, or why there is none."""
     machine = grading.machine
     where = ", ".join(filter(None, (machine.gpu, machine.driver and f"driver {machine.driver}", machine.commit[:12])))
     if grading.failure is not None:
         yield Text.assemble(("not measured", "magenta"), f" ({grading.failure.kind})")
         yield _prose("\n".join(filter(None, (grading.failure.what, grading.failure.where, grading.failure.remedy))))
     if grading.evaluation is not None:
-        yield from _evaluation(grading.evaluation)
+        yield from evaluation_page(grading.evaluation)
     yield Text(f"grader {grading.grader}" + (f"; {where}" if where else ""), style="dim")
 
 
-def _evaluation(verdict: Evaluation) -> Iterator[RenderableType]:
+def evaluation_page(verdict: Evaluation) -> Iterator[RenderableType]:
+    """Draw everything that is known of one candidate."""
     finding = f" ({verdict.finding})" if verdict.finding else ""
     yield coloured(verdict.status.value).append(finding, style="")
     if verdict.message:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -92,19 +93,24 @@ def run_promote(name: str, *, out: str | None, store: str | None, json: bool) ->
 
 def hand_over(store: Store, outcome: Outcome, *, out: str | None, json: bool) -> int:
     """The report, the last words, and the exit code of a run that has ended."""
+    report = reported(store, outcome, output_folder(out, outcome.run))
+    if json:
+        print(json_text.dumps(as_json(outcome) | {"report": str(report)}, allow_nan=False))
+    else:
+        show(outcome, report, console.results())
+    if outcome.shipped is None and outcome.end.stop_reason == StopReason.POLICY_FAILED:
+        return exit_codes.NOT_MEASURED
+    return exit_codes.GOOD if outcome.shipped else exit_codes.NOT_PASSED
+
+
+def reported(store: Store, outcome: Outcome, folder: Path) -> Path:
+    """Write the report of a run that has ended; raise `InstrumentError` if nothing could be measured."""
     if outcome.end.stop_reason == StopReason.INSTRUMENT:
         raise InstrumentError(
             "nothing could be measured, several turns in a row",
             remedy=f"see `triton-agent runs show {outcome.run.id}`",
         )
-    report = write_report(store, outcome, output_folder(out, outcome.run))
-    if json:
-        print(json_text.dumps(as_json(outcome) | {"report": str(report)}, allow_nan=False))
-    else:
-        _show(outcome, report)
-    if outcome.shipped is None and outcome.end.stop_reason == StopReason.POLICY_FAILED:
-        return exit_codes.NOT_MEASURED
-    return exit_codes.GOOD if outcome.shipped else exit_codes.NOT_PASSED
+    return write_report(store, outcome, folder)
 
 
 def _request(given: Mapping[str, Any]) -> OptimizeRequest:
@@ -144,8 +150,9 @@ def _left_out(plan: str) -> list[str]:
     return lines[:LEFT_OUT_SHOWN] + ([f"and {more} more: triton-agent runs show"] if more > 0 else [])
 
 
-def _show(outcome: Outcome, report: Path) -> None:
-    screen, best, shipped = console.results(), outcome.best, outcome.shipped
+def show(outcome: Outcome, report: Path, screen: Console) -> None:
+    """Print how a run ended and what was shipped."""
+    best, shipped = outcome.best, outcome.shipped
     screen.print(f"\nended: {why_it_ended(outcome.end)}; run {outcome.run.id}")
     for name, what in outcome.end.summary.get("failed", {}).items():
         screen.print(f"{name} could not be asked: {what}", markup=False)

@@ -44,7 +44,9 @@ async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outc
             remedy=f"see `triton-agent runs show {ledger.run.id}`",
         )
     request = dataclasses.replace(OptimizeRequest.from_json(ledger.run.settings), device="cuda", cards="")
-    spec = await asyncio.to_thread(measured_over_ranges, restored(ledger.run.problem, folder), request.device)
+    spec = await asyncio.to_thread(
+        measured_over_ranges, restored(ledger.run.problem, folder), request.device, trust=request.trust
+    )
     machine = machine_here(request.seed, choose("cuda"))
     screen.say(f"measuring the best {len(drafts)} of run {ledger.run.id} on {machine.gpu}")
     with await asyncio.to_thread(evaluator_for, spec, request.judging()) as evaluator:

@@ -50,6 +50,8 @@ class OptimizeRequest(ModelOptions):
     """True if the model is optimized by its submodules."""
     part_of: str = ""
     """The run of the whole model, where this one is about a part of it."""
+    trust: bool = True
+    """False if the problem file's code is confined as well."""
 
     def model_options(self) -> ModelOptions:
         """How language models are asked."""
@@ -63,6 +65,11 @@ class OptimizeRequest(ModelOptions):
             raise UsageError(
                 "--parts takes a model by one call, not by several sets of inputs",
                 remedy="leave out --parts, or keep the set that matters most",
+            )
+        if self.parts and not self.trust:
+            raise UsageError(
+                "--parts runs the problem's code unconfined, to look at its submodules",
+                remedy="leave out --parts or --no-trust",
             )
         if self.parts and self.dynamic:
             raise UsageError("--parts takes a model by one call, not over a range of sizes", remedy="leave out one")
@@ -102,6 +109,7 @@ class OptimizeRequest(ModelOptions):
             allow_library=not self.own_kernels,
             shapes=self.shapes,
             baselines=COMPARED_WITH if self.device == "cuda" else (),
+            trust=self.trust,
         ).within(self.timeout_s)
 
     def to_json(self) -> dict[str, Any]:

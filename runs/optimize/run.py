@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime
+import functools
 import importlib
 import os
 import secrets
@@ -81,15 +82,17 @@ async def optimize(
     prepare: Preparation | None = None,
     shipping: bool = True,
     nursery: Nursery | None = None,
+    on_start: Callable[[Callable[[], object]], None] | None = None,
 ) -> Outcome:
     """A whole run, also from where an earlier one stands (`resume`), or as a new one from one of its attempts (`fork`).
 
     Policies may be given ready made; else they are what the request names. `prepare` is called once the run is in the
     store, and says who writes instead, and within what settings. Without `shipping` the best stays in the store.
-    A `nursery` serves where no card is named by number.
+    A `nursery` serves where no card is named by number. `on_start` is given, once the search begins, a function that
+    ends it from any thread as the first Ctrl-C does.
     """
     os.environ.setdefault(TRACING, "false")
-    spec = await asyncio.to_thread(measured_over_ranges, request.spec(), request.device)
+    spec = await asyncio.to_thread(measured_over_ranges, request.spec(), request.device, trust=request.trust)
     origin = run_of(fork) if fork else resume
     if origin is not None:
         _require_unchanged(store.run(origin), spec)
@@ -112,7 +115,7 @@ async def optimize(
             screen.say(suggestion)
         try:
             judges: Pool[AnyEvaluator] = Pool(evaluators)
-            await _drive(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen))
+            await _drive(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen), on_start)
             best = best_of(ledger.history())
             shipped = None
             if best is not None and shipping:
@@ -202,6 +205,7 @@ async def _drive(
     store: Store,
     screen: Screen,
     machine: GradingMachine,
+    on_start: Callable[[Callable[[], object]], None] | None,
 ) -> None:
     end = ledger.ended()
     if end is not None and end.stop_reason not in GO_ON:
@@ -217,6 +221,8 @@ async def _drive(
 
     async with checkpointer(store) as saver:
         loop = Loop(ledger, policies, judges, settings, recall=lessons, machine=machine, checkpointer=saver)
+        if on_start is not None:
+            on_start(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, loop.stop))
         async with _interruptible(loop, screen):
             async for event in loop.events():
                 screen.event(event)

@@ -3,8 +3,9 @@
     find(spec) -> CallForm
     find_all(spec) -> {name of a set of inputs: CallForm}
 
-The problem's file runs there with the user's rights, as it does in the checker; no candidate does. Tensors are fake
-where the reference runs on them, so that large problems cost nothing; else they are real.
+The problem's file runs there as it does in the checker: with the user's rights, or without `trust` confined. No
+candidate runs there. Tensors are fake where the reference runs on them, so that large problems cost nothing; else they
+are real.
 """
 
 from __future__ import annotations
@@ -14,28 +15,40 @@ import contextlib
 import dataclasses
 import json
 import sys
+import tempfile
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from triton_agent.runs.cli.own_process import ask, reply
 from triton_agent.runs.ship.facts import Call, CallForm, TensorForm
+from triton_agent.tools.machine.hardware import visible_gpus
+from triton_agent.tools.problem.confinement import confinement_for, require_layers
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.problem.size_range import Lengths
+from triton_agent.tools.sandbox import sandbox
 
 PROCESS = "triton_agent.runs.ship.call_form"
 TIMEOUT_S = 300.0
 """As long as the evaluator waits for the reference."""
 
 
-def find(spec: ProblemSpec) -> CallForm:
+def find(spec: ProblemSpec, *, trust: bool = True) -> CallForm:
     """The form of the problem's own call; raises `ProblemError` where the problem does not run."""
-    return _from_json(ask(PROCESS, spec, purpose="finding out how its model is called", limit_s=TIMEOUT_S))
+    if not trust:
+        require_layers()
+    with tempfile.TemporaryDirectory(prefix="triton-agent-") as folder:
+        scratch = () if trust else (str(Path(folder) / "problem"),)
+        purpose = "finding out how its model is called"
+        return _from_json(ask(PROCESS, spec, *scratch, purpose=purpose, limit_s=TIMEOUT_S))
 
 
-def find_all(spec: ProblemSpec) -> dict[str, CallForm]:
+def find_all(spec: ProblemSpec, *, trust: bool = True) -> dict[str, CallForm]:
     """Return the forms by the names of the sets of inputs; a problem with one call has an empty name."""
-    return {item.name: find(spec.at(item)) for item in spec.sets} or {"": find(spec)}
+    if not spec.sets:
+        return {"": find(spec, trust=trust)}
+    return {item.name: find(spec.at(item), trust=trust) for item in spec.sets}
 
 
 def given_lengths(spec: ProblemSpec, form: CallForm) -> Lengths:
@@ -45,11 +58,11 @@ def given_lengths(spec: ProblemSpec, form: CallForm) -> Lengths:
     return tuple((shapes[argument] or ())[dimension] for argument, dimension in first)
 
 
-def measured_over_ranges(spec: ProblemSpec, device: str) -> ProblemSpec:
+def measured_over_ranges(spec: ProblemSpec, device: str, *, trust: bool = True) -> ProblemSpec:
     """Return a problem with ranges as it is measured on a GPU: with a set of inputs for each measured length."""
     if not spec.ranges or device != "cuda":
         return spec
-    return spec.measured_over_ranges(given_lengths(spec, find(spec)))
+    return spec.measured_over_ranges(given_lengths(spec, find(spec, trust=trust)))
 
 
 def joined(forms: Sequence[CallForm]) -> CallForm:
@@ -93,9 +106,12 @@ def _argument_from(data: Any) -> Any:
 # -- in the process of its own -----------------------------------------------------------------------------------------
 
 
-def main(text: str) -> None:
-    """Print the form as one line of JSON."""
-    reply(lambda: _examine(ProblemSpec.from_json(json.loads(text))))
+def main(text: str, scratch: str = "") -> None:
+    """Print the form as one line of JSON. With a scratch folder the process confines itself first."""
+    spec = ProblemSpec.from_json(json.loads(text))
+    if scratch:
+        sandbox.enter(confinement_for(spec, Path(scratch), gpu=bool(visible_gpus())))  # before torch starts threads
+    reply(lambda: _examine(spec))
 
 
 def _examine(spec: ProblemSpec) -> dict[str, Any]:
@@ -217,4 +233,4 @@ def _literal(value: Any) -> str | None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -70,7 +70,7 @@ async def ship_best(
     screen.say("shipping: judging the file as it will be used")
     assert best.evaluation is not None
     source, kernels = best.attempt.source or "", best.evaluation
-    forms = await asyncio.to_thread(call_form.find_all, spec)
+    forms = await asyncio.to_thread(call_form.find_all, spec, trust=request.trust)
     own = next((call.own_class for form in forms.values() for call in form.calls if call.own_class), "")
     if own:
         screen.say(

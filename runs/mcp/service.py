@@ -1,0 +1,161 @@
+"""What the tools answer, in text: verdicts, audits, optimizations, what earlier runs teach.
+
+Every answer is made by what the commands use. A candidate is run by the evaluator only, and a problem file's code is
+confined unless the server was started with `--trust`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from triton_agent.memory.observation import ProblemView
+from triton_agent.memory.recall import recall
+from triton_agent.runs.cli.devices import choose
+from triton_agent.runs.cli.foreign_text import legible
+from triton_agent.runs.cli.store_option import load_attempt, open_store
+from triton_agent.runs.evaluate import check_problem, speed_page
+from triton_agent.runs.evaluate.command import EvaluateRequest, read_kernel, settings_from
+from triton_agent.runs.history.attempt_page import evaluation_page, title_of, verdict_page
+from triton_agent.runs.mcp.jobs import Job, Jobs
+from triton_agent.runs.mcp.roots import Roots
+from triton_agent.runs.mcp.texts import Paper, drawn
+from triton_agent.runs.optimize.request import OptimizeRequest
+from triton_agent.runs.ship.artefact import forced, is_shipped
+from triton_agent.tools.errors import UsageError
+from triton_agent.tools.evaluate.checker_process import audit_problem
+from triton_agent.tools.evaluate.sets_evaluator import evaluator_for
+from triton_agent.tools.problem.input_spec import parse_sets
+
+TIMEOUT_S = 120.0
+"""For one kernel, as the commands have it."""
+OnOpen = Callable[[Callable[[], None]], object]
+"""Is given a function that ends the work from any thread, as soon as there is one."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """What the person who starts the server decides, and no client."""
+
+    roots: Roots
+    out: Path
+    """Folder in which every optimization makes one of its own."""
+    store: str | None = None
+    device: str = "auto"
+    target: str = "cuda:90"
+    policy: str = "builtin"
+    trust: bool = False
+    model_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AskedProblem:
+    """A problem as a client names it."""
+
+    problem: str
+    init: str | None = None
+    inputs: Sequence[str] = ()
+    sets: Sequence[str] = ()
+
+
+class Service:
+    """Answers for all clients; every method may be called from several threads."""
+
+    def __init__(self, settings: ServiceSettings, jobs: Jobs) -> None:
+        self._settings, self._jobs = settings, jobs
+
+    def evaluate(self, asked: AskedProblem, kernel: str, on_open: OnOpen, *, allow_library: bool, profile: bool) -> str:
+        """Judge a kernel file, or the text of one."""
+        request = dataclasses.replace(self._request(asked), allow_library=allow_library, profile=profile)
+        source = kernel if "\n" in kernel else read_kernel(str(self._settings.roots.file(kernel)))
+        with evaluator_for(request.spec(), settings_from(request)) as evaluator:
+            on_open(evaluator.close)
+            facts = evaluator.facts
+            verdict = evaluator.evaluate(forced(source), as_given=is_shipped(source))
+        head = f"{facts.name}: {len(facts.variants)} shapes, {facts.cases} cases"
+        told = speed_page.lines(verdict) if profile else []
+        return drawn([*evaluation_page(verdict), *told, head, *filter(None, (facts.scaled,))])
+
+    def check(self, asked: AskedProblem) -> str:
+        """Try wrong answers on the problem."""
+        spec, paper, began = self._request(asked).spec(), Paper(), time.perf_counter()
+        report = audit_problem(spec, trust=self._settings.trust)
+        check_problem.show(report, time.perf_counter() - began, paper)
+        return paper.text
+
+    def lessons(self, asked: AskedProblem, on_open: OnOpen) -> str:
+        """Recall what earlier runs teach about this problem and its relatives."""
+        request = self._request(asked)
+        spec = request.spec()
+        with open_store(self._settings.store) as store, evaluator_for(spec, settings_from(request)) as evaluator:
+            on_open(evaluator.close)
+            view = ProblemView.of(spec, evaluator.facts, choose(self._settings.device).gpus)
+            lessons = recall(store, view)
+        told = [f"{item.kind} {item.attempt}\n{item.why}\n{item.text}" for item in lessons]
+        return legible("\n\n".join(told)) or "earlier runs teach nothing about this problem or its relatives"
+
+    def attempt(self, name: str) -> str:
+        """Show verdict, plan and code of an attempt, the verdict first."""
+        with open_store(self._settings.store) as store:
+            item = load_attempt(store, name)
+        verdicts = [part for grading in reversed(item.gradings) for part in verdict_page(grading)]
+        code = legible(item.attempt.source or "(the answer held no code)")
+        return f"{drawn([title_of(item), *verdicts])}\n\nplan: {legible(item.attempt.plan)}\n\n{code}"
+
+    def start(self, asked: AskedProblem, **search: Any) -> str:
+        """Begin an optimization and name its job."""
+        given, chosen = self._settings, choose(self._settings.device)
+        checked = self._request(asked)
+        request = OptimizeRequest(
+            **given.model_options,
+            **search,
+            problem=checked.problem,
+            init=checked.init,
+            inputs=checked.inputs,
+            sets=checked.sets,
+            policy=given.policy,
+            device=chosen.device,
+            cards=chosen.cards,
+            target=given.target,
+            trust=given.trust,
+        )
+        request.loop()  # a wrong setting is told at once
+        return f"started {self._jobs.start(request, given.store, given.out).id}"
+
+    def job(self, id: str) -> Job:
+        return self._jobs.find(id)
+
+    def _request(self, asked: AskedProblem) -> EvaluateRequest:
+        """Check that everything the problem consists of is in the folders that may be read."""
+        given, roots = self._settings, self._settings.roots
+        for text in asked.sets:
+            if "[" not in text:  # a path: the answer must not say what exists
+                raise UsageError(f"{text!r} describes no inputs", remedy='as in "f32[64,1024]; i64[64]<50 @3"')
+        sets = [
+            dataclasses.replace(item, inputs_file=str(roots.file(item.inputs_file))) if item.inputs_file else item
+            for item in parse_sets(asked.sets)
+        ]
+        request = EvaluateRequest(
+            problem=roots.target(asked.problem),
+            kernels=(),
+            init=asked.init,
+            inputs=tuple(asked.inputs),
+            inputs_file=None,
+            sets=tuple(sets),
+            device=given.device,
+            target=given.target,
+            allow_library=False,
+            mode="both",
+            shapes="family",
+            timeout_s=TIMEOUT_S,
+            jobs=1,
+            require_sandbox=False,
+            screen=True,
+            json=False,
+            trust=given.trust,
+        )
+        roots.require(request.spec())
+        return request
