@@ -17,7 +17,7 @@ from triton_agent.policy.train.data.compose import DIFFICULTIES
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.devices import choose_one
 from triton_agent.runs.data.composing import compose_all
-from triton_agent.runs.data.folder import CONVERSATIONS, README, SOLVED, DatasetFolder
+from triton_agent.runs.data.folder import AUDITS, CONVERSATIONS, README, SOLVED, DatasetFolder
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.versions import require_supported
@@ -37,6 +37,7 @@ class MakeRequest:
     held_out: float | None
     against: tuple[str, ...]
     jobs: int
+    audit: bool
     solve: bool
     turns: int
     faults: int
@@ -61,7 +62,9 @@ def run(request: MakeRequest) -> int:
         if seen := seen_compositions(accepted.rows):
             raise InstrumentError(f"held-out compositions occur in training: {', '.join(seen[:5])}")
         folder.write_problems(accepted)
-    unmeasured = _solved(folder, request, jobs) if request.solve else 0
+    unmeasured = _audited(folder, jobs) if request.audit else 0
+    unmeasured += _solved(folder, request, jobs) if request.solve else 0
+    folder.write_card()
     _tell(folder, unmeasured, request.json)
     return exit_codes.NOT_MEASURED if unmeasured else exit_codes.GOOD
 
@@ -108,6 +111,17 @@ def _digest(path: Path) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
+def _audited(folder: DatasetFolder, jobs: int) -> int:
+    """Audit all problems; one that is only used to evaluate has to be sound as well."""
+    from triton_agent.runs.data.auditing import audit_all
+
+    rows = folder.problems()
+    done = sum(1 for _ in folder.lines(AUDITS))
+    with _progress() as bar:
+        task = bar.add_task("auditing", total=len(rows), completed=done)
+        return audit_all(folder, rows, jobs, lambda: bar.update(task, advance=1))
+
+
 def _solved(folder: DatasetFolder, request: MakeRequest, jobs: int) -> int:
     """Solve the problems to train on; held-out ones have no conversations."""
     from triton_agent.runs.data.solving import SolveSettings, conversations_of, solve_all
@@ -124,7 +138,7 @@ def _solved(folder: DatasetFolder, request: MakeRequest, jobs: int) -> int:
         jobs=jobs,
         cards=chosen.gpus,
     )
-    rows = [row for row in folder.problems() if row["split"] == TRAIN]
+    rows = folder.sound([row for row in folder.problems() if row["split"] == TRAIN])
     done = sum(1 for _ in folder.lines(SOLVED))
     with _progress() as bar:
         task = bar.add_task("solving", total=len(rows), completed=done)
@@ -148,6 +162,7 @@ def _tell(folder: DatasetFolder, unmeasured: int, json: bool) -> None:
         "problems": dict(Counter(row["split"] for row in rows)),
         "tried": folder.plan["tried"],
         "refused": folder.plan["refused"],
+        "audits": dict(Counter("sound" if report["sound"] else "flagged" for report in folder.lines(AUDITS))),
         "solved": dict(Counter(line["outcome"] for line in folder.lines(SOLVED))),
         "conversations": dict(Counter(row["kind"] for row in said)),
         "unmeasured": unmeasured,
@@ -158,10 +173,11 @@ def _tell(folder: DatasetFolder, unmeasured: int, json: bool) -> None:
     out = console.results()
     splits = ", ".join(f"{count:,} {name}" for name, count in told["problems"].items())
     out.print(f"{folder.path}: {splits} of {told['tried']:,} candidates; see {README}", markup=False, soft_wrap=True)
+    _tell_counts("audit", told["audits"])
     _tell_counts("solved", told["solved"])
     _tell_counts("conversations", told["conversations"])
     if unmeasured:
-        out.print(f"  {unmeasured} problems could not be measured; --resume --solve tries them again")
+        out.print(f"  {unmeasured} problems could not be measured; --resume tries them again")
 
 
 def _tell_counts(what: str, counts: Any) -> None:

@@ -50,6 +50,9 @@ def make(
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", help="Processes that compose, and problems solved at once; 0: one per core.")
     ] = 0,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Audit every problem as `check-problem` does; seconds for each.")
+    ] = False,
     solve: Annotated[
         bool, typer.Option("--solve", help="Let the built-in author solve the problems, and write conversations.")
     ] = False,
@@ -62,7 +65,7 @@ def make(
     ] = 16_384,
     device: Annotated[
         str,
-        typer.Option("--device", help="Where kernels run. cpu: Triton's interpreter; cuda: the first GPU; cuda:1; auto."),
+        typer.Option("--device", help="cpu: Triton's interpreter; cuda: the first visible GPU; cuda:1; auto."),
     ] = "auto",
     target: Annotated[
         str, typer.Option("--target", metavar="T", help="GPU to compile for: cuda:80, cuda:90, ...; none: skip.")
@@ -81,6 +84,7 @@ def make(
         held_out=held_out,
         against=tuple(against or ()),
         jobs=jobs,
+        audit=audit,
         solve=solve,
         turns=turns,
         faults=faults,

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import torch
+
 from triton_agent.policy.train.data.candidates import Accepted, DataSettings, Row, candidate
 from triton_agent.policy.train.data.outline import Known, outlines_below
 from triton_agent.policy.train.data.probe import Refused
@@ -59,10 +61,14 @@ def _offer(accepted: Accepted, outcomes: Outcomes) -> None:
 def _composed(settings: DataSettings, first: int, against: Sequence[Path], jobs: int) -> Iterator[Outcomes]:
     """Yield chunk after chunk, in order."""
     if jobs == 1:
+        threads = torch.get_num_threads()
         _prepare(against)
-        while True:
-            yield _compose(settings, first)
-            first += 1
+        try:
+            while True:
+                yield _compose(settings, first)
+                first += 1
+        finally:
+            torch.set_num_threads(threads)
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(jobs, context, initializer=_prepare, initargs=(against,))
     try:
@@ -78,8 +84,6 @@ def _composed(settings: DataSettings, first: int, against: Sequence[Path], jobs:
 
 def _prepare(against: Sequence[Path]) -> None:
     """Prepare a process: one thread, since its tensors are small, and the problems to keep apart from."""
-    import torch
-
     global _known
     torch.set_num_threads(1)
     _known = Known(item for folder in against for item in outlines_below(folder))

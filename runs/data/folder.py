@@ -3,6 +3,7 @@
     dataset.json          settings and counts
     train.jsonl           problems to train on, a line each; held_out.jsonl: the others
     problems/SPLIT/*.py   the same problems as files
+    audits.jsonl          with --audit: reports of `check-problem`
     conversations.jsonl   with --solve; attempts.db holds their attempts and verdicts
     README.md             the data card
 
@@ -24,9 +25,11 @@ from triton_agent.memory.exchange.jsonl import write_lines
 from triton_agent.policy.train.data.candidates import HELD_OUT, SPLITS, TRAIN, Accepted, DataSettings, Row
 from triton_agent.policy.train.data.card import card
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.versions import installed
 
 SETTINGS, README, CONVERSATIONS = "dataset.json", "README.md", "conversations.jsonl"
 COMPOSING, SOLVED, STORE, PROBLEMS = "composing.jsonl", "solved.jsonl", "attempts.db", "problems"
+AUDITS = "audits.jsonl"
 COMPOSER = "1"
 """Version of what a seed means; a dataset of another version is not continued."""
 
@@ -43,7 +46,8 @@ class DatasetFolder:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UsageError(f"{path} is not empty", remedy="add --resume to continue, or name another folder")
         path.mkdir(parents=True, exist_ok=True)
-        plan = {"composer": COMPOSER, "settings": dataclasses.asdict(settings), "against": list(against)}
+        made_by = {"composer": COMPOSER, "torch": installed("torch")}
+        plan = {**made_by, "settings": dataclasses.asdict(settings), "against": list(against)}
         folder = cls(path, plan)
         folder._save_plan()
         return folder
@@ -54,8 +58,9 @@ class DatasetFolder:
             plan = json.loads((path / SETTINGS).read_text())
         except (OSError, ValueError):
             raise UsageError(f"{path} holds no dataset to continue", remedy="leave out --resume to begin one") from None
-        if plan["composer"] != COMPOSER:
-            raise UsageError(f"{path} was made by another version", remedy="make it anew in another folder")
+        now = {"composer": COMPOSER, "torch": installed("torch")}
+        if "tried" not in plan and any(plan[name] != version for name, version in now.items()):
+            raise UsageError(f"{path} was begun by another version", remedy="make it anew in another folder")
         return cls(path, plan)
 
     @property
@@ -84,18 +89,25 @@ class DatasetFolder:
             file.flush()
             os.fsync(file.fileno())
 
+    def file_of(self, row: Row) -> Path:
+        return self.path / PROBLEMS / str(row["split"]) / f"{row['name']}.py"
+
+    def sound(self, rows: Sequence[Row]) -> list[Row]:
+        """Return the rows without those that the audit flagged."""
+        flagged = {report["problem"]["name"] for report in self.lines(AUDITS) if not report["sound"]}
+        return [row for row in rows if row["name"] not in flagged]
+
     def write_problems(self, accepted: Accepted) -> None:
         """Write the problems, and drop the journal of their composition."""
         for split in SPLITS:
             rows = [row for row in accepted.rows if row["split"] == split]
-            below = self.path / PROBLEMS / split
             if rows:
                 write_lines(rows, self.path / f"{split}.jsonl")
-                below.mkdir(parents=True, exist_ok=True)
+                self.file_of(rows[0]).parent.mkdir(parents=True, exist_ok=True)
             for row in rows:
-                (below / f"{row['name']}.py").write_text(row["source"])
+                self.file_of(row).write_text(row["source"])
         self.plan |= {"tried": accepted.tried, "refused": dict(sorted(accepted.refused.items()))}
-        self.write_card(accepted.rows, ())
+        self.write_card()
         self._save_plan()
         (self.path / COMPOSING).unlink(missing_ok=True)
 
@@ -108,17 +120,18 @@ class DatasetFolder:
             write_lines(rows, self.path / CONVERSATIONS)
         else:
             (self.path / CONVERSATIONS).unlink(missing_ok=True)
-        self.write_card(self.problems(), rows)
 
-    def write_card(self, problems: Sequence[Row], conversations: Sequence[Mapping[str, Any]]) -> None:
+    def write_card(self) -> None:
         text = card(
             self.settings,
-            problems,
-            conversations,
+            self.problems(),
+            list(self.lines(CONVERSATIONS)),
             refused=self.plan["refused"],
             tried=self.plan["tried"],
+            torch=self.plan["torch"],
             against=[item["name"] for item in self.plan["against"]],
             solved=Counter(line["outcome"] for line in self.lines(SOLVED)),
+            audits=Counter(bool(report["sound"]) for report in self.lines(AUDITS)),
         )
         (self.path / README).write_text(text)
 

@@ -13,21 +13,20 @@ import dataclasses
 import datetime
 import random
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from triton_agent.memory.observation import BudgetLeft, ProblemView, Rules
-from triton_agent.memory.records import Attempt, Completion, Grading, Run, RunEnd, new_run_id
+from triton_agent.memory.records import Completion, Run, RunEnd, new_run_id
 from triton_agent.memory.store import Store
 from triton_agent.memory.verdicts import passed
 from triton_agent.policy.answer import without_notes, write_answer
 from triton_agent.policy.builtin import Builtin
-from triton_agent.policy.episode import Graded, make_attempt, observe, step, trajectory_seed
+from triton_agent.policy.episode import Graded, observe, step, trajectory_seed
 from triton_agent.policy.rollout import Episode, roll_out
 from triton_agent.policy.train.data.candidates import Row
 from triton_agent.policy.train.data.conversations import FAULT_POLICY, conversations
 from triton_agent.policy.train.data.faults import faulty_versions
-from triton_agent.runs.data.folder import PROBLEMS, SOLVED, STORE, DatasetFolder
+from triton_agent.runs.data.folder import SOLVED, STORE, DatasetFolder
 from triton_agent.tools.errors import InstrumentError, ProblemError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.machine.hardware import Gpu
@@ -72,8 +71,7 @@ def solve_all(
     ):
 
         def solve(row: Row) -> _Solved:
-            path = folder.path / PROBLEMS / row["split"] / f"{row['name']}.py"
-            spec = parse_problem(str(path))
+            spec = parse_problem(str(folder.file_of(row)))
             try:
                 with evaluator_for(spec, settings.evaluator, nursery=nursery) as evaluator:
                     view = ProblemView.of(spec, evaluator.facts, settings.cards)
@@ -162,7 +160,9 @@ async def _repaired(broken: Graded, answer: Completion, evaluator: AnyEvaluator)
 def _run(row: Row, view: ProblemView, policy: str) -> Run:
     now = datetime.datetime.now(datetime.UTC)
     said = {"command": "data make", "problem": row["name"]}
-    return Run(id=new_run_id(now, f"{row['name']} {policy}"), problem=view, policy=policy, settings=said, started_at=now)
+    return Run(
+        id=new_run_id(now, f"{row['name']} {policy}"), problem=view, policy=policy, settings=said, started_at=now
+    )
 
 
 def conversations_of(folder: DatasetFolder, rows: Sequence[Row], prompt_tokens: int) -> list[dict[str, Any]]:
@@ -177,8 +177,6 @@ def conversations_of(folder: DatasetFolder, rows: Sequence[Row], prompt_tokens: 
         return found
     with Store.open(folder.path / STORE, read_only=True) as store:
         for row in rows:
-            judged: list[tuple[Attempt, Sequence[Grading]]] = [
-                (attempt, store.gradings(attempt.key)) for run in runs.get(row["name"], ()) for attempt in store.attempts(run)
-            ]
+            judged = [(a, store.gradings(a.key)) for run in runs.get(row["name"], ()) for a in store.attempts(run)]
             found += conversations(row, judged, render)
     return found

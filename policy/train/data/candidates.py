@@ -24,7 +24,7 @@ SPLITS = (TRAIN, HELD_OUT)
 WORDS_IN_NAME = 3
 CONTAMINATED = "like a problem of --against"
 SURPLUS = 1.5
-"""More pairs are held out than the share asks for, since problems with other pairs end on the other side more easily."""
+"""More pairs are held out than the share asks for, so that the held-out problems are not the last to be found."""
 
 Row = dict[str, Any]
 """One problem as it stands in the dataset; lists in place of mappings, so that all rows have one type."""

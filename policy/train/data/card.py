@@ -20,8 +20,10 @@ def card(
     *,
     refused: Mapping[str, int],
     tried: int,
+    torch: str,
     against: Sequence[str],
     solved: Mapping[str, int],
+    audits: Mapping[bool, int],
 ) -> str:
     """Return the text of the card."""
     split = {name: [row for row in problems if row["split"] == name] for name in SPLITS}
@@ -32,17 +34,17 @@ def card(
         header += ["- config_name: conversations", "  data_files:", "  - split: train", "    path: conversations.jsonl"]
     lines = [*header, "---", "", "# Problems for writers of Triton kernels", ""]
     lines += [
-        f"{len(problems):,} PyTorch modules, composed at random by `triton-agent data make` and probed by running them: "
-        f"{len(split[TRAIN]):,} to train on and {len(split[HELD_OUT]):,} held out.",
+        f"{len(problems):,} PyTorch modules, composed at random by `triton-agent data make` and probed by running "
+        f"them: {len(split[TRAIN]):,} to train on and {len(split[HELD_OUT]):,} held out.",
         "",
-        "Each row of `train.jsonl` and `held_out.jsonl` is a problem; `source` is a file with `Model`, `get_inputs` and "
-        "`get_init_inputs`, which also lies in `problems/`.",
+        "Each row of `train.jsonl` and `held_out.jsonl` is a problem; `source` is a file with `Model`, `get_inputs` "
+        "and `get_init_inputs`, which also lies in `problems/`.",
         "",
         "## Made from",
         "",
         f"- seed {settings.seed}, difficulties {', '.join(settings.difficulties)}, "
-        f"{settings.held_out:.0%} held out; the same settings and version give the same problems",
-        f"- kept apart from {', '.join(against)}, by text and by operators" if against else "- kept apart from no folder",
+        f"{settings.held_out:.0%} held out; equal settings give equal problems under torch {torch}",
+        f"- kept apart, by text and by operators, from: {', '.join(against) or 'no folder'}",
         "",
         "## Difficulty",
         "",
@@ -67,6 +69,14 @@ def card(
         *_counts(Counter(refused), ("reason", "candidates")),
         "",
     ]
+    if audits:
+        lines += [
+            "## Audit",
+            "",
+            f"`check-problem` tried wrong answers on {sum(audits.values()):,} problems: {audits.get(False, 0):,} were "
+            "flagged, because too many passed. Reports are in `audits.jsonl`; flagged problems have no conversations.",
+            "",
+        ]
     if conversations or solved:
         lines += _conversations(conversations, solved)
     return "\n".join(lines)
@@ -74,7 +84,8 @@ def card(
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    return [*lines, *(f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else str(cell) for cell in row)} |" for row in rows)]
+    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    return [*lines, *(f"| {' | '.join(row)} |" for row in cells)]
 
 
 def _counts(counts: Counter[str], heads: Sequence[str]) -> list[str]:
@@ -105,25 +116,28 @@ def _split(split: Mapping[str, Rows]) -> list[str]:
     unseen = {pair for row in held for pair in row["pairs"]} - pairs
     combinations = [{combination(row) for row in rows} for rows in (trained, held)]
     return [
-        f"Problems are split by composition. A pair is two steps of which one feeds the other: {len(pairs):,} pairs occur "
-        f"in training, and {len(unseen):,} others only in held-out problems, each of which has at least one of them. "
-        f"{len(combinations[0]):,} sets of operators occur in training, {len(combinations[1]):,} in held-out problems, "
-        f"{len(combinations[0] & combinations[1]):,} in both. No two problems have the same graph.",
+        f"Problems are split by composition. A pair is two steps of which one feeds the other: {len(pairs):,} pairs "
+        f"occur in training, and {len(unseen):,} others only in held-out problems, each of which has at least one of "
+        f"them. {len(combinations[0]):,} sets of operators occur in training, {len(combinations[1]):,} in held-out "
+        f"problems, {len(combinations[0] & combinations[1]):,} in both. No two problems have the same graph.",
     ]
 
 
 def _conversations(conversations: Rows, solved: Mapping[str, int]) -> list[str]:
     lines = ["## Conversations", ""]
     lines += [
-        f"{len(conversations):,} conversations in `conversations.jsonl` end in a kernel that the evaluator passed. They are "
-        "about problems to train on, never about held-out ones. `prompt` is what a language model is shown in that turn, "
-        "`completion` is the plan and the file. In a `repair` the prompt holds an attempt that failed and the evaluator's "
-        "message; `fault` names the mistake that was put in, and is empty if an author made it. In an `improvement` it "
-        "holds a slower attempt.",
+        f"{len(conversations):,} conversations in `conversations.jsonl` end in a kernel that the evaluator passed. "
+        "They are about problems to train on, never about held-out ones. `prompt` is what a language model is shown in that "
+        "turn, `completion` is the plan and the file. In a `repair` the prompt holds an attempt that failed and the "
+        "evaluator's message; `fault` names the mistake that was put in, and is empty if an author made it. In an "
+        "`improvement` it holds a slower attempt.",
         "",
         *_counts(Counter(row["kind"] for row in conversations), ("kind", "conversations")),
         "",
-        *_counts(Counter(row["status_before"] for row in conversations if row["status_before"]), ("verdict repaired or improved", "conversations")),
+        *_counts(
+            Counter(row["status_before"] for row in conversations if row["status_before"]),
+            ("verdict before", "conversations"),
+        ),
         "",
         "Outcome of the built-in author by problem:",
         "",

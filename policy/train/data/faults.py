@@ -43,11 +43,10 @@ def _replace(pattern: str, new: str) -> Change:
 def _without_a_line(chance: random.Random, text: str) -> str | None:
     """Drop an assignment of a kernel."""
     lines = text.splitlines(keepends=True)
-    inside, places = False, []
-    for number, line in enumerate(lines):
-        inside = line.startswith("@triton.jit") or (inside and not line.startswith("class "))
-        if inside and re.match(r"    \w+ = (?!tl\.program_id)[^(]*[\w)\]]+.*\)?$", line) and line.rstrip()[-1] not in "([,":
-            places.append(number)
+    begin = next((number for number, line in enumerate(lines) if line.startswith("@triton.jit")), len(lines))
+    end = next((number for number, line in enumerate(lines) if line.startswith("class ModelNew")), len(lines))
+    whole = re.compile(r"    \w+ = .*[\w)\]]\n")
+    places = [number for number in range(begin, end) if whole.fullmatch(lines[number])]
     if not places:
         return None
     gone = chance.choice(places)

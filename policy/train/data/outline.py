@@ -15,10 +15,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from triton_agent.tools.graph.operators import words
+
 LIKENESS = 0.8
 """Share of operators and pairs in common from which on two problems are alike."""
-_PASSED_THROUGH = frozenset(
-    "view reshape unsqueeze squeeze contiguous float half bfloat16 to type typeas expand expandas detach clone size".split()
+_PASSED_THROUGH = words(
+    "view reshape unsqueeze squeeze contiguous float half bfloat16 to type typeas expand expandas detach clone size"
 )
 """Calls that are no operators of their own; their argument stands for them."""
 _OPERATORS = {
@@ -181,7 +183,7 @@ class _Reader:
 def _normalised(methods: Mapping[str, ast.FunctionDef]) -> str:
     """Return a hash of the methods without names, docstrings, annotations and whole numbers."""
     names: dict[str, str] = {}
-    words: list[str] = []
+    found: list[str] = []
     for name in ("__init__", "forward"):
         if name not in methods:
             continue
@@ -189,12 +191,12 @@ def _normalised(methods: Mapping[str, ast.FunctionDef]) -> str:
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                 continue
             for node in ast.walk(statement):
-                words.append(type(node).__name__)
+                found.append(type(node).__name__)
                 if isinstance(node, ast.Name) and node.id not in _MODULES:
-                    words.append(names.setdefault(node.id, str(len(names))))
+                    found.append(names.setdefault(node.id, str(len(names))))
                 elif isinstance(node, ast.Attribute):
                     of_self = isinstance(node.value, ast.Name) and node.value.id == "self"
-                    words.append(names.setdefault(node.attr, str(len(names))) if of_self else node.attr)
+                    found.append(names.setdefault(node.attr, str(len(names))) if of_self else node.attr)
                 elif isinstance(node, ast.Constant) and not isinstance(node.value, int):
-                    words.append(repr(node.value))
-    return hashlib.sha256(" ".join(words).encode()).hexdigest()
+                    found.append(repr(node.value))
+    return hashlib.sha256(" ".join(found).encode()).hexdigest()

@@ -188,9 +188,7 @@ def _differs(
     right: Sequence[torch.Tensor], other: Sequence[torch.Tensor], units: Sequence[float], *, each: bool = False
 ) -> bool:
     """Return whether enough of some output is different; with `each`, of every output."""
-    found = [
-        float(((a - b).abs() > unit).float().mean()) >= LEAST_CHANGED for a, b, unit in zip(right, other, units)
-    ]
+    found = [float(((a - b).abs() > unit).float().mean()) >= LEAST_CHANGED for a, b, unit in zip(right, other, units)]
     return all(found) if each else any(found)
 
 
