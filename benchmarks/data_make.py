@@ -1,7 +1,8 @@
 """How many problems `triton-agent data make` composes in a minute, and whether they keep what is promised of them.
 
 Counted are problems in the finished folder over the whole time of the command: starting processes, candidates that are
-refused, and writing. Then the folder is read anew: files are run at sizes that the evaluator chooses, graphs are
+refused, and writing. Beside the time stands the processor time, which other work on the
+machine disturbs less. Then the folder is read anew: files are run at sizes that the evaluator chooses, graphs are
 extracted from the files once more and compared with each other, and held-out compositions are looked up in training.
 Rows in a CSV file; see `rows.py`. Exit code 1 if a bar is missed: 2,000 problems a minute, none that fails to run, none
 twice, no held-out composition in training.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -40,6 +42,7 @@ def main() -> None:
         began = time.perf_counter()
         made = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, cwd=HERE.parent)
         wall_s = time.perf_counter() - began
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         checked = _checked(folder, options.checked)
     told = json.loads(made.stdout)
     row = {
@@ -48,6 +51,7 @@ def main() -> None:
         "problems": sum(told["problems"].values()),
         "candidates": told["tried"],
         "wall_s": round(wall_s, 1),
+        "processor_s": round(used.ru_utime + used.ru_stime, 1),
         "problems_per_minute": round(60 * sum(told["problems"].values()) / wall_s),
         **checked,
     }

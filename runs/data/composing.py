@@ -6,7 +6,7 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import torch
@@ -58,7 +58,9 @@ def _offer(accepted: Accepted, outcomes: Outcomes) -> None:
         accepted.offer(outcome)
 
 
-def _composed(settings: DataSettings, first: int, against: Sequence[Path], jobs: int) -> Iterator[Outcomes]:
+def _composed(
+    settings: DataSettings, first: int, against: Sequence[Path], jobs: int
+) -> Generator[Outcomes, None, None]:
     """Yield chunk after chunk, in order."""
     if jobs == 1:
         threads = torch.get_num_threads()

@@ -52,7 +52,7 @@ class DataSettings:
     def pair_rate(self) -> float:
         """Share of pairs that are held out, so that about the wanted share of problems has one of them."""
         pairs = statistics.mean(n - 1 for name in self.difficulties for n in DIFFICULTIES[name].steps)
-        return 1 - (1 - min(SURPLUS * self.held_out, 0.9)) ** (1 / max(pairs, 1.0))
+        return 1 - float((1 - min(SURPLUS * self.held_out, 0.9)) ** (1 / max(pairs, 1.0)))
 
 
 def is_held_out(pair: str, settings: DataSettings) -> bool:
@@ -64,6 +64,8 @@ def candidate(settings: DataSettings, number: int, known: Known) -> Row:
     """Compose and probe the problem of this number; raise Refused if it is not worth solving."""
     difficulty = settings.difficulty_of(number)
     draft = compose(settings.seed, difficulty, number // len(settings.difficulties))
+    if len(draft.steps) not in DIFFICULTIES[difficulty].steps:
+        raise Refused("nothing more could follow")
     found, text = probe(draft), draft.text()
     if known.like(outlines_of(text)):
         raise Refused(CONTAMINATED)

@@ -126,11 +126,11 @@ def _split(split: Mapping[str, Rows]) -> list[str]:
 def _conversations(conversations: Rows, solved: Mapping[str, int]) -> list[str]:
     lines = ["## Conversations", ""]
     lines += [
-        f"{len(conversations):,} conversations in `conversations.jsonl` end in a kernel that the evaluator passed. "
-        "They are about problems to train on, never about held-out ones. `prompt` is what a language model is shown in that "
-        "turn, `completion` is the plan and the file. In a `repair` the prompt holds an attempt that failed and the "
-        "evaluator's message; `fault` names the mistake that was put in, and is empty if an author made it. In an "
-        "`improvement` it holds a slower attempt.",
+        f"{len(conversations):,} conversations in `conversations.jsonl` end in a kernel that passed. "
+        "They are about problems to train on, never about held-out ones. `prompt` is what a language model is shown "
+        "in that turn, `completion` is the plan and the file. In a `repair` the prompt holds an attempt that failed "
+        "and the evaluator's message; `fault` names the mistake that was put in, and is empty if an author made it. In "
+        "an `improvement` it holds a slower attempt.",
         "",
         *_counts(Counter(row["kind"] for row in conversations), ("kind", "conversations")),
         "",

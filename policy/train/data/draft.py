@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import random
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -209,12 +210,8 @@ class Draft:
     def _title(self) -> str:
         *before, last = list(dict.fromkeys(step.phrase for step in self.steps))
         said = f"{', '.join(before)} and {last}" if before else last
-        words, lines, line = f"{said[0].upper()}{said[1:]}.".split(), [], ""
-        for word in words:
-            if line and len(line) + len(word) > 100:
-                lines, line = [*lines, line], ""
-            line = f"{line} {word}".strip()
-        return "\n".join([*lines, line]) + ("\n" if lines else "")
+        lines = textwrap.wrap(f"{said[0].upper()}{said[1:]}.", 100)
+        return "\n".join(lines) + ("\n" if len(lines) > 1 else "")
 
     @property
     def _dtype_keyword(self) -> str:

@@ -178,7 +178,7 @@ def _unit(right: torch.Tensor, dtype: str) -> float:
     spread = float(right.std())
     if rounding > DROWNED * spread:
         raise Refused("the output is nearly constant")
-    _, counts = right.flatten().unique(return_counts=True)
+    counts = torch.unique(right, return_counts=True)[1]
     if int(counts.max()) > MOST_ALIKE * right.numel():
         raise Refused("most of the output has one value")
     return max(TELLING * spread, rounding)
