@@ -63,14 +63,14 @@ def is_held_out(pair: str, settings: DataSettings) -> bool:
 def candidate(settings: DataSettings, number: int, known: Known) -> Row:
     """Compose and probe the problem of this number; raise Refused if it is not worth solving."""
     difficulty = settings.difficulty_of(number)
-    draft = compose(settings.seed, difficulty, number // len(settings.difficulties))
-    if len(draft.steps) not in DIFFICULTIES[difficulty].steps:
+    blueprint = compose(settings.seed, difficulty, number // len(settings.difficulties))
+    if len(blueprint.steps) not in DIFFICULTIES[difficulty].steps:
         raise Refused("nothing more could follow")
-    found, text = probe(draft), draft.text()
+    found, text = probe(blueprint), blueprint.text()
     if known.like(outlines_of(text)):
         raise Refused(CONTAMINATED)
-    steps = [step.word for step in draft.steps]
-    pairs = sorted("+".join(pair) for pair in draft.pairs())
+    steps = [step.word for step in blueprint.steps]
+    pairs = sorted("+".join(pair) for pair in blueprint.pairs())
     return {
         "name": f"{difficulty}_{number:07d}_{'_'.join(steps[:WORDS_IN_NAME])}",
         "split": HELD_OUT if any(is_held_out(pair, settings) for pair in pairs) else TRAIN,
@@ -80,7 +80,7 @@ def candidate(settings: DataSettings, number: int, known: Known) -> Row:
         "pairs": pairs,
         "operators": [name for name, count in found.operators.items() for _ in range(count)],
         "kinds": [name for name, count in found.kinds.items() for _ in range(count)],
-        "dtype": draft.dtype,
+        "dtype": blueprint.dtype,
         "input_shapes": [list(shape) for shape in found.shapes],
         "output_shapes": [list(shape) for shape in found.output_shapes],
         "parameters": found.parameters,

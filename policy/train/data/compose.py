@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from triton_agent.policy.train.data import blocks, pointwise, rows
-from triton_agent.policy.train.data.draft import Draft, Size, Value
+from triton_agent.policy.train.data.blueprint import Blueprint, Size, Value
 from triton_agent.policy.train.data.pointwise import Move
 
 
@@ -152,7 +152,7 @@ TRIES = 12
 """Steps that are tried for one place; most fit."""
 
 
-def compose(seed: int, difficulty: str, number: int) -> Draft:
+def compose(seed: int, difficulty: str, number: int) -> Blueprint:
     """Compose the problem of this number."""
     chance = random.Random(f"{seed}/{difficulty}/{number}")
     rules = DIFFICULTIES[difficulty]
@@ -161,22 +161,22 @@ def compose(seed: int, difficulty: str, number: int) -> Draft:
     for name, (choices, small) in _SIZES[setting].items():
         given = chance.choice(choices)
         sizes[name] = Size(given=given, small=small or given)
-    draft = Draft(chance, sizes, chance.choice(rules.dtypes))
-    x = draft.input(_STREAMS[setting], tuple(sizes), positive=chance.random() < 0.1)
+    blueprint = Blueprint(chance, sizes, chance.choice(rules.dtypes))
+    x = blueprint.input(_STREAMS[setting], tuple(sizes), positive=chance.random() < 0.1)
     line = [x]
     steps = chance.choice(rules.steps)
     end = _drawn_end(chance, rules)
-    while len(draft.steps) < steps - (end is not None) or not draft.steps:
-        following = _next(draft, rules, line)
+    while len(blueprint.steps) < steps - (end is not None) or not blueprint.steps:
+        following = _next(blueprint, rules, line)
         if following is None:
             break
         line.append(following)
-    last = _first_that_fits(draft, line[-1], end) if end is not None else None
+    last = _first_that_fits(blueprint, line[-1], end) if end is not None else None
     line += [last] if last is not None else []
-    draft.outputs = [line[-1].name]
+    blueprint.outputs = [line[-1].name]
     if len(line) > 3 and chance.random() < rules.two_outputs:
-        draft.outputs.insert(0, chance.choice(line[1:-1]).name)
-    return draft
+        blueprint.outputs.insert(0, chance.choice(line[1:-1]).name)
+    return blueprint
 
 
 def _drawn_end(chance: random.Random, rules: Difficulty) -> Sequence[Move] | None:
@@ -188,29 +188,29 @@ def _drawn_end(chance: random.Random, rules: Difficulty) -> Sequence[Move] | Non
     return None
 
 
-def _next(draft: Draft, rules: Difficulty, line: Sequence[Value]) -> Value | None:
+def _next(blueprint: Blueprint, rules: Difficulty, line: Sequence[Value]) -> Value | None:
     """Add one step behind the last value."""
-    if len(line) > 2 and draft.chance.random() < rules.branches:
-        combined = pointwise.with_earlier(draft, line[-1], draft.chance.choice(line[:-1]))
+    if len(line) > 2 and blueprint.chance.random() < rules.branches:
+        combined = pointwise.with_earlier(blueprint, line[-1], blueprint.chance.choice(line[:-1]))
         if combined is not None:
             return combined
     weights, groups = zip(*rules.groups)
-    for moves in draft.chance.choices(groups, weights, k=TRIES):
-        made = _first_that_fits(draft, line[-1], moves)
+    for moves in blueprint.chance.choices(groups, weights, k=TRIES):
+        made = _first_that_fits(blueprint, line[-1], moves)
         if made is not None:
             return made
     return None
 
 
-def _first_that_fits(draft: Draft, x: Value, moves: Sequence[Move]) -> Value | None:
+def _first_that_fits(blueprint: Blueprint, x: Value, moves: Sequence[Move]) -> Value | None:
     """Add one of these steps, but no kind of step a second time."""
-    there = {step.word for step in draft.steps}
-    for move in draft.chance.sample(list(moves), len(moves)):
+    there = {step.word for step in blueprint.steps}
+    for move in blueprint.chance.sample(list(moves), len(moves)):
         if getattr(move, "word", None) in there:
             continue
-        before = draft.mark()
-        made = move(draft, x)
+        before = blueprint.mark()
+        made = move(blueprint, x)
         if made is not None and made.word not in there:
             return made
-        draft.back_to(before)
+        blueprint.back_to(before)
     return None

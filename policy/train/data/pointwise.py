@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from triton_agent.policy.train.data.draft import ONE, Draft, Value
+from triton_agent.policy.train.data.blueprint import ONE, Blueprint, Value
 
-Move = Callable[[Draft, Value], Value | None]
-"""Adds a step to a draft and returns its result; returns None, having added nothing, where it does not fit."""
+Move = Callable[[Blueprint, Value], Value | None]
+"""Adds a step to a blueprint and returns its result; returns None, having added nothing, where it does not fit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +27,11 @@ class Pointwise:
     changes_positive: bool = True
     """False for a function that leaves positive numbers as they are."""
 
-    def __call__(self, draft: Draft, x: Value) -> Value | None:
+    def __call__(self, blueprint: Blueprint, x: Value) -> Value | None:
         if (self.takes_positive and not x.positive) or (x.positive and not self.changes_positive):
             return None
-        expression = self.text.format(x=x.name, a=draft.chance.choice(self.numbers))
-        return draft.step(self.word, self.phrase, [x], self.names, expression, positive=self.gives_positive)
+        expression = self.text.format(x=x.name, a=blueprint.chance.choice(self.numbers))
+        return blueprint.step(self.word, self.phrase, [x], self.names, expression, positive=self.gives_positive)
 
 
 def _functions(lines: str, **traits: bool) -> list[Pointwise]:
@@ -141,11 +141,11 @@ _WITH_ANOTHER = (
 
 
 def _with_input(word: str, phrase: str, others: str, names: str, text: str) -> Move:
-    def move(draft: Draft, x: Value) -> Value | None:
-        if ONE in x.axes or not x.axes or len(draft.inputs) > 3:
+    def move(blueprint: Blueprint, x: Value) -> Value | None:
+        if ONE in x.axes or not x.axes or len(blueprint.inputs) > 3:
             return None
-        y = draft.input(others.split(), x.axes)
-        return draft.step(word, phrase, [x, y], names.split(), text.format(x=x.name, y=y.name))
+        y = blueprint.input(others.split(), x.axes)
+        return blueprint.step(word, phrase, [x, y], names.split(), text.format(x=x.name, y=y.name))
 
     return move
 
@@ -153,46 +153,46 @@ def _with_input(word: str, phrase: str, others: str, names: str, text: str) -> M
 BINARY: Sequence[Move] = tuple(_with_input(*row) for row in _WITH_ANOTHER)
 
 
-def masked(draft: Draft, x: Value) -> Value | None:
+def masked(blueprint: Blueprint, x: Value) -> Value | None:
     """Replace masked elements by a number."""
     if ONE in x.axes or not x.axes:
         return None
-    text = f"torch.rand({', '.join(x.axes)}) < {draft.chance.choice((0.25, 0.4))}"
-    mask = draft.special_input(("mask", "dropped"), text, x.axes)
-    fill = draft.chance.choice((0.0, 0.0, -1.0))
+    text = f"torch.rand({', '.join(x.axes)}) < {blueprint.chance.choice((0.25, 0.4))}"
+    mask = blueprint.special_input(("mask", "dropped"), text, x.axes)
+    fill = blueprint.chance.choice((0.0, 0.0, -1.0))
     word, phrase = "masked_fill", "fills masked elements with a number"
-    return draft.step(word, phrase, [x, mask], ("masked", "kept"), f"{x.name}.masked_fill({mask.name}, {fill})")
+    return blueprint.step(word, phrase, [x, mask], ("masked", "kept"), f"{x.name}.masked_fill({mask.name}, {fill})")
 
 
-def selected(draft: Draft, x: Value) -> Value | None:
+def selected(blueprint: Blueprint, x: Value) -> Value | None:
     """Choose between two tensors by a mask."""
-    if ONE in x.axes or not x.axes or len(draft.inputs) > 2:
+    if ONE in x.axes or not x.axes or len(blueprint.inputs) > 2:
         return None
-    other = draft.input(("other", "fallback"), x.axes)
-    mask = draft.special_input(("keep", "mask"), f"torch.rand({', '.join(x.axes)}) < 0.5", x.axes)
+    other = blueprint.input(("other", "fallback"), x.axes)
+    mask = blueprint.special_input(("keep", "mask"), f"torch.rand({', '.join(x.axes)}) < 0.5", x.axes)
     expression = f"torch.where({mask.name}, {x.name}, {other.name})"
-    return draft.step("where", "chooses by a mask", [x, other, mask], ("chosen", "selected"), expression)
+    return blueprint.step("where", "chooses by a mask", [x, other, mask], ("chosen", "selected"), expression)
 
 
-def signed_branch(draft: Draft, x: Value) -> Value | None:
+def signed_branch(blueprint: Blueprint, x: Value) -> Value | None:
     """Treat negative elements in another way."""
     if x.positive:
         return None
-    slope = draft.chance.choice((0.05, 0.3, 0.6))
+    slope = blueprint.chance.choice((0.05, 0.3, 0.6))
     expression = f"torch.where({x.name} > 0, {x.name}, {slope} * torch.sin({x.name}))"
-    return draft.step("branch", "bends negative numbers by a sine", [x], ("bent", "branched"), expression)
+    return blueprint.step("branch", "bends negative numbers by a sine", [x], ("bent", "branched"), expression)
 
 
-def with_earlier(draft: Draft, x: Value, earlier: Value) -> Value | None:
+def with_earlier(blueprint: Blueprint, x: Value, earlier: Value) -> Value | None:
     """Combine with a value of the same shape that was there before."""
     if earlier.axes != x.axes or earlier.name == x.name:
         return None
     a, b = x.name, earlier.name
-    word, phrase, names, text = draft.chance.choice(
+    word, phrase, names, text = blueprint.chance.choice(
         (
             ("residual", "adds an earlier value back", ("residual_sum", "joined"), f"{b} + {a}"),
             ("reweighted", "multiplies by an earlier value", ("reweighted", "modulated"), f"{b} * {a}"),
             ("remainder", "subtracts from an earlier value", ("remainder", "left_over"), f"{b} - {a}"),
         )
     )
-    return draft.step(word, phrase, [x, earlier], names, text)
+    return blueprint.step(word, phrase, [x, earlier], names, text)

@@ -4,7 +4,7 @@ Refused are problems that fail to run, whose values leave a sane range, whose ou
 depend on an input or a parameter, in which a step could be left out, and those that zeros, ones, a mean, a copy of an
 input or the answer to other inputs would pass. A change counts if it is far above the rounding of the problem's dtype.
 
-Only text that `draft.py` wrote is run here. Not covered: mistakes inside a step; `check-problem` tries those.
+Only text that `blueprint.py` wrote is run here. Not covered: mistakes inside a step; `check-problem` tries those.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from triton_agent.policy.train.data.draft import Draft
+from triton_agent.policy.train.data.blueprint import Blueprint
 from triton_agent.tools.graph.fingerprint import fingerprint
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.recorder import extract
@@ -58,20 +58,20 @@ class Probed:
     parameters: int
 
 
-def probe(draft: Draft) -> Probed:
+def probe(blueprint: Blueprint) -> Probed:
     """Return facts about a sound problem; raise Refused for another."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         try:
-            model, inputs = _made(draft.text(small=True))
+            model, inputs = _made(blueprint.text(small=True))
             low = nested(model(*inputs))
             graph = extract(model, inputs)
-            shapes, output_shapes, parameters = _at_given_sizes(draft)
+            shapes, output_shapes, parameters = _at_given_sizes(blueprint)
         except (RuntimeError, ValueError, IndexError, NotImplementedError):
             raise Refused("does not run") from None
         if not all(bool(tensor.isfinite().all()) for tensor in low):
             raise Refused("values are not finite")
-        _require_sound(draft, model)
+        _require_sound(blueprint, model)
     return Probed(
         fingerprint=fingerprint(graph),
         operators=_operators(graph),
@@ -93,10 +93,10 @@ def _made(text: str) -> tuple[nn.Module, list[torch.Tensor]]:
     return model, namespace["get_inputs"]()
 
 
-def _at_given_sizes(draft: Draft) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...], int]:
+def _at_given_sizes(blueprint: Blueprint) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...], int]:
     """Run the file as it will be written, on tensors without memory."""
     with torch.device("meta"):
-        model, inputs = _made(draft.text())
+        model, inputs = _made(blueprint.text())
         outputs = nested(model(*inputs))
     if sum(tensor.nbytes for tensor in (*inputs, *outputs)) > MOST_BYTES:
         raise Refused("too large")
@@ -112,57 +112,57 @@ def _operators(graph: OperatorGraph) -> dict[str, int]:
 # -- soundness ---------------------------------------------------------------------------------------------------------
 
 
-def _require_sound(draft: Draft, model: nn.Module) -> None:
+def _require_sound(blueprint: Blueprint, model: nn.Module) -> None:
     """Compare what the problem gives in float32 with what it would give if something in it were different."""
     model = model.float()
     for parameter in model.parameters():  # norms begin as the identity
         parameter.add_(0.3 * torch.randn_like(parameter))
-    codes = [compile(step.code, "<step>", "exec") for step in draft.steps]
-    given, others = (_inputs(draft), _inputs(draft))
-    values = _run(draft, codes, model, given)
-    right = [values[name] for name in draft.outputs]
-    limit = LARGEST[draft.dtype]
-    for step in draft.steps:
+    codes = [compile(step.code, "<step>", "exec") for step in blueprint.steps]
+    given, others = (_inputs(blueprint), _inputs(blueprint))
+    values = _run(blueprint, codes, model, given)
+    right = [values[name] for name in blueprint.outputs]
+    limit = LARGEST[blueprint.dtype]
+    for step in blueprint.steps:
         value = values[step.target]
         if not bool(value.isfinite().all()) or float(value.abs().max()) > limit:
             raise Refused("values explode")
-    if draft.outputs[0] == draft.outputs[-1] and len(draft.outputs) > 1:
+    if blueprint.outputs[0] == blueprint.outputs[-1] and len(blueprint.outputs) > 1:
         raise Refused("an output is given twice")
-    units = [_unit(tensor, draft.dtype) for tensor in right]
+    units = [_unit(tensor, blueprint.dtype) for tensor in right]
     for name in given:
-        changed = _run(draft, codes, model, {**given, name: others[name]})
-        if not _differs(right, [changed[output] for output in draft.outputs], units):
+        changed = _run(blueprint, codes, model, {**given, name: others[name]})
+        if not _differs(right, [changed[output] for output in blueprint.outputs], units):
             raise Refused("an input does not matter")
     for parameter in model.parameters():
         kept = parameter.clone()
         parameter.add_(torch.randn_like(parameter))
-        changed = _run(draft, codes, model, given)
+        changed = _run(blueprint, codes, model, given)
         parameter.copy_(kept)
-        if not _differs(right, [changed[output] for output in draft.outputs], units):
+        if not _differs(right, [changed[output] for output in blueprint.outputs], units):
             raise Refused("a parameter does not matter")
-    for place, step in enumerate(draft.steps):
+    for place, step in enumerate(blueprint.steps):
         if step.bypass:
-            changed = _run(draft, codes, model, given, left_out=place)
-            if not _differs(right, [changed[output] for output in draft.outputs], units):
+            changed = _run(blueprint, codes, model, given, left_out=place)
+            if not _differs(right, [changed[output] for output in blueprint.outputs], units):
                 raise Refused("a step does not matter")
-    elsewhere = _run(draft, codes, model, others)
-    for fake in _fakes(right, [elsewhere[name] for name in draft.outputs], list(given.values())):
+    elsewhere = _run(blueprint, codes, model, others)
+    for fake in _fakes(right, [elsewhere[name] for name in blueprint.outputs], list(given.values())):
         if not _differs(right, fake, units, each=True):
             raise Refused("a wrong answer passes")
 
 
-def _inputs(draft: Draft) -> dict[str, torch.Tensor]:
-    sizes: dict[str, Any] = {"torch": torch, **draft.numbers(small=True)}
-    made = {item.name: eval(item.text, sizes) for item in draft.inputs}
+def _inputs(blueprint: Blueprint) -> dict[str, torch.Tensor]:
+    sizes: dict[str, Any] = {"torch": torch, **blueprint.numbers(small=True)}
+    made = {item.name: eval(item.text, sizes) for item in blueprint.inputs}
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in made.items()}
 
 
 def _run(
-    draft: Draft, codes: Sequence[Any], model: nn.Module, inputs: Mapping[str, torch.Tensor], left_out: int = -1
+    blueprint: Blueprint, codes: Sequence[Any], model: nn.Module, inputs: Mapping[str, torch.Tensor], left_out: int = -1
 ) -> dict[str, Any]:
     """Run `forward` step by step; one may be left out, so that its argument takes the place of its result."""
     names: dict[str, Any] = {"self": model, "torch": torch, "nn": nn, "F": functional, **inputs}
-    for place, (step, code) in enumerate(zip(draft.steps, codes)):
+    for place, (step, code) in enumerate(zip(blueprint.steps, codes)):
         if place == left_out:
             names[step.target] = names[step.bypass]
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triton_agent.policy.train.data.draft import ONE, Draft, Value
+from triton_agent.policy.train.data.blueprint import ONE, Blueprint, Value
 from triton_agent.policy.train.data.pointwise import Move
 
 
@@ -33,59 +33,62 @@ def _each(x: Value, at: int) -> str:
 # -- parameters and smaller inputs -------------------------------------------------------------------------------------
 
 
-def bias(draft: Draft, x: Value) -> Value | None:
+def bias(blueprint: Blueprint, x: Value) -> Value | None:
     at = lane(x)
     if at is None:
         return None
-    name = draft.parameter(("bias", "shift"), (x.axes[at],))
+    name = blueprint.parameter(("bias", "shift"), (x.axes[at],))
     phrase = f"adds a bias to every {_each(x, at)}"
-    return draft.step("bias", phrase, [x], ("biased", "shifted"), f"{x.name} + {name}{_broadcast(x, at)}")
+    return blueprint.step("bias", phrase, [x], ("biased", "shifted"), f"{x.name} + {name}{_broadcast(x, at)}")
 
 
-def weight(draft: Draft, x: Value) -> Value | None:
+def weight(blueprint: Blueprint, x: Value) -> Value | None:
     at = lane(x)
     if at is None:
         return None
-    name = draft.parameter(("scale", "gain"), (x.axes[at],))
+    name = blueprint.parameter(("scale", "gain"), (x.axes[at],))
     phrase = f"scales every {_each(x, at)} by a parameter"
-    return draft.step("weight", phrase, [x], ("scaled", "weighted"), f"{x.name} * {name}{_broadcast(x, at)}")
+    return blueprint.step("weight", phrase, [x], ("scaled", "weighted"), f"{x.name} * {name}{_broadcast(x, at)}")
 
 
-def affine(draft: Draft, x: Value) -> Value | None:
+def affine(blueprint: Blueprint, x: Value) -> Value | None:
     at = lane(x)
     if at is None:
         return None
-    gain, shift = draft.parameter(("gain", "scale"), (x.axes[at],)), draft.parameter(("shift", "offset"), (x.axes[at],))
+    gain, shift = (
+        blueprint.parameter(("gain", "scale"), (x.axes[at],)),
+        blueprint.parameter(("shift", "offset"), (x.axes[at],)),
+    )
     index = _broadcast(x, at)
     expression = f"{x.name} * {gain}{index} + {shift}{index}"
     phrase = f"scales and shifts every {_each(x, at)} by parameters"
-    return draft.step("affine", phrase, [x], ("adjusted", "mapped"), expression)
+    return blueprint.step("affine", phrase, [x], ("adjusted", "mapped"), expression)
 
 
-def prelu(draft: Draft, x: Value) -> Value | None:
+def prelu(blueprint: Blueprint, x: Value) -> Value | None:
     at = lane(x)
     if at is None or x.positive:
         return None
-    slope = f"{draft.parameter(('slope', 'negative_slope'), (x.axes[at],))}{_broadcast(x, at)}"
+    slope = f"{blueprint.parameter(('slope', 'negative_slope'), (x.axes[at],))}{_broadcast(x, at)}"
     expression = f"torch.where({x.name} > 0, {x.name}, {slope} * {x.name})"
     phrase = f"applies a ReLU with a slope for every {_each(x, at)}"
-    return draft.step("prelu", phrase, [x], ("activated", "bent"), expression)
+    return blueprint.step("prelu", phrase, [x], ("activated", "bent"), expression)
 
 
-def factor_of_row(draft: Draft, x: Value) -> Value | None:
-    if len(x.axes) < 2 or x.axes[0] == ONE or len(draft.inputs) > 3:
+def factor_of_row(blueprint: Blueprint, x: Value) -> Value | None:
+    if len(x.axes) < 2 or x.axes[0] == ONE or len(blueprint.inputs) > 3:
         return None
-    factor = draft.input(("row_scale", "strength"), x.axes[:1])
+    factor = blueprint.input(("row_scale", "strength"), x.axes[:1])
     name, phrase = f"{factor.name}{_broadcast(x, 0)}", "multiplies every row by an input"
-    return draft.step("row_factor", phrase, [x, factor], ("row_scaled", "stretched"), f"{x.name} * {name}")
+    return blueprint.step("row_factor", phrase, [x, factor], ("row_scaled", "stretched"), f"{x.name} * {name}")
 
 
-def offset_of_row(draft: Draft, x: Value) -> Value | None:
-    if len(x.axes) < 2 or x.axes[0] == ONE or len(draft.inputs) > 3:
+def offset_of_row(blueprint: Blueprint, x: Value) -> Value | None:
+    if len(x.axes) < 2 or x.axes[0] == ONE or len(blueprint.inputs) > 3:
         return None
-    offset = draft.input(("row_offset", "level"), x.axes[:1])
+    offset = blueprint.input(("row_offset", "level"), x.axes[:1])
     name, phrase = f"{offset.name}{_broadcast(x, 0)}", "subtracts an input from every row"
-    return draft.step("row_offset", phrase, [x, offset], ("lowered", "moved"), f"{x.name} - {name}")
+    return blueprint.step("row_offset", phrase, [x, offset], ("lowered", "moved"), f"{x.name} - {name}")
 
 
 # -- results of the same shape -----------------------------------------------------------------------------------------
@@ -96,15 +99,15 @@ def _over_lane(
 ) -> Move:
     """Return a step along the lane: `{x}` is the value, `{d}` its dimension, `{n0}` a name of the step's own."""
 
-    def move(draft: Draft, x: Value) -> Value | None:
+    def move(blueprint: Blueprint, x: Value) -> Value | None:
         at = lane(x)
         if at is None or (takes_positive and not x.positive):
             return None
-        own = {f"n{k}": draft.name(line.split(" = ")[0]) for k, line in enumerate(lines)}
+        own = {f"n{k}": blueprint.name(line.split(" = ")[0]) for k, line in enumerate(lines)}
         filled = {**own, "x": x.name, "d": dim_of(x, at)}
         before = [f"{own[f'n{k}']} = {line.split(' = ', 1)[1].format(**filled)}" for k, line in enumerate(lines)]
         expression = text.format(**filled)
-        return draft.step(word, phrase, [x], names.split(), expression, lines=before, positive=positive)
+        return blueprint.step(word, phrase, [x], names.split(), expression, lines=before, positive=positive)
 
     return move
 
@@ -167,60 +170,65 @@ CENTRE: Sequence[Move] = (
 )
 
 
-def layer_norm(draft: Draft, x: Value) -> Value | None:
+def layer_norm(blueprint: Blueprint, x: Value) -> Value | None:
     """Apply a layer norm over the last axis, with parameters or without."""
     if lane(x) != len(x.axes) - 1:
         return None
     size = x.axes[-1]
-    if draft.chance.random() < 0.5:
-        expression = f"{draft.module(('norm', 'layer_norm'), f'nn.LayerNorm({size.lower()}')}({x.name})"
+    if blueprint.chance.random() < 0.5:
+        expression = f"{blueprint.module(('norm', 'layer_norm'), f'nn.LayerNorm({size.lower()}')}({x.name})"
     else:
         expression = f"F.layer_norm({x.name}, {x.name}.shape[-1:])"
-    return draft.step("layer_norm", "applies a layer norm", [x], ("normal", "normed"), expression)
+    return blueprint.step("layer_norm", "applies a layer norm", [x], ("normal", "normed"), expression)
 
 
-def weighted_rms_norm(draft: Draft, x: Value) -> Value | None:
+def weighted_rms_norm(blueprint: Blueprint, x: Value) -> Value | None:
     if lane(x) != len(x.axes) - 1:
         return None
-    gain, mean_square = draft.parameter(("gain", "norm_weight"), (x.axes[-1],)), draft.name("mean_square", "power")
+    gain, mean_square = (
+        blueprint.parameter(("gain", "norm_weight"), (x.axes[-1],)),
+        blueprint.name("mean_square", "power"),
+    )
     lines = [f"{mean_square} = {x.name}.square().mean(dim=-1, keepdim=True)"]
     expression = f"{x.name} * torch.rsqrt({mean_square} + 1e-6) * {gain}"
-    return draft.step("weighted_rms_norm", "applies an RMS norm", [x], ("normal", "normed"), expression, lines=lines)
+    return blueprint.step(
+        "weighted_rms_norm", "applies an RMS norm", [x], ("normal", "normed"), expression, lines=lines
+    )
 
 
-def running_sum(draft: Draft, x: Value) -> Value | None:
+def running_sum(blueprint: Blueprint, x: Value) -> Value | None:
     at = lane(x)
     if at is None:
         return None
     expression = f"torch.cumsum({x.name}, {dim_of(x, at)})"
-    return draft.step("running_sum", "takes running sums", [x], ("running", "total"), expression)
+    return blueprint.step("running_sum", "takes running sums", [x], ("running", "total"), expression)
 
 
-def flipped(draft: Draft, x: Value) -> Value | None:
+def flipped(blueprint: Blueprint, x: Value) -> Value | None:
     at = lane(x)
     if at is None:
         return None
-    return draft.step("flip", "reverses the order", [x], ("reversed_order", "mirrored"), f"{x.name}.flip({at})")
+    return blueprint.step("flip", "reverses the order", [x], ("reversed_order", "mirrored"), f"{x.name}.flip({at})")
 
 
-def rolled(draft: Draft, x: Value) -> Value | None:
+def rolled(blueprint: Blueprint, x: Value) -> Value | None:
     if len(x.axes) != 3 or x.axes[1] == ONE:
         return None
     text = f"{x.name} + torch.roll({x.name}, 1, dims=1)"
-    return draft.step("token_shift", "adds the step before", [x], ("shifted_sum", "neighbours"), text)
+    return blueprint.step("token_shift", "adds the step before", [x], ("shifted_sum", "neighbours"), text)
 
 
-def glu(draft: Draft, x: Value) -> Value | None:
+def glu(blueprint: Blueprint, x: Value) -> Value | None:
     """Gate one half of the last axis by the other half."""
-    if lane(x) != len(x.axes) - 1 or draft.sizes[x.axes[-1]].given % 2 or "HALF" in draft.sizes:
+    if lane(x) != len(x.axes) - 1 or blueprint.sizes[x.axes[-1]].given % 2 or "HALF" in blueprint.sizes:
         return None
-    size = draft.sizes[x.axes[-1]]
-    half = draft.axis(["HALF"], size.given // 2, size.small // 2)
-    left, right = draft.name("content", "left"), draft.name("gate", "right")
+    size = blueprint.sizes[x.axes[-1]]
+    half = blueprint.axis(["HALF"], size.given // 2, size.small // 2)
+    left, right = blueprint.name("content", "left"), blueprint.name("gate", "right")
     lines = [f"{left}, {right} = {x.name}.chunk(2, dim=-1)"]
-    function = draft.chance.choice(("torch.sigmoid({})", "F.silu({})", "F.gelu({})")).format(right)
+    function = blueprint.chance.choice(("torch.sigmoid({})", "F.silu({})", "F.gelu({})")).format(right)
     phrase, names = "gates one half by the other", ("gated", "passed")
-    return draft.step("glu", phrase, [x], names, f"{left} * {function}", lines=lines, axes=(*x.axes[:-1], half))
+    return blueprint.step("glu", phrase, [x], names, f"{left} * {function}", lines=lines, axes=(*x.axes[:-1], half))
 
 
 # -- reductions --------------------------------------------------------------------------------------------------------
@@ -241,14 +249,14 @@ _REDUCTIONS = (
 
 
 def _reduction(word: str, phrase: str, names: str, text: str) -> Move:
-    def move(draft: Draft, x: Value) -> Value | None:
+    def move(blueprint: Blueprint, x: Value) -> Value | None:
         at = lane(x)
         if at is None or ONE in x.axes:
             return None
         axes = (*x.axes[:at], *x.axes[at + 1 :])
         expression = text.format(x=x.name, d=dim_of(x, at))
         said = f"{phrase} over the {x.axes[at].lower().replace('_', ' ')}"
-        return draft.step(word, said, [x], names.split(), expression, axes=axes)
+        return blueprint.step(word, said, [x], names.split(), expression, axes=axes)
 
     return move
 
@@ -256,22 +264,22 @@ def _reduction(word: str, phrase: str, names: str, text: str) -> Move:
 REDUCTIONS: Sequence[Move] = tuple(_reduction(*row) for row in _REDUCTIONS)
 
 
-def dot_product(draft: Draft, x: Value) -> Value | None:
+def dot_product(blueprint: Blueprint, x: Value) -> Value | None:
     """Sum the product with another input."""
     at = lane(x)
-    if at is None or ONE in x.axes or len(draft.inputs) > 2:
+    if at is None or ONE in x.axes or len(blueprint.inputs) > 2:
         return None
-    y, axes = draft.input(("direction", "query"), x.axes), (*x.axes[:at], *x.axes[at + 1 :])
+    y, axes = blueprint.input(("direction", "query"), x.axes), (*x.axes[:at], *x.axes[at + 1 :])
     expression, phrase = f"({x.name} * {y.name}).sum({dim_of(x, at)})", "takes the dot product with another input"
-    return draft.step("dot_product", phrase, [x, y], ("score", "projection"), expression, axes=axes)
+    return blueprint.step("dot_product", phrase, [x, y], ("score", "projection"), expression, axes=axes)
 
 
-def entropy(draft: Draft, x: Value) -> Value | None:
+def entropy(blueprint: Blueprint, x: Value) -> Value | None:
     at = lane(x)
     if at is None or ONE in x.axes:
         return None
-    logs, axes = draft.name("log_shares", "logs"), (*x.axes[:at], *x.axes[at + 1 :])
+    logs, axes = blueprint.name("log_shares", "logs"), (*x.axes[:at], *x.axes[at + 1 :])
     lines = [f"{logs} = F.log_softmax({x.name}, {dim_of(x, at)})"]
     expression = f"-({logs}.exp() * {logs}).sum({dim_of(x, at)})"
     phrase = "takes the entropy of the softmax"
-    return draft.step("entropy", phrase, [x], ("entropy", "doubt"), expression, lines=lines, axes=axes)
+    return blueprint.step("entropy", phrase, [x], ("entropy", "doubt"), expression, lines=lines, axes=axes)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from triton_agent.policy.train.data.blueprint import Blueprint, Size, Value
 from triton_agent.policy.train.data.candidates import (
     HELD_OUT,
     TRAIN,
@@ -20,7 +21,6 @@ from triton_agent.policy.train.data.candidates import (
     seen_compositions,
 )
 from triton_agent.policy.train.data.compose import DIFFICULTIES, compose
-from triton_agent.policy.train.data.draft import Draft, Size, Value
 from triton_agent.policy.train.data.outline import Known, outlines_of
 from triton_agent.policy.train.data.pointwise import ACTIVATIONS, Move
 from triton_agent.policy.train.data.probe import Refused, probe
@@ -47,19 +47,19 @@ def rows() -> list[Row]:
     return accepted.rows
 
 
-def draft_of(*moves: Move, dtype: str = "float32", scale: str = "") -> Draft:
+def blueprint_of(*moves: Move, dtype: str = "float32", scale: str = "") -> Blueprint:
     """Compose a problem of these steps over rows."""
     import random
 
     sizes = {"ROWS": Size(given=512, small=7), "WIDTH": Size(given=64, small=64)}
-    draft = Draft(random.Random(0), sizes, dtype)
-    x: Value | None = draft.special_input(("x",), f"{scale}torch.randn(ROWS, WIDTH)", ("ROWS", "WIDTH"))
+    blueprint = Blueprint(random.Random(0), sizes, dtype)
+    x: Value | None = blueprint.special_input(("x",), f"{scale}torch.randn(ROWS, WIDTH)", ("ROWS", "WIDTH"))
     for move in moves:
         assert x is not None
-        x = move(draft, x)
+        x = move(blueprint, x)
     assert x is not None
-    draft.outputs = [x.name]
-    return draft
+    blueprint.outputs = [x.name]
+    return blueprint
 
 
 def test_an_accepted_problem_runs_as_the_evaluator_runs_it(rows: list[Row], tmp_path) -> None:
@@ -130,25 +130,25 @@ def test_equal_seeds_give_equal_problems_and_others_give_others() -> None:
 )
 def test_a_degenerate_problem_is_refused(moves: Sequence[Move], scale: str, why: str) -> None:
     with pytest.raises(Refused, match=why):
-        probe(draft_of(*moves, scale=scale))
+        probe(blueprint_of(*moves, scale=scale))
 
 
 def test_a_problem_that_its_own_input_nearly_solves_is_refused() -> None:
     with pytest.raises(Refused, match=r"a step does not matter"):
-        probe(draft_of(ACTIVATION["tanh"], scale="1e-2 * "))
+        probe(blueprint_of(ACTIVATION["tanh"], scale="1e-2 * "))
 
 
 def test_a_parameter_that_a_norm_cancels_is_refused() -> None:
-    def constant_shift(draft: Draft, x: Value) -> Value:
-        name = draft.member(("level",), "nn.Parameter(torch.randn(1))")
-        return draft.step("level", "adds a level", [x], ("raised",), f"{x.name} + {name}")
+    def constant_shift(blueprint: Blueprint, x: Value) -> Value:
+        name = blueprint.member(("level",), "nn.Parameter(torch.randn(1))")
+        return blueprint.step("level", "adds a level", [x], ("raised",), f"{x.name} + {name}")
 
     with pytest.raises(Refused, match="a parameter does not matter"):
-        probe(draft_of(ACTIVATION["gelu"], constant_shift, layer_norm))
+        probe(blueprint_of(ACTIVATION["gelu"], constant_shift, layer_norm))
 
 
 def test_a_sound_problem_is_told_with_its_operators() -> None:
-    found = probe(draft_of(bias, ACTIVATION["gelu"], REDUCTION["sum"]))
+    found = probe(blueprint_of(bias, ACTIVATION["gelu"], REDUCTION["sum"]))
     assert found.operators == {"add": 1, "gelu": 1, "sum": 1}
     assert found.kinds == {"arithmetic": 2, "reduction": 1}
     assert (found.shapes, found.output_shapes, found.parameters) == (((512, 64),), ((512,),), 64)
@@ -195,8 +195,8 @@ raise SystemExit("files of users are never run")
 
 def test_a_problem_like_a_given_one_is_known_under_other_names_and_spellings() -> None:
     known = Known([("given.py", outline) for outline in outlines_of(GIVEN)])
-    assert known.like(outlines_of(draft_of(bias, ACTIVATION["gelu"], REDUCTION["sum"]).text())) == "given.py"
-    assert not known.like(outlines_of(draft_of(bias, ACTIVATION["silu"], REDUCTION["mean"]).text()))
+    assert known.like(outlines_of(blueprint_of(bias, ACTIVATION["gelu"], REDUCTION["sum"]).text())) == "given.py"
+    assert not known.like(outlines_of(blueprint_of(bias, ACTIVATION["silu"], REDUCTION["mean"]).text()))
 
 
 def test_names_and_sizes_do_not_change_the_text_that_is_compared() -> None:

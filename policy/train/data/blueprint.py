@@ -63,7 +63,7 @@ class Input:
     text: str
 
 
-class Draft:
+class Blueprint:
     """Collects what a problem file consists of."""
 
     def __init__(self, chance: random.Random, sizes: Mapping[str, Size], dtype: str) -> None:
