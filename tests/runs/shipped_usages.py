@@ -171,12 +171,14 @@ def _(model, inputs):
 def _(model, inputs):
     module = sys.modules[type(model).__module__]
     before, module.DETERMINISTIC = getattr(module, "DETERMINISTIC", True), False
+    getattr(module, "known", {}).clear()
     torch.use_deterministic_algorithms(True)
     try:
         return model(*inputs)
     finally:
         torch.use_deterministic_algorithms(False)
         module.DETERMINISTIC = before
+        getattr(module, "known", {}).clear()
 
 
 @quiet("eval mode")
@@ -539,8 +541,8 @@ def main(shipped_path: str, problem_path: str, mode: str, device: str = "cpu") -
         setattr(shipped, name, shipped.CALLS[name][0])
     shipped.ModelNew.use_kernels = mode
     if mode == "verified":  # as if the GPU were the one that was measured on
-        ask = shipped._surroundings
-        shipped._surroundings = lambda device, forced: ask(device, True)
+        ask = shipped._may_run_on
+        shipped._may_run_on = lambda device, forced, traced: ask(device, True, traced)
     report = {}
     for name, function in USES.items():
         models = []
