@@ -231,7 +231,7 @@ def _constants(
         f"CONSTRUCTED = {_construction(call)}",
         "# whether the kernels were faster than the reference, by GPU, its compute capability, torch and triton",
         f"MEASURED = {{{f'{key}: True' if key else ''}}}",
-        f"MATMUL_PRECISION = {_quoted('high' if environment.precision == 'tf32' else facts.matmul_precision)}",
+        f"TF32 = {environment.precision == 'tf32'}",
         f"AUTOCAST = {f'torch.{environment.autocast}' if environment.autocast else None}",
         f"DETERMINISTIC = {_is_deterministic(candidate_source, facts)}",
         f"OPERATOR = {_quoted(operator)}",

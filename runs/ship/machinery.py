@@ -46,7 +46,7 @@ CALLS: dict[str, Any] = {}
 USE_KERNELS = "never"
 CONSTRUCTED: Any = _constructor()
 MEASURED: dict[Any, bool] = {}
-MATMUL_PRECISION = "highest"
+TF32 = False
 AUTOCAST: Any = None
 DETERMINISTIC = True
 OPERATOR = "stand_in"
@@ -149,13 +149,8 @@ class Watch:
         self.looked = [[*map(*look)] for look in self.looks]
         self.device = tensors[0].device if tensors else None
         as_made = _made_of(model) == self.made and all(m.training == model.training for m in inner) and not any(hooks)
-        usual = all(
-            type(t) in (torch.Tensor, torch.nn.Parameter)
-            and not t.is_inference()
-            and t.device == self.device
-            and t.data_ptr() % 16 == 0
-            for t in tensors
-        )
+        kinds = {(type(t), t.is_inference(), t.device, t.data_ptr() % 16) for t in tensors}
+        usual = kinds <= {(kind, False, self.device, 0) for kind in (torch.Tensor, torch.nn.Parameter)}
         self.state = _verified_state(model) if as_made and usual else None
         self.parameters = model._parameters
 
@@ -187,40 +182,34 @@ def _traced_state(model: Any) -> Any:
 
 
 def _may_run_on(device: Any, forced: bool, traced: bool) -> bool:
-    """Return whether the kernels may run on this device, as the process is set now."""
-    kind, tf32 = device.type, traced and torch.backends.cuda.matmul.allow_tf32  # torch.compile cannot read the other
-    here = (
-        device,
-        forced,
-        torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None,
-        torch.are_deterministic_algorithms_enabled(),
-        ("high" if tf32 else "highest") if traced else torch.get_float32_matmul_precision(),
-        kind != "cuda" or device.index == torch.cuda.current_device(),
-    )
-    if traced:
-        return _objection(*here) is None
-    if here not in known:
-        why = _objection(*here)
-        known[here] = why is None
-        if why:
+    """Check autocast, determinism, the GPU, the precision of products, and the versions."""
+    kind = device.type
+    casts = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    if casts is not AUTOCAST or (not DETERMINISTIC and torch.are_deterministic_algorithms_enabled()):
+        return False
+    if kind != "cuda":
+        return forced and (kind != "cpu" or _is_fit(kind, traced))
+    # torch.compile cannot follow the second, which is faster
+    tf32 = torch.backends.cuda.matmul.allow_tf32 if traced else torch.get_float32_matmul_precision() != "highest"
+    return device.index == torch.cuda.current_device() and (forced or (tf32 is TF32 and _is_fit(device.index, traced)))
+
+
+def _is_fit(place: Any, traced: bool) -> bool:
+    """Return whether this CPU interprets kernels, or whether they were faster on this GPU; say once if nobody knows."""
+    if not traced and place in known:
+        return known[place]
+    if place == "cpu":
+        fits, why = INTERPRETED or None, "the kernels need a GPU, or TRITON_INTERPRET=1 set before triton is imported"
+    else:
+        card = torch.cuda.get_device_properties(place)
+        versions = [".".join(text.split(".")[:2]) for text in (torch.__version__, triton.__version__)]
+        here = (card.name, (card.major, card.minor), *versions)
+        fits, why = MEASURED.get(here), f"the kernels were not measured on {here} (`triton-agent verify` does that)"
+    if not traced:
+        known[place] = bool(fits)
+        if fits is None:
             warnings.warn(f"{why}: here the reference runs", stacklevel=2)
-    return known[here]
-
-
-def _objection(device: Any, forced: bool, autocast: Any, deterministic: bool, precision: str, is_current: bool) -> Any:
-    """Return why the kernels may not run there, without words where nobody expects them to; None if they may."""
-    on_gpu = device.type == "cuda"
-    if not (forced or on_gpu) or not is_current or autocast is not AUTOCAST or (deterministic and not DETERMINISTIC):
-        return ""
-    if not on_gpu:
-        needs = "the kernels need a GPU, or TRITON_INTERPRET=1 set before triton is imported"
-        return needs if device.type == "cpu" and not INTERPRETED else None
-    card = torch.cuda.get_device_properties(device)
-    versions = [".".join(text.split(".")[:2]) for text in (torch.__version__, triton.__version__)]
-    here = (card.name, (card.major, card.minor), *versions)
-    if forced or (precision == MATMUL_PRECISION and MEASURED.get(here)):
-        return None
-    return "" if here in MEASURED else f"the kernels were not measured on {here} (`triton-agent verify` does that)"
+    return bool(fits)
 
 
 def _admitted(model: Any, args: Any, kwargs: Any, traced: bool = False) -> Any:
