@@ -17,6 +17,7 @@ import builtins
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from triton_agent.runs.ship import evidence
@@ -25,7 +26,7 @@ from triton_agent.runs.ship.judged import JUDGED, judged
 from triton_agent.runs.ship.source.original import ORIGINAL, Original, take_out
 from triton_agent.runs.ship.source.source_parts import Import, Part, Parts, import_block, is_docstring, joined
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.results import Determinism
+from triton_agent.tools.results import Determinism, Environment
 
 MARKER = "# -- which calls run the kernels"
 """The line of `machinery.py` at which the copied part begins."""
@@ -219,7 +220,7 @@ def _constants(
     if "SimpleNamespace(" in (call.constructed or ""):
         head, _, values = constructor.rpartition("return ")
         constructor = f"{head}return {PLAIN}({values})"
-    key = "" if draft or facts.gpu is None else measured_on(facts.gpu, environment.torch, environment.triton)
+    rows = {} if draft or facts.gpu is None else {measured_on(facts.gpu, environment): True}
     lines = [
         constructor,
         "",
@@ -230,7 +231,7 @@ def _constants(
         f"USE_KERNELS = {_quoted('never' if draft else 'verified')}",
         f"CONSTRUCTED = {_construction(call)}",
         "# whether the kernels were faster than the reference, by GPU, its compute capability, torch and triton",
-        f"MEASURED = {{{f'{key}: True' if key else ''}}}",
+        measured_table(rows),
         f"TF32 = {environment.precision == 'tf32'}",
         f"AUTOCAST = {f'torch.{environment.autocast}' if environment.autocast else None}",
         f"DETERMINISTIC = {_is_deterministic(candidate_source, facts)}",
@@ -239,9 +240,22 @@ def _constants(
     return "\n".join(lines)
 
 
-def measured_on(gpu: Gpu, torch: str, triton: str) -> str:
-    """Return a key of the table MEASURED, as text."""
-    return f"({_quoted(gpu.name)}, {gpu.capability}, {_quoted(_minor(torch))}, {_quoted(_minor(triton))})"
+def measured_on(gpu: Gpu, environment: Environment) -> str:
+    """Return the key of the table MEASURED for this GPU with these versions, as text."""
+    return measured_key(gpu.name, gpu.capability, _minor(environment.torch), _minor(environment.triton))
+
+
+def measured_key(name: str, capability: tuple[int, int], torch: str, triton: str) -> str:
+    return f"({_quoted(name)}, {capability}, {_quoted(torch)}, {_quoted(triton)})"
+
+
+def measured_table(rows: Mapping[str, bool]) -> str:
+    """Return the constant that says on which GPUs the kernels were faster than the reference."""
+    return (
+        "\n".join(["MEASURED = {", *(f"    {key}: {faster}," for key, faster in rows.items()), "}"])
+        if rows
+        else "MEASURED = {}"
+    )
 
 
 def _in_order(call: CallForm) -> list[str]:

@@ -58,6 +58,7 @@ HOOKS_ON_ALL = [torch.nn.modules.module._global_forward_hooks, torch.nn.modules.
 OF_TENSORS = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.is_contiguous
 INTERPRETED = triton.knobs.runtime.interpret
 NOT_PLAIN = AttributeError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError
+JIT: Any = torch.jit
 known: dict[Any, bool] = {}
 
 
@@ -135,7 +136,7 @@ class Watch:
         self.full_then, self.own_size = [*map(dict, self.full)], len(own)
         self.own = itemgetter("training", "_parameters", "_buffers", "_modules", *_attributes(model))
         self.own_then = self.own(own)
-        looks = [
+        looks: list[Any] = [
             (getitem, *zip(*slots)),
             (len, [*map(vars, inner)]),
             (type, inner),
@@ -219,7 +220,7 @@ def _admitted(model: Any, args: Any, kwargs: Any, traced: bool = False) -> Any:
         return None
     plan, tensors = found
     if not traced:
-        state = None if torch.jit.is_tracing() else model._watch.state_of(model)
+        state = None if JIT.is_tracing() else model._watch.state_of(model)
     elif torch.compiler.is_exporting() or not tensors or CALLS[plan.__name__][2] is None:
         state = None  # exported programs are for others, who may not have the kernels
     else:
