@@ -203,7 +203,8 @@ def _guard_row(modules: int) -> dict[str, Any]:
             return _nothing, (x,)
         return None
 
-    machinery.STATE, machinery.plan_for, machinery.INTERPRETED = state, plan_for, True
+    machinery.STATE, machinery.plan_for = state, plan_for
+    machinery.known["cpu"] = True
     model.use_kernels, model._watch = "always", machinery.Watch(model, True)
     if machinery._admitted(model, (x,), {}) is None:
         raise SystemExit("the guard does not let the plan run")

@@ -46,12 +46,12 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
     taken = {changes.get(name, name): target for name, target in bound_names(written).items()}
     original = take_out(problem, {**reserved, **taken})
     docstring = _docstring(problem, facts, original, draft=draft)
-    imports = _imports(written, changes, original, machinery)
     kernels, launching, calls, known = _plan_sections(written, changes)
     constants = _constants(problem, plans, facts, original, draft=draft)
     plain, guard = _plain_and_guard(machinery)
     if PLAIN in constants:
         constants = f"{plain}\n\n\n{constants}"
+    imports = _imports(written, changes, original, machinery, with_plain=PLAIN in constants)
     sections = [
         "\n\n".join([docstring, imports, _titled("the kernels", kernels)]),
         _titled("launching them", launching),
@@ -169,8 +169,11 @@ def _docstring(problem: ProblemSpec, facts: ShippedFacts, original: Original, *,
     return f'"""{plain}\n"""'
 
 
-def _imports(candidate: Parts, changes: dict[str, str], original: Original, machinery: Parts) -> str:
+def _imports(
+    candidate: Parts, changes: dict[str, str], original: Original, machinery: Parts, *, with_plain: bool
+) -> str:
     items = [item for parts in (candidate, machinery) for part in parts.parts for item in part.imports]
+    items = [item for item in items if item.module != "types" or with_plain]
     items = [item for item in items if item.module != "__future__" and not item.module.startswith("triton_agent")]
     block = import_block([*(_with_local(item, changes) for item in items), *original.imports])
     future = candidate.future or original.future

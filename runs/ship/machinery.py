@@ -20,9 +20,10 @@ from typing import Any
 
 import torch
 import triton
+from torch import nn
 
 
-class OriginalModel(torch.nn.Module):
+class OriginalModel(nn.Module):
     """Stands in for the user's class."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -53,13 +54,14 @@ OPERATOR = "stand_in"
 
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
 
-OF_ANY_MODULE = frozenset({*vars(torch.nn.Module()), "use_kernels", "_watch"})
-HOOKS_ON_ALL = [torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks]
+OF_ANY_MODULE = frozenset({*vars(nn.Module()), "use_kernels", "_watch"})
+HOOKS_ON_ALL = [nn.modules.module._global_forward_hooks, nn.modules.module._global_forward_pre_hooks]
 OF_TENSORS = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.is_contiguous
-INTERPRETED = triton.knobs.runtime.interpret
+# raised by tensors and modules that do not answer like plain ones
 NOT_PLAIN = AttributeError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError
-JIT: Any = torch.jit
-known: dict[Any, bool] = {}
+INTERPRETED = triton.knobs.runtime.interpret  # torch.compile cannot follow it
+JIT: Any = torch.jit  # its functions have no types
+known: dict[Any, bool] = {}  # what _is_fit found out
 
 
 def _plain(value: Any) -> Any:
@@ -75,7 +77,7 @@ def _plain(value: Any) -> Any:
     return SimpleNamespace(**{name: _plain(item) for name, item in kept.items()})
 
 
-def _attributes(module: Any) -> Any:
+def _attributes(module: Any) -> dict[str, Any]:
     """Return what a forward may read of a module beside its parameters, buffers and submodules."""
     hidden = "_" if type(module).__module__.startswith("torch.") else " "
     return {k: v for k, v in vars(module).items() if k not in OF_ANY_MODULE and not k.startswith(hidden)}
@@ -88,15 +90,15 @@ def _noted(value: Any) -> Any:
     return value.copy() if isinstance(value, (list, dict, set)) else value
 
 
-def _made_of(model: Any) -> Any:
+def _made_of(model: nn.Module) -> dict[str, Any]:
     """Return class and attributes of every module."""
     modules = model.named_modules(remove_duplicate=False)
     return {path: (type(m), {name: _noted(value) for name, value in _attributes(m).items()}) for path, m in modules}
 
 
-def _verified_state(model: Any) -> Any:
+def _verified_state(model: nn.Module) -> Any:
     """Return parameters and buffers by name; None if names, shapes, dtypes or strides are not those verified."""
-    named = dict(model.named_parameters(remove_duplicate=False))
+    named: dict[str, Any] = dict(model.named_parameters(remove_duplicate=False))
     named.update(model.named_buffers(remove_duplicate=False))
     forms = {name: (tensor.shape, tensor.dtype, tensor.stride()) for name, tensor in named.items()}
     return {name: named[name] for name in STATE} if forms == {name: form[1:] for name, form in STATE.items()} else None
@@ -109,8 +111,9 @@ class Watch:
     where anything differs.
     """
 
-    def __init__(self, model: Any, known: bool) -> None:
-        self.made, self.parameters = _made_of(model) if known else None, None
+    def __init__(self, model: nn.Module, known: bool) -> None:
+        self.made: Any = _made_of(model) if known else None
+        self.parameters: Any = None
 
     def __getstate__(self) -> Any:
         return {"made": self.made, "parameters": None}  # a copy of the model is examined itself
@@ -124,16 +127,19 @@ class Watch:
         return self.state
 
     def examine(self, model: Any) -> None:
+        """Note all that a call depends on, and whether the model is as it was made and verified."""
         modules, own = list(model.modules()), vars(model)
         inner, attributes = modules[1:], [value for m in modules for value in _attributes(m).values()]
         slots = [(vars(m), name) for m in inner for name in ("training", *_attributes(m))]
         held = [tensors for m in modules for tensors in (m._parameters, m._buffers)]
-        tensors = [tensor for some in held for tensor in some.values() if tensor is not None]
-        numbers = [(some, name) for some in held for name, t in some.items() if t is not None and t.numel() == 1]
+        tensors = [tensor for mapping in held for tensor in mapping.values() if tensor is not None]
+        numbers = [
+            (mapping, name) for mapping in held for name, t in mapping.items() if t is not None and t.numel() == 1
+        ]
         hooks = [hooks for m in inner for hooks in (m._forward_hooks, m._forward_pre_hooks)] + HOOKS_ON_ALL
         mappings = [*held, *(m._modules for m in modules), *hooks]
-        self.full, self.empty = [some for some in mappings if some], [some for some in mappings if not some]
-        self.full_then, self.own_size = [*map(dict, self.full)], len(own)
+        self.full, self.empty = [one for one in mappings if one], [one for one in mappings if not one]
+        self.full_then, self.own_size = [dict(one) for one in self.full], len(own)
         self.own = itemgetter("training", "_parameters", "_buffers", "_modules", *_attributes(model))
         self.own_then = self.own(own)
         looks: list[Any] = [
@@ -142,20 +148,20 @@ class Watch:
             (type, inner),
             (_noted, [value for value in attributes if isinstance(value, (list, dict, set, torch.Tensor))]),
             # Dictionaries take tensors of one number for the same if the numbers are equal.
-            (lambda some, name: id(some[name]), *zip(*numbers)),
+            (lambda mapping, name: id(mapping[name]), *zip(*numbers)),
             *((read, tensors) for read in OF_TENSORS),
             (torch.Tensor.stride, [tensor for tensor in tensors if not tensor.is_contiguous()]),
         ]
-        self.looks = [look for look in looks if look[1:] and look[1]]
+        self.looks = [look for look in looks if look[1:] and look[1]]  # not those with nothing to read
         self.looked = [[*map(*look)] for look in self.looks]
         self.device = tensors[0].device if tensors else None
         as_made = _made_of(model) == self.made and all(m.training == model.training for m in inner) and not any(hooks)
         kinds = {(type(t), t.is_inference(), t.device, t.data_ptr() % 16) for t in tensors}
-        usual = kinds <= {(kind, False, self.device, 0) for kind in (torch.Tensor, torch.nn.Parameter)}
+        usual = kinds <= {(kind, False, self.device, 0) for kind in (torch.Tensor, nn.Parameter)}
         self.state = _verified_state(model) if as_made and usual else None
         self.parameters = model._parameters
 
-    def differs(self, own: Any) -> bool:
+    def differs(self, own: dict[str, Any]) -> bool:
         """Return whether anything changed; `own` are the model's attributes, which this object may not keep alive."""
         try:
             return not (
@@ -182,7 +188,7 @@ def _traced_state(model: Any) -> Any:
     return _verified_state(model)
 
 
-def _may_run_on(device: Any, forced: bool, traced: bool) -> bool:
+def _may_run_on(device: torch.device, forced: bool, traced: bool) -> bool:
     """Check autocast, determinism, the GPU, the precision of products, and the versions."""
     kind = device.type
     casts = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None

@@ -470,7 +470,7 @@ def get_inputs(): return [torch.rand(8)]
 def test_the_form_of_a_call_is_found() -> None:
     form = samples.form_of(samples.problem("layer_norm_f16"))
     tensor = TensorForm(shape=(13, 203), dtype="float16", strides=(203, 1))
-    assert form.init == (203,) and form.parameters == ("x", "residual")
+    assert form.constructed == "203" and form.parameters == ("x", "residual")
     assert [call.arguments for call in form.calls] == [(tensor, tensor)] * 2
     assert dict(form.state)["norm.bias"] == TensorForm(shape=(203,), dtype="float16", strides=(1,))
 
