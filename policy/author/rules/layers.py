@@ -11,7 +11,6 @@ from triton_agent.policy.author.rules.building import Builder, Call, lowers
 from triton_agent.policy.author.rules.products import multiply
 from triton_agent.policy.author.rules.reductions import shares
 
-
 MANY_SCORES = 1 << 24
 """More of them, written to memory and read again, take longer than torch's fused attention, where that may be used."""
 MOST_SCORES = 1 << 31
