@@ -24,6 +24,8 @@ from triton_agent.tools.versions import require_supported
 
 COUNT, DEFAULT = 1000, ("easy", "medium", "hard")
 HELD_OUT_SHARE = 0.1
+AT_ONCE_ON_A_CARD = 4
+"""Problems solved at once on a GPU by default; more do not give more verdicts a second."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ def run(request: MakeRequest) -> int:
     for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     folder = _folder(request)
-    jobs = request.jobs or len(os.sched_getaffinity(0))
+    jobs = request.jobs or _cores()
     if not folder.composed:
         with _progress() as bar:
             task = bar.add_task("composing", total=folder.settings.count)
@@ -63,7 +65,7 @@ def run(request: MakeRequest) -> int:
             raise InstrumentError(f"held-out compositions occur in training: {', '.join(seen[:5])}")
         folder.write_problems(accepted)
     unmeasured = _audited(folder, jobs) if request.audit else 0
-    unmeasured += _solved(folder, request, jobs) if request.solve else 0
+    unmeasured += _solved(folder, request) if request.solve else 0
     folder.write_card()
     _tell(folder, unmeasured, request.json)
     return exit_codes.NOT_MEASURED if unmeasured else exit_codes.GOOD
@@ -122,7 +124,7 @@ def _audited(folder: DatasetFolder, jobs: int) -> int:
         return audit_all(folder, rows, jobs, lambda: bar.update(task, advance=1))
 
 
-def _solved(folder: DatasetFolder, request: MakeRequest, jobs: int) -> int:
+def _solved(folder: DatasetFolder, request: MakeRequest) -> int:
     """Solve the problems to train on; held-out ones have no conversations."""
     from triton_agent.runs.data.solving import SolveSettings, conversations_of, solve_all
 
@@ -135,7 +137,7 @@ def _solved(folder: DatasetFolder, request: MakeRequest, jobs: int) -> int:
         ),
         turns=request.turns,
         faults=request.faults,
-        jobs=jobs,
+        jobs=request.jobs or (AT_ONCE_ON_A_CARD if chosen.device == "cuda" else _cores()),
         cards=chosen.gpus,
     )
     rows = folder.sound([row for row in folder.problems() if row["split"] == TRAIN])
@@ -145,6 +147,10 @@ def _solved(folder: DatasetFolder, request: MakeRequest, jobs: int) -> int:
         unmeasured = solve_all(folder, rows, settings, lambda _: bar.update(task, advance=1))
     folder.write_conversations(conversations_of(folder, rows, request.prompt_tokens))
     return unmeasured
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _progress() -> Progress:
