@@ -55,6 +55,7 @@ OPERATOR = "stand_in"
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
 
 OF_ANY_MODULE = frozenset({*vars(nn.Module()), "use_kernels", "_watch"})
+# torch has no public name for them
 HOOKS_ON_ALL = [nn.modules.module._global_forward_hooks, nn.modules.module._global_forward_pre_hooks]
 OF_TENSORS = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.is_contiguous
 # raised by tensors and modules that do not answer like plain ones

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from triton_agent.runs.ship import machinery
 from triton_agent.runs.ship.machinery import Watch
 
 Change = Callable[[Any], object]
@@ -95,3 +96,18 @@ def test_new_values_are_no_change() -> None:
         for tensor in [*model.parameters(), *model.buffers()]:
             tensor.add_(1)
     assert not seen.differs(vars(model))
+
+
+@pytest.mark.slow  # starts torch.compile
+def test_a_compiled_graph_can_ask_how_the_process_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `fullgraph=True` a question that torch.compile cannot follow is an error, on measured GPUs alone."""
+    monkeypatch.setattr(machinery, "_is_fit", lambda place, traced: True)
+    for tf32, may in ((False, True), (True, False)):
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+        monkeypatch.setattr(machinery, "TF32", tf32)
+        torch.compiler.reset()
+
+        def asked(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
+            return x + 1, machinery._may_run_on(torch.device("cuda", 0), False, True)
+
+        assert torch.compile(asked, backend="eager", fullgraph=True)(torch.ones(2))[1] is may
