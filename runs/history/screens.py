@@ -19,6 +19,7 @@ from triton_agent.runs.cli.selection import RunSelection, select_runs
 from triton_agent.runs.cli.store_option import load_history, open_store
 from triton_agent.runs.history.attempt_page import attempt_page, coloured, interval, table
 from triton_agent.runs.history.records import History, StoredAttempt, short_key
+from triton_agent.tools.errors import UsageError
 
 PLAN_WIDTH = 56
 
@@ -64,7 +65,11 @@ def _state(run: RunSummary) -> Text:
 
 
 def show(name: str, attempt: str | None, *, store: str | None, json: bool) -> int:
-    """Print a run, or one of its attempts in full."""
+    """Print a run, or one of its attempts in full: `RUN/2.1` is attempt 2.1 of the run."""
+    name, slash, place = name.partition("/")
+    if slash and attempt is not None:
+        raise UsageError(f"{name}/{place} --attempt {attempt}: two attempts", remedy="name one of them")
+    attempt = place if slash else attempt
     with open_store(store) as opened:
         history = load_history(opened, name)
     item = None if attempt is None else history.attempt(attempt)
