@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from triton_agent.runs.cli import model_options
 from triton_agent.tools.errors import UsageError
 
 NAMES = ("triton-agent.toml", "pyproject.toml")
@@ -32,13 +33,13 @@ SECTION = "triton-agent"
 PREFIX = "TRITON_AGENT_"
 
 SERVER = ("base-url", "api-key-env", "context-tokens", "price", "vllm-python")
-MODEL = ("temperature", "max-answer-tokens", "adapter", "speculate", "gpu-memory", "model-dtype", "structured")
-WRITERS = ("policy", *SERVER, *MODEL)
+"""Keys that say where a model is and what it costs, and change no answer."""
+WRITERS = ("policy", *(name.replace("_", "-") for name in model_options.OPTIONS))
 """Keys for commands in which a policy writes kernels. Elsewhere `--policy` selects runs."""
 GENERAL = ("store", "device", "target", "timeout", *WRITERS)
 """Keys that hold for every command that has the option."""
 BENCH = "bench"
-"""A benchmark's record has to say all of its settings and has its own store: it takes the server from the file only."""
+"""Its record has to say all of its settings, and it has a store of its own: it takes SERVER from a file, no more."""
 NEVER = ("trust", "yes", "help", "resume", "json")
 """Options that are decided on the command line each time."""
 PATHS = ("store", "out", "adapter", "vllm-python", "root", "output")

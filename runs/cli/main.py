@@ -263,6 +263,7 @@ def optimize(
     """Turn a module into a drop-in file with Triton kernels: verified and, on a GPU, measured faster."""
     from triton_agent.runs.cli.devices import early_nursery
     from triton_agent.runs.cli.given_calls import calls_from
+    from triton_agent.runs.cli.pace import waiting
 
     calls = calls_from(inputs, inputs_files, sets)
     given = {
@@ -288,7 +289,8 @@ def optimize(
         **said,
     }
     with early_nursery(device) as nursery:
-        from triton_agent.runs.optimize.command import run  # takes seconds, and so does what has begun
+        with waiting("loading torch"):
+            from triton_agent.runs.optimize.command import run  # takes seconds, and so does what has begun
 
         code = run(given, out=out, resume=resume, store=store, json=json, nursery=nursery)
     raise typer.Exit(code)

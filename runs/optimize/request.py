@@ -18,6 +18,9 @@ from triton_agent.tools.settings import EvaluatorSettings
 
 COMPARED_WITH = ("compile",)
 """What a measured speed-up is stated against, beside the reference as it is."""
+DRAFT_PATIENCE = 0
+"""Further turns that the built-in author gets once a kernel passed where nothing is timed: what they vary, tiles and
+warps, makes a difference to a clock only."""
 UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -90,7 +93,9 @@ class OptimizeRequest(ModelOptions):
         for name, limit in (("--max-tokens", self.max_tokens), ("--max-cost", self.max_cost)):
             if limit is not None and limit <= 0:
                 raise UsageError(f"{name} {limit}", remedy="a positive number, or leave it out for no limit")
+        untimed = self.device == "cpu" and self.policy == DEFAULT
         return LoopSettings(
+            **({"patience": DRAFT_PATIENCE} if untimed else {}),
             rules=Rules(allow_library=not self.own_kernels, target=self.target),
             turns=self.turns,
             parallel=self.parallel,
