@@ -383,6 +383,16 @@ def mcp(
 
 
 @app.command()
+def examples(
+    folder: Annotated[str, typer.Argument(metavar="[DIR]", help="Folder to write to.")] = "examples",
+) -> None:
+    """Write the example problems and kernels into a folder."""
+    from triton_agent.runs.cli.examples import run
+
+    raise typer.Exit(run(folder))
+
+
+@app.command()
 def config(ctx: typer.Context, json: JSON = False) -> None:
     """Show the settings that hold here, and whether the environment, a file or a default decides each."""
     from triton_agent.runs.cli.config_page import run
