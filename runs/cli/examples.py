@@ -1,4 +1,4 @@
-"""`triton-agent examples`: writes the example problems and kernels into a folder, also where only the wheel is installed."""
+"""`triton-agent examples`: writes the example problems and kernels into a folder, for who has the wheel alone."""
 
 from __future__ import annotations
 

@@ -53,7 +53,9 @@ def _show(out: Console, sections: Sequence[Section], broken: Sequence[Check]) ->
     if broken:
         out.print(f"[red]Kernels cannot be judged here[/]: {escape(', '.join(check.name for check in broken))}.")
     else:
-        out.print("[green]Kernels can be judged here[/]: triton-agent examples; triton-agent optimize examples/softmax.py")
+        out.print(
+            "[green]Kernels can be judged here[/]: triton-agent examples; triton-agent optimize examples/softmax.py"
+        )
 
 
 def _table(checks: Sequence[Check]) -> Table:
