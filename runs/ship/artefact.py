@@ -218,6 +218,7 @@ def _constants(
         f"MATMUL_PRECISION = {_quoted('high' if environment.precision == 'tf32' else facts.matmul_precision)}",
         f"AUTOCAST = {_quoted(environment.autocast)}",
         f"DETERMINISTIC = {_is_deterministic(candidate_source, facts)}",
+        f"CALLS_LIBDEVICE = {'libdevice' in candidate_source}",
         f"OPERATOR = {_quoted(operator)}",
     ]
     return "\n".join(lines)

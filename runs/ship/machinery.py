@@ -49,6 +49,7 @@ GPU: Any = None
 MATMUL_PRECISION = "highest"
 AUTOCAST = ""
 DETERMINISTIC = True
+CALLS_LIBDEVICE = False
 OPERATOR = "stand_in"
 
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
@@ -217,11 +218,14 @@ def _surroundings(device: Any, forced: bool) -> bool:
 
 def _interpreted() -> bool:
     """Return whether Triton interprets the kernels, as a CPU needs it; say so once if not."""
-    if not INTERPRETED and "cpu" not in measured and not torch.compiler.is_compiling():
+    able = INTERPRETED and not CALLS_LIBDEVICE
+    if not able and "cpu" not in measured and not torch.compiler.is_compiling():
         measured["cpu"] = False
         text = "the kernels need a GPU, or TRITON_INTERPRET=1 set before triton is imported: here the reference runs"
+        if INTERPRETED:
+            text = "the kernels need a GPU, since Triton's interpreter has no libdevice: here the reference runs"
         warnings.warn(text, stacklevel=2)
-    return bool(INTERPRETED)
+    return able
 
 
 def _measured_on(index: int) -> bool:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from triton_agent.runs.ship import machinery
 from triton_agent.runs.ship.machinery import Seen
 
 Change = Callable[[Any], object]
@@ -90,3 +91,12 @@ def test_new_values_are_no_change() -> None:
         for tensor in [*model.parameters(), *model.buffers()]:
             tensor.add_(1)
     assert not seen.differs(vars(model))
+
+
+def test_kernels_that_the_interpreter_cannot_run_are_not_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machinery, "INTERPRETED", True)
+    monkeypatch.setattr(machinery, "measured", {})
+    assert machinery._interpreted()
+    monkeypatch.setattr(machinery, "CALLS_LIBDEVICE", True)
+    with pytest.warns(UserWarning, match="Triton's interpreter has no libdevice: here the reference runs"):
+        assert not machinery._interpreted()

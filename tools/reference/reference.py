@@ -22,6 +22,7 @@ from torch.nn.parameter import UninitializedParameter
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.input_spec import Made, mapped
+from triton_agent.tools.problem.named_tuples import is_named, rebuilt, without_classes
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.problem.size_range import SizeRange
 from triton_agent.tools.reference import calling, input_tensors
@@ -254,15 +255,15 @@ class Reference:
                 what = f"the inputs do not fit forward{inspect.signature(forward)}: {error}"
                 raise ProblemError(what, where=self.spec.path, remedy=_LIST_REMEDY) from None
         self._require_plain(positional)
-        return positional
+        return [without_classes(value) for value in positional]
 
     def _require_plain(self, value: Any) -> None:
         """Raise if the inputs hold instances of the user's own classes, which a candidate does not have."""
-        if self._user.is_own(type(value)):
+        if self._user.is_own(type(value)) and not is_named(value):
             raise ProblemError(
                 f"get_inputs() gives a {type(value).__name__}, and a kernel's file does not have that class",
                 where=self.spec.path,
-                remedy="give tensors and plain values, in lists, tuples and dictionaries",
+                remedy="give tensors and plain values, in lists, tuples, named tuples and dictionaries",
             )
         if isinstance(value, (list, tuple, Mapping)):
             for item in value.values() if isinstance(value, Mapping) else value:
@@ -300,7 +301,8 @@ def load(spec: ProblemSpec, constants: Mapping[str, int] | None = None, *, batch
 def _load_saved(path: str) -> Any:
     remedy = "save a list of tensors and plain numbers: torch.save([x, y], path)"
     try:
-        return torch.load(path, map_location=None if torch.cuda.is_available() else "cpu", weights_only=True)
+        with torch.serialization.safe_globals([rebuilt]):
+            return torch.load(path, map_location=None if torch.cuda.is_available() else "cpu", weights_only=True)
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ProblemError(f"cannot be loaded: {first}", where=path, remedy=remedy) from None
