@@ -13,6 +13,9 @@ from tests.runs.commands import call
 
 from triton_agent.runs.ship.module_forms import checks_of
 from triton_agent.tools.problem import named_tuples
+from triton_agent.tools.problem.input_spec import parse_input
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.reference.reference import load
 from triton_agent.tools.tape import outline
 
 PROBLEM = """
@@ -87,6 +90,15 @@ def test_the_guard_takes_the_user_s_class_and_no_other() -> None:
         ((torch.ones(2), 3), False),
     ):
         assert eval(condition, {"torch": torch, "state": state}) is admitted
+
+
+def test_an_option_makes_it_by_the_name_of_its_class(tmp_path: Path) -> None:
+    text = "State(f32[8,32], scale=f32[32])"
+    assert str(parse_input(text)) == text
+    (tmp_path / "problem.py").write_text(PROBLEM.partition("def get_inputs")[0])
+    spec = parse_problem(f"{tmp_path / 'problem.py'}:Model", inputs=(text, "{'bias': f32[32]}"))
+    state, options = load(spec).make_inputs(0)
+    assert state.x.shape == (8, 32) and state.scale.shape == options["bias"].shape == (32,)
 
 
 def test_a_kernel_reads_its_fields_by_name(tmp_path: Path) -> None:

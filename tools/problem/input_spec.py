@@ -44,7 +44,8 @@ MOST_SETS = 16
 
 _INPUT_GRAMMAR = (
     'write dtype[size,size,...]: "f16[8,128,1024]", "f32[]" for a scalar, "i64[8]<50000" for integers 0 to 49999; or a '
-    "plain value (5, True, None, \"'full'\"), or a list, tuple or dict of these; with a name in front of it to pass it "
+    "plain value (5, True, None, \"'full'\"), or a list, tuple, dict or named tuple of these, as in "
+    '"State(f32[8], f32[8])"; with a name in front of it to pass it '
     f'by keyword: "mask=bool[8,128]", "pos=5"; dtypes: {" ".join(DTYPES)}'
 )
 _SET_GRAMMAR = (
@@ -85,7 +86,7 @@ class InputSpec:
 
 
 Nest = Any
-"""An `InputSpec`, a plain value, or a list, tuple or dictionary of these."""
+"""An `InputSpec`, a plain value, or a list, tuple, dictionary or `Made` of these."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +140,9 @@ def _text_of(value: Nest) -> str:
         return f"[{', '.join(map(_text_of, value))}]"
     if isinstance(value, tuple):
         return f"({', '.join(map(_text_of, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, Made):
+        named = (f"{name}={_text_of(item)}" for name, item in value.keywords.items())
+        return f"{value.class_name}({', '.join([*map(_text_of, value.positional), *named])})"
     return str(value) if isinstance(value, InputSpec) else repr(value)
 
 
@@ -187,6 +191,12 @@ def _nest(node: ast.expr, where: str, grammar: str) -> Nest:
         if not all(isinstance(key, str) for key in keys):
             raise ValueError("a key that is no text")
         return dict(zip(keys, (_nest(item, where, grammar) for item in node.values)))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and all(item.arg for item in node.keywords):
+        positional = tuple(_nest(item, where, grammar) for item in node.args)
+        keywords = {str(item.arg): _nest(item.value, where, grammar) for item in node.keywords}
+        made = Made(class_name=node.func.id, positional=positional, keywords=keywords)
+        if GivenInput(value=made).tensors:
+            return made
     return _plain(node)
 
 

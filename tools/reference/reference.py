@@ -106,7 +106,7 @@ class Reference:
             raise ProblemError(
                 f"{value.class_name} is not a class of this file or of a module beside it",
                 where=self.spec.path,
-                remedy="--init takes literals and calls of the file's own classes",
+                remedy="--init and --input take plain values and calls of the file's own classes",
             )
         return found(*self._made(value.positional), **self._made(dict(value.keywords)))
 
@@ -234,7 +234,9 @@ class Reference:
             if self._saved is not None:
                 made: Any = self._saved
             elif self.spec.kind is ProblemKind.USER_MODULE:
-                drawn = [(item.name, mapped(item.value, input_tensors.drawn)) for item in self._sized.inputs]
+                drawn = [
+                    (item.name, self._made(mapped(item.value, input_tensors.drawn))) for item in self._sized.inputs
+                ]
                 made, named = [value for name, value in drawn if not name], {name: it for name, it in drawn if name}
             else:
                 made = self._function("get_inputs")()
