@@ -142,3 +142,9 @@ def test_a_file_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytest.
     found, warnings = config_file.find(tmp_path)
     assert found is None
     assert any("belongs to another user" in warning for warning in warnings)
+
+
+def test_the_file_that_the_guide_shows_is_right(tmp_path: Path) -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "usage.md").read_text()
+    found = read(tmp_path, guide.split("```toml")[1].split("```")[0])
+    assert found["optimize"]["turns"] == 6 and found["optimize"]["device"] == "cuda:1"
