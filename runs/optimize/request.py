@@ -93,9 +93,7 @@ class OptimizeRequest(ModelOptions):
         for name, limit in (("--max-tokens", self.max_tokens), ("--max-cost", self.max_cost)):
             if limit is not None and limit <= 0:
                 raise UsageError(f"{name} {limit}", remedy="a positive number, or leave it out for no limit")
-        untimed = self.device == "cpu" and self.policy == DEFAULT
-        return LoopSettings(
-            **({"patience": DRAFT_PATIENCE} if untimed else {}),
+        settings = LoopSettings(
             rules=Rules(allow_library=not self.own_kernels, target=self.target),
             turns=self.turns,
             parallel=self.parallel,
@@ -104,6 +102,8 @@ class OptimizeRequest(ModelOptions):
             max_cost=self.max_cost,
             seed=self.seed,
         )
+        untimed = self.device == "cpu" and self.policy == DEFAULT
+        return dataclasses.replace(settings, patience=DRAFT_PATIENCE) if untimed else settings
 
     def judging(self, card: str = "") -> EvaluatorSettings:
         """How to judge, on the GPU of that UUID."""

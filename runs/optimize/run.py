@@ -266,7 +266,7 @@ async def _interruptible(loop: Loop, screen: Screen) -> AsyncIterator[None]:
     """The first Ctrl-C or SIGTERM ends the search after the evaluations under way; the second ends the run at once."""
     events = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    handled = []
+    handled: list[signal.Signals] = []
 
     def restore() -> None:
         for number in handled:

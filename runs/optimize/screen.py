@@ -164,16 +164,16 @@ class LiveScreen:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live = Live(console=console, refresh_per_second=REFRESHES_PER_S, transient=False)
         self._ledger: Ledger | None = None
-        self._settings: LoopSettings | None = None
+        self._turns: Turns | None = None
         self._title = ""
         self._doing: dict[str, str] = {}
         self._began_s = time.monotonic()
+        self._closed = False
+        self._live = Live(console=console, refresh_per_second=REFRESHES_PER_S, get_renderable=self._render)
 
     def begin(self, ledger: Ledger, settings: LoopSettings, title: str) -> None:
-        self._ledger, self._settings, self._title = ledger, settings, title
-        self._live.get_renderable = self._render  # type: ignore[method-assign]
+        self._ledger, self._turns, self._title = ledger, Turns(settings), title
         self._live.start()
 
     def event(self, event: Event) -> None:
@@ -208,8 +208,8 @@ class LiveScreen:
 
     def _table(self, history: list[Graded]) -> Table:
         table = Table(box=None, pad_edge=False)
-        for heading in ("attempt", "verdict", "", "plan"):
-            table.add_column(heading, overflow="ellipsis", no_wrap=True)
+        for heading, width in (("attempt", 7), ("verdict", 13), ("", 24), ("plan", None)):  # the plan gives way first
+            table.add_column(heading, min_width=width, overflow="ellipsis", no_wrap=True)
         best = best_of(history)
         for item in history[-ROWS_SHOWN:]:
             mark = "[bold green]*[/] " if best and item.attempt.key == best.attempt.key else "  "

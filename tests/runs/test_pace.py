@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.memory.observation import Rules
 from triton_agent.runs.cli import pace
 from triton_agent.runs.cli.pace import Pace, counted, waiting
 from triton_agent.runs.optimize.request import OptimizeRequest
-from triton_agent.runs.optimize.screen import Turns
+from triton_agent.runs.optimize.screen import LiveScreen, Turns
 
 
 def test_a_long_wait_is_told_and_a_short_one_is_not(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,6 +54,22 @@ def test_a_search_says_how_long_it_takes_at_most() -> None:
     now = 60.0
     limited.begin(1)
     assert limited.left == "at most about 40 s left"
+
+
+def test_a_terminal_sees_the_seconds_from_the_first_word_to_the_last() -> None:
+    console = Console(force_terminal=True, file=io.StringIO(), width=100)
+    screen = LiveScreen(console)
+    screen.say("reading softmax")
+    ledger: Any = SimpleNamespace(history=lambda: [])
+    screen.begin(ledger, LoopSettings(rules=Rules(), turns=5), "softmax  run 1")
+    screen.event({"kind": "turn", "turn": 0})
+    screen.event({"kind": "turn", "turn": 1})
+    screen.close()
+    screen.say("said after the end")
+    assert isinstance(console.file, io.StringIO)
+    told = console.file.getvalue()
+    assert all(text in told for text in ("reading softmax", "0 s", "turn 1 of 5", "said after the end"))
+    assert told.count("\x1b[?25l") == told.count("\x1b[?25h") == 1, "the cursor comes back"
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,8 @@ def is_named(value: Any) -> bool:
 @functools.cache
 def class_of(name: str, fields: tuple[str, ...]) -> Any:
     """Return the class that stands for a user's class with this name and these fields."""
-    made: Any = collections.namedtuple(name, fields)  # type: ignore[misc]
-    made.__reduce__ = lambda self: (rebuilt, (name, fields, tuple(self)))
-    return made
+    plain: Any = collections.namedtuple(name, fields)  # type: ignore[misc]
+    return type(name, (plain,), {"__slots__": (), "__reduce__": lambda self: (rebuilt, (name, fields, tuple(self)))})
 
 
 def rebuilt(name: str, fields: tuple[str, ...], items: tuple[Any, ...]) -> Any:
