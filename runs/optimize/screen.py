@@ -208,7 +208,7 @@ class LiveScreen:
 
     def _table(self, history: list[Graded]) -> Table:
         table = Table(box=None, pad_edge=False)
-        for heading, width in (("attempt", 7), ("verdict", 13), ("", 24), ("plan", None)):  # the plan gives way first
+        for heading, width in (("attempt", 7), ("verdict", 13), ("", 30), ("plan", None)):  # the plan gives way first
             table.add_column(heading, min_width=width, overflow="ellipsis", no_wrap=True)
         best = best_of(history)
         for item in history[-ROWS_SHOWN:]:
