@@ -9,6 +9,7 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
+from triton_agent.agent.settings import MEANS, StopReason
 from triton_agent.memory.exchange.plain import to_plain
 from triton_agent.memory.listing import RunFilter, RunState, RunSummary
 from triton_agent.memory.observation import ProblemView
@@ -113,7 +114,9 @@ def _ending(history: History) -> str:
     if history.end is None:
         return f"open: it goes on, or was stopped; triton-agent optimize --resume {history.run.id}"
     took_s = (history.end.ended_at - history.run.started_at).total_seconds()
-    return f"ended after {took_s:.0f} s: {legible(history.end.stop_reason)}"
+    reason = history.end.stop_reason
+    meaning = f"{MEANS[StopReason(reason)]} ({reason})" if reason in set(StopReason) else legible(reason)
+    return f"ended after {took_s:.0f} s: {meaning}"
 
 
 def _about_problem(view: ProblemView) -> list[str]:

@@ -124,6 +124,10 @@ def test_everything_of_one_attempt_is_shown(told: Recorded, place: Path) -> None
     assert raw["gradings"][0]["evaluation"]["status"] == "passed"
 
 
+def test_a_run_says_in_words_why_it_ended(place: Path) -> None:
+    assert "all turns were used (turns)" in call("runs", "show", FIRST).stdout
+
+
 def test_an_attempt_is_shown_by_one_name_with_its_run(place: Path) -> None:
     assert call("runs", "show", f"{FIRST}/3.0").stdout == call("runs", "show", FIRST, "--attempt", "3.0").stdout
     assert call("runs", "show", "last/best").stdout == call("runs", "show", "last", "--attempt", "best").stdout

@@ -55,6 +55,8 @@ _SET_GRAMMAR = (
 )
 _INPUT = re.compile(r"\s*([A-Za-z_][\w.]*)\s*\[([^\[\]]*)\]\s*(?:<\s*(\d[\d_]*)\s*)?")
 _NAMED_INPUT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.*)", re.DOTALL)
+_SIZES = re.compile(r"\s*\d+(\s*,\s*\d+)+\s*")
+"""A shape without a dtype, as people type first."""
 _SCALAR = re.compile(r"([A-Za-z_]\w*)\[\s*\]")
 """A tensor without dimensions, which Python does not read: `f32[]`."""
 _NAMED_SET = re.compile(r"\s*([A-Za-z_][\w.\- ]*?)\s*=(.*)", re.DOTALL)
@@ -176,7 +178,8 @@ def parse_input(text: str, *, where: str = "--input", grammar: str = _INPUT_GRAM
                 return GivenInput(value=_nest(tree, where, grammar), name=name)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
-    raise UsageError(f"not an input: {text!r}", where=where, remedy=grammar)
+    hint = f'did you mean "f32[{text.strip()}]"? ' if _SIZES.fullmatch(text) else ""
+    raise UsageError(f"not an input: {text!r}", where=where, remedy=hint + grammar)
 
 
 def _nest(node: ast.expr, where: str, grammar: str) -> Nest:
