@@ -124,6 +124,10 @@ def test_everything_of_one_attempt_is_shown(told: Recorded, place: Path) -> None
     assert raw["gradings"][0]["evaluation"]["status"] == "passed"
 
 
+def test_without_a_name_the_newest_run_is_shown(place: Path) -> None:
+    assert call("runs", "show").stdout == call("runs", "show", "last").stdout
+
+
 def test_a_run_says_in_words_why_it_ended(place: Path) -> None:
     assert "all turns were used (turns)" in call("runs", "show", FIRST).stdout
 
