@@ -18,10 +18,12 @@ from triton_agent.tools.settings import EvaluatorSettings
 
 COMPARED_WITH = ("compile",)
 """What a measured speed-up is stated against, beside the reference as it is."""
+UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 DRAFT_PATIENCE = 0
 """Further turns that the built-in author gets once a kernel passed where nothing is timed: what they vary, tiles and
 warps, makes a difference to a clock only."""
-UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+BUILTIN_PATIENCE = 2
+"""Turns without a better kernel after which a run of the built-in author ends; on a GPU each looks at 24 variants."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +104,9 @@ class OptimizeRequest(ModelOptions):
             max_cost=self.max_cost,
             seed=self.seed,
         )
-        untimed = self.device == "cpu" and self.policy == DEFAULT
-        return dataclasses.replace(settings, patience=DRAFT_PATIENCE) if untimed else settings
+        if self.policy != DEFAULT:
+            return settings
+        return dataclasses.replace(settings, patience=DRAFT_PATIENCE if self.device == "cpu" else BUILTIN_PATIENCE)
 
     def judging(self, card: str = "") -> EvaluatorSettings:
         """How to judge, on the GPU of that UUID."""
