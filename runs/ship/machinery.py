@@ -50,6 +50,7 @@ MEASURED: dict[Any, bool] = {}
 TF32 = False
 AUTOCAST: Any = None
 DETERMINISTIC = True
+CALLS_LIBDEVICE = False
 OPERATOR = "stand_in"
 
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
@@ -208,6 +209,8 @@ def _is_fit(place: Any, traced: bool) -> bool:
         return known[place]
     if place == "cpu":
         fits, why = INTERPRETED or None, "the kernels need a GPU, or TRITON_INTERPRET=1 set before triton is imported"
+        if INTERPRETED and CALLS_LIBDEVICE:
+            fits, why = None, "the kernels need a GPU, since Triton's interpreter has no libdevice"
     else:
         card = torch.cuda.get_device_properties(place)
         versions = [".".join(text.split(".")[:2]) for text in (torch.__version__, triton.__version__)]

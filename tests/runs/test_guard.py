@@ -111,3 +111,13 @@ def test_a_compiled_graph_can_ask_how_the_process_is_set(monkeypatch: pytest.Mon
             return x + 1, machinery._may_run_on(torch.device("cuda", 0), False, True)
 
         assert torch.compile(asked, backend="eager", fullgraph=True)(torch.ones(2))[1] is may
+
+
+def test_kernels_that_the_interpreter_cannot_run_are_not_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machinery, "INTERPRETED", True)
+    monkeypatch.setattr(machinery, "known", {})
+    assert machinery._is_fit("cpu", False)
+    monkeypatch.setattr(machinery, "known", {})
+    monkeypatch.setattr(machinery, "CALLS_LIBDEVICE", True)
+    with pytest.warns(UserWarning, match="Triton's interpreter has no libdevice: here the reference runs"):
+        assert not machinery._is_fit("cpu", False)
