@@ -53,17 +53,21 @@ class ProblemSource(Protocol):
 class EpisodeStore:
     """The episodes of one training in a store. A `Keeper` of `roll_out`."""
 
-    def __init__(self, store: Store, training: str, policy: str, *, turns: int, seed: int) -> None:
+    def __init__(
+        self, store: Store, training: str, policy: str, names: Sequence[str], *, turns: int, seed: int
+    ) -> None:
+        """`names` are all problems of the training; a problem's place among them is part of its runs' ids."""
         self._store, self.training, self._policy = store, training, policy
+        self._places = {name: place for place, name in enumerate(names)}
         self._turns, self._seed = turns, seed
         self._runs: dict[str, Run] = {}
 
     def episodes(self, update: int, problems: Mapping[str, OpenProblem], answers: int) -> list[Episode]:
         """Return so many episodes of each problem with what is stored of them."""
         episodes = {}
-        for place, (name, problem) in enumerate(problems.items()):
+        for name, problem in problems.items():
             for number in range(answers):
-                run = f"{self.training}-{update:05}-{place:03}-{number:03}"
+                run = f"{self.training}-{update:05}-{self._places[name]:05}-{number:03}"
                 episodes[run] = Episode(
                     run=run, problem=problem.view, judge=problem.judge, rules=problem.rules, seed=self._seed
                 )

@@ -81,6 +81,8 @@ class OnlineSettings:
     """How often the rows of an update are trained on."""
     tokens_at_most: int = 4096
     """Limit of an answer, as its policy samples."""
+    row_tokens_at_most: int | None = None
+    """Limit of prompt and answer; longer rows are left out."""
     batch_size: int | None = 16
     """Episodes that the policy is asked about at once; None for all that are ready."""
     questions: int = 1
@@ -265,7 +267,9 @@ class Updates(TrainerCallback):
         self._problems, self._policy, self._reload = problems, policy, reload
         self._recipe, self._grpo, self._tokenizer = recipe, grpo, tokenizer
         self._kept_back, self._machine, self._show, self._runner = kept_back, machine, show, runner
-        self._episodes = EpisodeStore(store, identity.training, policy.name, turns=settings.turns, seed=grpo.seed)
+        self._episodes = EpisodeStore(
+            store, identity.training, policy.name, problems.names, turns=settings.turns, seed=grpo.seed
+        )
         self._verdicts: dict[str, SharedVerdicts] = {}
         self._going: Going | None = None
 
@@ -297,7 +301,8 @@ class Updates(TrainerCallback):
         self._publish(trainer, number)
         published_s = time.monotonic()
         spent = TimeSpent()
-        histories, opened_s, reached = self._runner.run(self._roll_out(going.version, number, names, spent))
+        rolled, opened_s, reached = self._runner.run(self._roll_out(going.version, number, names, spent))
+        histories = [history for own in rolled.values() for history in own]
         rolled_s = time.monotonic()
         prepared = self._prepared(trainer, [item for history in histories for item in history], going)
         going.batches = _batches(prepared.rows, count, chosen.passes, seed=self._grpo.seed, update=number)
@@ -305,7 +310,7 @@ class Updates(TrainerCallback):
         going.line |= {
             "version": going.version,
             **_figures(histories),
-            "problems": _tallies(names, histories, chosen.answers),
+            "problems": _tallies(rolled),
             "verdicts": reached,
             "rows": len(prepared.rows),
             "groups": prepared.groups,
@@ -335,8 +340,8 @@ class Updates(TrainerCallback):
 
     async def _roll_out(
         self, version: str, number: int, names: Sequence[str], spent: TimeSpent
-    ) -> tuple[list[list[Graded]], float, int]:
-        """Return the histories of the update's episodes, the seconds for opening problems, and the verdicts reached."""
+    ) -> tuple[dict[str, list[list[Graded]]], float, int]:
+        """Return the histories of each problem's episodes, the seconds for opening problems, and the verdicts."""
         began = time.monotonic()
         opened = {}
         for name, problem in (await self._problems.open(names)).items():
@@ -357,7 +362,9 @@ class Updates(TrainerCallback):
             machine=self._machine,
             spent=spent,
         )
-        return histories, ready_s, sum(known.reached for known in self._verdicts.values()) - reached
+        answers = self.settings.answers
+        rolled = {name: histories[place * answers : (place + 1) * answers] for place, name in enumerate(opened)}
+        return rolled, ready_s, sum(known.reached for known in self._verdicts.values()) - reached
 
     def _prepared(self, trainer: OnlineTrainer, graded: Sequence[Graded], going: Going) -> Prepared:
         """Compute rewards and advantages by the recipe."""
@@ -371,7 +378,11 @@ class Updates(TrainerCallback):
         totals = [reward.total for reward in rewards if reward.total is not None]
         going.line["reward"] = statistics.fmean(totals) if totals else None
         going.line["hacks"] = sum(reward.hack for reward in rewards)
-        limits = TrainingLimits(temperature=self._grpo.temperature, seed=self._grpo.seed)
+        limits = TrainingLimits(
+            temperature=self._grpo.temperature,
+            tokens_at_most=self.settings.row_tokens_at_most,
+            seed=self._grpo.seed,
+        )
         prepared = prepare(samples, self._recipe, limits)
         return dataclasses.replace(prepared, rows=tuple(sorted(prepared.rows, key=lambda row: row.key)))
 
@@ -448,12 +459,11 @@ def _mean(values: Iterator[int]) -> float | None:
     return statistics.fmean(found) if found else None
 
 
-def _tallies(names: Sequence[str], histories: Sequence[Sequence[Graded]], answers: int) -> dict[str, tuple[int, int]]:
+def _tallies(histories: Mapping[str, Sequence[Sequence[Graded]]]) -> dict[str, tuple[int, int]]:
     """Return how many answers to each problem passed, and how many were measured."""
     found = {}
-    for place, name in enumerate(names):
-        own = [item for history in histories[place * answers : (place + 1) * answers] for item in history]
-        measured = [item.evaluation.status is Status.PASSED for item in own if item.evaluation]
+    for name, own in histories.items():
+        measured = [item.evaluation.status is Status.PASSED for history in own for item in history if item.evaluation]
         found[name] = (sum(measured), len(measured))
     return found
 
