@@ -11,6 +11,7 @@ import asyncio
 import collections
 import dataclasses
 import datetime
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -115,6 +116,8 @@ class SharedVerdicts:
         self._going: dict[str, asyncio.Task[Evaluation]] = {}
         self.reached = 0
         """Verdicts that were reached, equal files counted once."""
+        self.stages: Counter[str] = Counter()
+        """Seconds of these verdicts by stage of the evaluation."""
 
     async def evaluate_async(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
         if source in self._known:
@@ -130,6 +133,8 @@ class SharedVerdicts:
         finally:
             del self._going[source]
         self.reached += 1
+        for stage in found.stages:
+            self.stages[stage.stage] += stage.wall_ms / 1e3  # type: ignore[assignment]
         if len(self._known) > VERDICTS_KEPT:
             self._known.popitem(last=False)
         return found

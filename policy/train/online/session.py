@@ -301,7 +301,8 @@ class Updates(TrainerCallback):
         self._publish(trainer, number)
         published_s = time.monotonic()
         spent = TimeSpent()
-        rolled, opened_s, reached = self._runner.run(self._roll_out(going.version, number, names, spent))
+        reached, before = self._reached(), self._stages()
+        rolled, opened_s = self._runner.run(self._roll_out(going.version, number, names, spent))
         histories = [history for own in rolled.values() for history in own]
         rolled_s = time.monotonic()
         prepared = self._prepared(trainer, [item for history in histories for item in history], going)
@@ -311,7 +312,7 @@ class Updates(TrainerCallback):
             "version": going.version,
             **_figures(histories),
             "problems": _tallies(rolled),
-            "verdicts": reached,
+            "verdicts": self._reached() - reached,
             "rows": len(prepared.rows),
             "groups": prepared.groups,
             "flat_groups": prepared.flat_groups,
@@ -325,7 +326,7 @@ class Updates(TrainerCallback):
                 "verdicts": spent.verdicts_s,
                 "prepare": going.training_from_s - rolled_s,
             },
-            "stages": _stages(histories),
+            "stages": {name: total - before.get(name, 0.0) for name, total in self._stages().items()},
         }
         return going
 
@@ -340,18 +341,16 @@ class Updates(TrainerCallback):
 
     async def _roll_out(
         self, version: str, number: int, names: Sequence[str], spent: TimeSpent
-    ) -> tuple[dict[str, list[list[Graded]]], float, int]:
-        """Return the histories of each problem's episodes, the seconds for opening problems, and the verdicts."""
+    ) -> tuple[dict[str, list[list[Graded]]], float]:
+        """Return the histories of each problem's episodes, and the seconds for opening problems."""
         began = time.monotonic()
         opened = {}
         for name, problem in (await self._problems.open(names)).items():
             held_out.refuse([held_out.identity(problem.view)], self._kept_back)
-            known = self._verdicts.get(name)
-            if known is None or known.judge is not problem.judge:
-                known = self._verdicts[name] = SharedVerdicts(problem.judge)
+            known = self._verdicts.setdefault(name, SharedVerdicts(problem.judge))
+            known.judge = problem.judge  # another one if its evaluator was stopped meanwhile
             opened[name] = OpenProblem(view=problem.view, judge=known, rules=problem.rules)
         ready_s = time.monotonic() - began
-        reached = sum(known.reached for known in self._verdicts.values())
         histories = await roll_out(
             self._episodes.episodes(number, opened, self.settings.answers),
             Versioned(self._policy, version),
@@ -364,7 +363,13 @@ class Updates(TrainerCallback):
         )
         answers = self.settings.answers
         rolled = {name: histories[place * answers : (place + 1) * answers] for place, name in enumerate(opened)}
-        return rolled, ready_s, sum(known.reached for known in self._verdicts.values()) - reached
+        return rolled, ready_s
+
+    def _reached(self) -> int:
+        return sum(known.reached for known in self._verdicts.values())
+
+    def _stages(self) -> Counter[str]:
+        return sum((known.stages for known in self._verdicts.values()), Counter())
 
     def _prepared(self, trainer: OnlineTrainer, graded: Sequence[Graded], going: Going) -> Prepared:
         """Compute rewards and advantages by the recipe."""
@@ -414,7 +419,9 @@ class Updates(TrainerCallback):
             values = [float(logs[logged]) for logs in going.logs if logged in logs]
             going.line[name] = statistics.fmean(values) if values else None
         now_s = time.monotonic()
-        going.line["seconds"] |= {"update": now_s - going.training_from_s, "all": now_s - going.began_s}
+        seconds = going.line["seconds"] | {"update": now_s - going.training_from_s, "all": now_s - going.began_s}
+        told = ("publish", "problems", "generation", "verdicts", "prepare", "update")
+        going.line["seconds"] = seconds | {"other": seconds["all"] - sum(seconds[name] for name in told)}
         self.lines.add(going.line)
         self._show(going.line)
 
@@ -466,13 +473,3 @@ def _tallies(histories: Mapping[str, Sequence[Sequence[Graded]]]) -> dict[str, t
         measured = [item.evaluation.status is Status.PASSED for history in own for item in history if item.evaluation]
         found[name] = (sum(measured), len(measured))
     return found
-
-
-def _stages(histories: Sequence[Sequence[Graded]]) -> dict[str, float]:
-    """Return the seconds that each stage of the evaluation took, once for each evaluation."""
-    evaluations = {id(item.evaluation): item.evaluation for history in histories for item in history if item.evaluation}
-    found: dict[str, float] = defaultdict(float)
-    for evaluation in evaluations.values():
-        for stage in evaluation.stages:
-            found[stage.stage] += stage.wall_ms / 1e3
-    return dict(found)
