@@ -12,6 +12,7 @@ from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView
 from triton_agent.policy.answer import without_notes
 from triton_agent.policy.llm.prompting.quoting import inline, on_a_line
 from triton_agent.tools.compile.targets import TARGETS
+from triton_agent.tools.kernel_profile import Bottleneck
 from triton_agent.tools.results import DECISIONS, Diagnosis, Interval, KernelResources, Status
 
 VARIANTS_SHOWN = 12
@@ -190,6 +191,12 @@ def resource_facts(resources: Sequence[KernelResources]) -> list[str]:
         constants = f" with {inline(kernel.constants, 120)}" if kernel.constants else ""
         lines.append(f"{inline(kernel.kernel, 60)}{constants}: {', '.join(told)}")
     return lines
+
+
+def largest_bottleneck(item: Tried) -> Bottleneck | None:
+    """Return the bottleneck that costs an attempt the most; None without a profile."""
+    profile = item.diagnosis.profile if item.diagnosis else None
+    return max(profile.bottlenecks, key=lambda found: found.lost_ms, default=None) if profile else None
 
 
 def in_short(item: Tried) -> str:
