@@ -145,6 +145,8 @@ class Tried:
     """None if it could not be measured."""
     finding: Finding | None = None
     message: str = ""
+    right_at: tuple[str, ...] = ()
+    """Sizes at which a candidate that failed had been right before; empty in older records."""
     plan: str = ""
     """The author's intention, in a sentence or two."""
     source: str = ""

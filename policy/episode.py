@@ -109,6 +109,7 @@ def _condensed(item: Graded, role: Role) -> Tried:
         status=evaluation.status if evaluation else None,
         finding=evaluation.finding if evaluation else None,
         message=(evaluation.message if evaluation else failure.what if failure else "")[:MESSAGE_CHARACTERS],
+        right_at=_right_at(evaluation) if evaluation and evaluation.finding and role is not Role.TRIED else (),
         plan=attempt.plan[:PLAN_CHARACTERS],
         source=(attempt.source or "") if role is not Role.TRIED else "",
         speedup=device.speedup if device else None,
@@ -118,6 +119,12 @@ def _condensed(item: Graded, role: Role) -> Tried:
         diagnosis=evaluation.diagnosis if evaluation and role is not Role.TRIED else None,
         resources=evaluation.resources if evaluation and role is not Role.TRIED else (),
     )
+
+
+def _right_at(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the sizes at which every answer was right."""
+    wrong = {case.variant for case in evaluation.accuracy if not case.ok}
+    return tuple(dict.fromkeys(case.variant for case in evaluation.accuracy if case.variant not in wrong))
 
 
 def _baselines_ms(evaluation: Evaluation | None) -> dict[str, float]:

@@ -139,11 +139,10 @@ class LanguageAuthor:
             item.sampled = sampled
 
     def _question(self, item: _Asking) -> ModelQuestion:
-        """Render a question; thoughts and answer get at most half of the context, the prompt the rest."""
+        """Render a question; thoughts and answer share at most half of the context, and the prompt gets the rest."""
         wanted = self._sampling
-        half = item.context_tokens // 2
-        answer = min(wanted.max_tokens, half)
-        thoughts = min(wanted.max_thinking_tokens, half - answer)
+        share = min(1.0, item.context_tokens // 2 / wanted.tokens_at_most)
+        answer, thoughts = int(wanted.max_tokens * share), int(wanted.max_thinking_tokens * share)
         budget = max(0, item.context_tokens - answer - thoughts - TEMPLATE_TOKENS)
         page = self._render(item.seen, budget_tokens=budget, count=self._count)
         item.messages = tuple(dataclasses.replace(one, content=_sendable(one.content)) for one in page.messages)

@@ -76,6 +76,16 @@ def test_question_and_answer_fit_into_the_context_together(context: int, answer:
     assert words(question) + answer <= context
 
 
+def test_thoughts_and_answer_share_half_of_a_small_context() -> None:
+    engine = Heard(lambda question: [said("x")], 4000)
+    asyncio.run(
+        LanguageAuthor(engine, Sampling(max_tokens=1000, max_thinking_tokens=3000), render=render).propose(seen())
+    )
+    ((question,),) = engine.batches
+    assert (question.sampling.max_tokens, question.sampling.max_thinking_tokens) == (500, 1500)
+    assert words(question) + question.sampling.tokens_at_most <= 4000
+
+
 def test_only_the_questions_that_were_too_long_are_asked_again() -> None:
     def answer(question: ModelQuestion) -> list[Sampled]:
         too_long = question.sampling.seed == long_seed and words(question) > 800
