@@ -28,7 +28,7 @@ from triton_agent.agent.ledger import RECALLED, Ledger, graded_like
 from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import LoopSettings, Search, Spent, StopReason, exhausted, left
 from triton_agent.agent.state import LEFT_OUT, Assignment, Event, LoopState, initial_state
-from triton_agent.agent.tasks import Assigned, Tally
+from triton_agent.agent.tasks import Assigned, TaskCount
 from triton_agent.memory.observation import Lesson, Observation, Task
 from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine
 from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe, trajectory_seed
@@ -56,7 +56,7 @@ class Loop:
         settings: LoopSettings,
         *,
         recall: Callable[[], Sequence[Lesson]] = tuple,
-        earlier_tasks: Callable[[], Mapping[Task, Tally]] = dict,
+        earlier_tasks: Callable[[], Mapping[Task, TaskCount]] = dict,
         machine: GradingMachine | None = None,
         checkpointer: BaseCheckpointSaver[Any] | None = None,
     ) -> None:
@@ -71,7 +71,7 @@ class Loop:
         self._checkpointer = checkpointer
         self._judges = judges if isinstance(judges, Pool) else Pool(judges)
         self._recalled: tuple[Lesson, ...] = ()
-        self._earlier_tasks: Mapping[Task, Tally] = {}
+        self._earlier_tasks: Mapping[Task, TaskCount] = {}
         self._taken_up_s = time.monotonic()
         self._seconds_before = 0.0
         self._asked_to_stop = False
@@ -130,10 +130,10 @@ class Loop:
         """Recall what earlier runs teach about similar problems, and how often their tasks paid off."""
         if not self._take_up_memory():
             lessons = tuple(await asyncio.to_thread(self._recall_from_memory))
-            tallies = await asyncio.to_thread(self._tasks_from_memory)
+            task_counts = await asyncio.to_thread(self._tasks_from_memory)
             plain = [dataclasses.asdict(lesson) for lesson in lessons]
-            await self.ledger.note(RECALLED, lessons=plain, tasks=tasks.to_plain(tallies))
-            self._recalled, self._earlier_tasks = lessons, tallies
+            await self.ledger.note(RECALLED, lessons=plain, tasks=tasks.to_plain(task_counts))
+            self._recalled, self._earlier_tasks = lessons, task_counts
         _say("recalled", lessons=len(self._recalled))
         return {}
 
@@ -301,7 +301,7 @@ class Loop:
         best = best_of(self.ledger.history())
         key = best.attempt.key if best else None
         summary: dict[str, Any] = {"spent": dataclasses.asdict(self._spent(state))}
-        if given := tasks.tallies(self.ledger.history()):
+        if given := tasks.task_counts(self.ledger.history()):
             summary["tasks"] = tasks.to_plain(given)
         if self._authors.failures:
             summary["failed"] = self._authors.failures

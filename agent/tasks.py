@@ -5,7 +5,7 @@ this run and from earlier runs in the store, and each answer's task is drawn by 
 drawn for each possible task from its Beta distribution, and the highest one wins. A task that pays off is thus chosen
 more often, and one that was tried little still gets its turn.
 
-Pure functions of history, tallies and seed, so that a resumed run searches as it would have. Not covered: policies that
+Pure functions of history, counts and seed, so that a resumed run searches as it would have. Not covered: policies that
 read no task; their parents are chosen in `search.py`.
 """
 
@@ -30,14 +30,14 @@ EARLIER_AT_MOST = 20.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class TaskCount:
     """How often a task was given, and how often it paid off."""
 
     answers: int = 0
     paid: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(answers=self.answers + other.answers, paid=self.paid + other.paid)
+    def __add__(self, other: TaskCount) -> TaskCount:
+        return TaskCount(answers=self.answers + other.answers, paid=self.paid + other.paid)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,36 +50,36 @@ class Assigned:
     """Key of the second attempt, for `combine`."""
 
 
-def tallies(history: Sequence[Graded]) -> dict[Task, Tally]:
+def task_counts(history: Sequence[Graded]) -> dict[Task, TaskCount]:
     """Count how often each task was given in this history and paid off."""
-    found: dict[Task, Tally] = {}
+    found: dict[Task, TaskCount] = {}
     for turn, items in itertools.groupby(history, key=lambda item: item.attempt.turn):
         best = best_of([item for item in history if item.attempt.turn < turn])
         for item in items:
             task = item.attempt.observation.task
             if task is not Task.ANY and item.evaluation is not None:
                 paid = item.standing.passed and item.standing.surpasses(best.standing if best else None)
-                found[task] = found.get(task, Tally()) + Tally(answers=1, paid=int(paid))
+                found[task] = found.get(task, TaskCount()) + TaskCount(answers=1, paid=int(paid))
     return found
 
 
-def summed(earlier: Iterable[Mapping[str, Sequence[int]]]) -> dict[Task, Tally]:
-    """Add up the tallies that earlier runs left in their summaries; see `to_plain`."""
-    found: dict[Task, Tally] = {}
+def summed(earlier: Iterable[Mapping[str, Sequence[int]]]) -> dict[Task, TaskCount]:
+    """Add up the counts that earlier runs left in their summaries; see `to_plain`."""
+    found: dict[Task, TaskCount] = {}
     for plain in earlier:
         for task in set(plain) & set(Task):  # what another version of this program calls a task may be none here
             answers, paid = plain[task]
-            found[Task(task)] = found.get(Task(task), Tally()) + Tally(answers=answers, paid=paid)
+            found[Task(task)] = found.get(Task(task), TaskCount()) + TaskCount(answers=answers, paid=paid)
     return found
 
 
-def to_plain(found: Mapping[Task, Tally]) -> dict[str, list[int]]:
-    return {task.value: [tally.answers, tally.paid] for task, tally in found.items()}
+def to_plain(found: Mapping[Task, TaskCount]) -> dict[str, list[int]]:
+    return {task.value: [count.answers, count.paid] for task, count in found.items()}
 
 
-def belief(task: Task, own: Mapping[Task, Tally], earlier: Mapping[Task, Tally]) -> tuple[float, float]:
+def belief(task: Task, own: Mapping[Task, TaskCount], earlier: Mapping[Task, TaskCount]) -> tuple[float, float]:
     """Return the parameters of a task's Beta distribution."""
-    before, now = earlier.get(task, Tally()), own.get(task, Tally())
+    before, now = earlier.get(task, TaskCount()), own.get(task, TaskCount())
     weight = min(1.0, EARLIER_AT_MOST / before.answers) if before.answers else 0.0
     wins, losses = PRIOR
     return (
@@ -89,7 +89,7 @@ def belief(task: Task, own: Mapping[Task, Tally], earlier: Mapping[Task, Tally])
 
 
 def assign(
-    history: Sequence[Graded], settings: LoopSettings, earlier: Mapping[Task, Tally], *, turn: int, n: int
+    history: Sequence[Graded], settings: LoopSettings, earlier: Mapping[Task, TaskCount], *, turn: int, n: int
 ) -> list[Assigned]:
     """Choose task and parents of n answers."""
     incumbents = [item.attempt.key for item in beam(history, settings.beam)]
@@ -98,7 +98,7 @@ def assign(
     possible += [Task.REPAIR] if repairs else []
     possible += [Task.IMPROVE] if incumbents else []
     possible += [Task.COMBINE] if len(incumbents) > 1 else []
-    own, chance = tallies(history), random.Random(f"{settings.seed}/{turn}/tasks")
+    own, chance = task_counts(history), random.Random(f"{settings.seed}/{turn}/tasks")
     beliefs = {task: belief(task, own, earlier) for task in possible}
     given: Counter[Task] = Counter()
     chosen = []

@@ -24,7 +24,7 @@ from triton_agent.agent import tasks
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
-from triton_agent.agent.tasks import Tally
+from triton_agent.agent.tasks import TaskCount
 from triton_agent.memory.listing import RunFilter, RunState
 from triton_agent.memory.observation import Lesson, ProblemView, Task
 from triton_agent.memory.recall import recall
@@ -39,8 +39,9 @@ from triton_agent.runs.optimize.cards import opened_on
 from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.optimize.screen import Screen
 from triton_agent.runs.parts import choosing
-from triton_agent.runs.parts.tally import Tally as PartsTally
-from triton_agent.runs.ship.call_form import measured_over_ranges
+from triton_agent.runs.parts.tally import Tally
+from triton_agent.runs.ship.call_form import find_all, measured_over_ranges
+from triton_agent.runs.ship.facts import CallForm
 from triton_agent.runs.ship.shipped import Shipped, output_folder, ship_best
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
@@ -72,7 +73,7 @@ class Outcome:
     best: Graded | None
     shipped: Shipped | None
     """None where nothing was good enough."""
-    parts: PartsTally | None = None
+    parts: Tally | None = None
     """Of a whole model by parts."""
 
 
@@ -119,6 +120,7 @@ async def optimize(
         suggestion = choosing.suggestion(ledger.run.problem.graphs)
         if suggestion and not (request.parts or request.part_of or request.own_kernels):
             screen.say(suggestion)
+        forms = _calls_found(spec, request) if shipping else None
         try:
             judges: Pool[AnyEvaluator] = Pool(evaluators)
             await _drive(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen), on_start)
@@ -126,14 +128,23 @@ async def optimize(
             shipped = None
             if best is not None and shipping:
                 folder = output_folder(out, ledger.run)
-                shipped = await _shipped(spec, ledger.run, best, judges.members, request, folder, screen)
+                shipped = await _shipped(spec, ledger.run, best, judges.members, request, folder, screen, forms)
         finally:
+            if forms is not None:
+                forms.cancel()
             screen.close()
             for policy in ready:
                 await policy.close()
     end = store.end(ledger.run.id)
     assert end is not None
     return Outcome(run=ledger.run, end=end, best=best, shipped=shipped)
+
+
+def _calls_found(spec: ProblemSpec, request: OptimizeRequest) -> asyncio.Task[dict[str, CallForm]]:
+    """Find out how the problem's models are called, which shipping needs: seconds, in processes of their own."""
+    found = asyncio.create_task(asyncio.to_thread(find_all, spec, trust=request.trust))
+    found.add_done_callback(lambda done: done.cancelled() or done.exception())  # raised where it is awaited
+    return found
 
 
 async def _shipped(
@@ -144,11 +155,12 @@ async def _shipped(
     request: OptimizeRequest,
     folder: Path,
     screen: Screen,
+    forms: Awaitable[dict[str, CallForm]] | None,
 ) -> Shipped | None:
     """All that is said of a file was measured on one card; where that fails, on the next."""
     for number, evaluator in enumerate(evaluators, start=1):
         try:
-            return await ship_best(spec, run, best, evaluator, request, folder, screen)
+            return await ship_best(spec, run, best, evaluator, request, folder, screen, forms)
         except InstrumentError as error:
             if number == len(evaluators):
                 raise
@@ -222,7 +234,7 @@ async def _drive(
     def lessons() -> tuple[Lesson, ...]:
         return tuple(recall(store, ledger.run.problem))
 
-    def earlier_tasks() -> Mapping[Task, Tally]:
+    def earlier_tasks() -> Mapping[Task, TaskCount]:
         ended = store.runs(RunFilter(policy=ledger.run.policy, state=RunState.ENDED, limit=RUNS_LOOKED_AT))
         ends = (store.end(run.id) for run in ended)
         return tasks.summed(end.summary.get("tasks", {}) for end in ends if end is not None)

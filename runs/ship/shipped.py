@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 import datetime
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from triton_agent import __version__
@@ -61,8 +61,12 @@ async def ship_best(
     request: OptimizeRequest,
     folder: Path,
     screen: Screen,
+    forms_asked: Awaitable[dict[str, CallForm]] | None = None,
 ) -> Shipped | None:
-    """Write the file, or say why none is shipped."""
+    """Write the file, or say why none is shipped.
+
+    `forms_asked`: how the problem's models are called, where somebody has asked before.
+    """
     draft = request.device == "cpu"
     if not draft and not best.standing.faster_than_reference:
         screen.say("the best kernel is right, but not measurably faster than the reference: nothing is shipped")
@@ -70,7 +74,7 @@ async def ship_best(
     screen.say("shipping: judging the file as it will be used")
     assert best.evaluation is not None
     source, kernels = best.attempt.source or "", best.evaluation
-    forms = await asyncio.to_thread(call_form.find_all, spec, trust=request.trust)
+    forms = await (forms_asked or asyncio.to_thread(call_form.find_all, spec, trust=request.trust))
     own = next((call.own_class for form in forms.values() for call in form.calls if call.own_class), "")
     if own:
         screen.say(

@@ -14,7 +14,7 @@ from tests.policy.llm.test_author import Heard, said
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
 from triton_agent.agent.settings import LoopSettings
-from triton_agent.agent.tasks import EARLIER_AT_MOST, PRIOR, Tally, assign, belief, summed, tallies, to_plain
+from triton_agent.agent.tasks import EARLIER_AT_MOST, PRIOR, TaskCount, assign, belief, summed, task_counts, to_plain
 from triton_agent.memory.observation import Rules, Task
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import write_answer
@@ -31,7 +31,7 @@ ASKED = {
 }
 
 
-def run(store: Path, table: Table, answers: Sequence[str], earlier: dict[Task, Tally] | None = None) -> Ledger:
+def run(store: Path, table: Table, answers: Sequence[str], earlier: dict[Task, TaskCount] | None = None) -> Ledger:
     """A run of a model that writes these files in turn; every answer is asked for by its own task."""
     left = iter(answers)
 
@@ -87,13 +87,13 @@ def test_each_task_has_the_parents_that_it_needs(played: Ledger) -> None:
 
 def test_the_run_leaves_what_its_tasks_brought(played: Ledger) -> None:
     left = summed([played.ended().summary["tasks"]])
-    assert left == tallies(played.history())
-    assert sum(tally.answers for tally in left.values()) == 18
-    assert 0 < sum(tally.paid for tally in left.values()) < 18
+    assert left == task_counts(played.history())
+    assert sum(count.answers for count in left.values()) == 18
+    assert 0 < sum(count.paid for count in left.values()) < 18
 
 
 def test_a_resumed_run_counts_earlier_runs_as_it_did_when_it_began(tmp_path: Path) -> None:
-    earlier = {Task.RESTART: Tally(answers=8, paid=6)}
+    earlier = {Task.RESTART: TaskCount(answers=8, paid=6)}
     files = [kernel(number) for number in range(24)]
     ledger = run(tmp_path / "store.db", Table({file: passed(file, 1.5) for file in files}), files, earlier)
     with Store.open(tmp_path / "store.db") as store:
@@ -102,15 +102,15 @@ def test_a_resumed_run_counts_earlier_runs_as_it_did_when_it_began(tmp_path: Pat
         assert loop._earlier_tasks == earlier
 
 
-def shares(history: Sequence[Graded], earlier: dict[Task, Tally]) -> Counter[Task]:
+def shares(history: Sequence[Graded], earlier: dict[Task, TaskCount]) -> Counter[Task]:
     return Counter(item.task for turn in range(50) for item in assign(history, SETTINGS, earlier, turn=turn + 10, n=4))
 
 
 def test_what_paid_off_in_earlier_runs_is_asked_for_more_often(played: Ledger) -> None:
     history = played.history()
-    poor = {task: Tally(answers=40, paid=0) for task in ASKED}
+    poor = {task: TaskCount(answers=40, paid=0) for task in ASKED}
     for task in ASKED:
-        found = shares(history, poor | {task: Tally(answers=40, paid=30)})
+        found = shares(history, poor | {task: TaskCount(answers=40, paid=30)})
         assert found.most_common(1)[0][0] is task
         assert found[task] > 150
 
@@ -122,14 +122,18 @@ def test_what_was_never_tried_still_gets_its_turn(played: Ledger) -> None:
 
 def test_beliefs_begin_with_the_prior_and_earlier_runs_weigh_little() -> None:
     assert belief(Task.REPAIR, {}, {}) == PRIOR
-    own = {Task.REPAIR: Tally(answers=3, paid=1)}
-    wins, losses = belief(Task.REPAIR, own, {Task.REPAIR: Tally(answers=1000, paid=500)})
+    own = {Task.REPAIR: TaskCount(answers=3, paid=1)}
+    wins, losses = belief(Task.REPAIR, own, {Task.REPAIR: TaskCount(answers=1000, paid=500)})
     assert (wins, losses) == (PRIOR[0] + 1 + EARLIER_AT_MOST / 2, PRIOR[1] + 2 + EARLIER_AT_MOST / 2)
 
 
-def test_tallies_of_unknown_tasks_are_left_out() -> None:
-    assert summed([{"repair": [2, 1], "dance": [9, 9]}, {"repair": [1, 0]}]) == {Task.REPAIR: Tally(answers=3, paid=1)}
-    assert summed([to_plain({Task.COMBINE: Tally(answers=2, paid=2)})]) == {Task.COMBINE: Tally(answers=2, paid=2)}
+def test_counts_of_unknown_tasks_are_left_out() -> None:
+    assert summed([{"repair": [2, 1], "dance": [9, 9]}, {"repair": [1, 0]}]) == {
+        Task.REPAIR: TaskCount(answers=3, paid=1)
+    }
+    assert summed([to_plain({Task.COMBINE: TaskCount(answers=2, paid=2)})]) == {
+        Task.COMBINE: TaskCount(answers=2, paid=2)
+    }
 
 
 def test_a_first_turn_is_a_free_start() -> None:
