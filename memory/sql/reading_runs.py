@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func, or_, select, true
 
 from triton_agent.memory.errors import NotInStore, StoreDamaged
 from triton_agent.memory.listing import RunFilter, RunState, RunSummary
@@ -109,6 +109,13 @@ def list_runs(connection: Connection, wanted: RunFilter) -> list[RunSummary]:
 
 
 def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[ColumnElement[bool]]:
+    if wanted.id is not None:
+        yield RunRow.id == column_text(wanted.id)
+    if wanted.search is not None:
+        text = column_text(wanted.search)
+        in_name = ViewRow.name.icontains(text, autoescape=True)
+        found = select(ViewRow.id).where(or_(in_name, _begins(ViewRow.digest, text)))
+        yield or_(_begins(RunRow.id, text), RunRow.problem_id.in_(found))
     if wanted.problem is not None:
         yield RunRow.problem_id.in_(problems_called(wanted.problem))
     if wanted.policy is not None:
@@ -118,18 +125,34 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
     if wanted.since is not None:
         yield RunRow.started_us >= microseconds(wanted.since)
     if wanted.continues is not None:
-        key = column_text(f"{wanted.continues}/")
-        yield and_(RunRow.forked_from >= key, RunRow.forked_from < key + _AFTER_ALL_TEXT)
+        yield _begins(RunRow.forked_from, column_text(f"{wanted.continues}/"))
     if wanted.before is not None:
         query = select(RunRow.started_us, RunRow.seq).where(RunRow.id == find_run(connection, wanted.before))
         then, seq = connection.execute(query).one()
         yield or_(RunRow.started_us < then, and_(RunRow.started_us == then, RunRow.seq < seq))
 
 
+def _begins(column: Any, text: str) -> ColumnElement[bool]:
+    """Compare as a range, which an index serves."""
+    return and_(column >= text, column < text + _AFTER_ALL_TEXT)
+
+
+def policies_of_runs(connection: Connection, limit: int) -> list[str]:
+    """Return the names of policies, each found by a step in the index."""
+    found: list[str] = []
+    while len(found) < limit:
+        query = select(func.min(RunRow.policy)).where(RunRow.policy > found[-1] if found else true())
+        name = connection.execute(query).scalar()
+        if name is None:
+            break
+        found.append(name)
+    return found
+
+
 def problems_called(name: str) -> Select[Any]:
     """Select problems by name, fingerprint, or (beginning of a) digest."""
     name = column_text(name)
-    like_digest = and_(ViewRow.digest >= name, ViewRow.digest < name + _AFTER_ALL_TEXT)
+    like_digest = _begins(ViewRow.digest, name)
     structures = select(Structure.id).where(Structure.fingerprint == name)
     return select(ViewRow.id).where(or_(ViewRow.name == name, like_digest, ViewRow.structure_id.in_(structures)))
 

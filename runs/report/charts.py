@@ -1,4 +1,4 @@
-"""Charts of a run as SVG: speed-up over the turns, times with intervals, the roofline, the tree of attempts.
+"""Charts of a run as SVG: speed-up over the turns and over sizes, the roofline, the tree of attempts.
 
 Each takes plain numbers and returns markup with a title and a description for screen readers. Colours come from the
 page's style; no meaning rests on colour alone.
@@ -40,16 +40,6 @@ class Mark:
     best: bool = False
     parents: tuple[str, ...] = ()
     speedup: Interval | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """A time with its interval, in the chart of times."""
-
-    label: str
-    value: Interval
-    own: bool
-    """True for the kernels' time, False for a baseline's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,35 +152,6 @@ def _node(x: float, y: float, mark: Mark, radius: float) -> Html:
         strokes = f"M{x - r:.1f} {y - r:.1f}L{x + r:.1f} {y + r:.1f}M{x - r:.1f} {y + r:.1f}L{x + r:.1f} {y - r:.1f}"
         return join([halo, tag("path", d=strokes, class_="failed")])
     return join([halo, tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=f"{radius:g}", class_=mark.kind)])
-
-
-def times(bars: Sequence[Bar], unit: str = "ms") -> Html:
-    """Draw median and interval of each time, on one scale from zero."""
-    left, row = 250, 34
-    height = TOP + row * len(bars) + 36
-    high = max(bar.value.high for bar in bars) * 1.05
-
-    def x(value: float) -> float:
-        return left + value / high * (WIDTH - left - 130)
-
-    parts: list[object] = []
-    for tick in ticks(0, high):
-        parts.append(stroke(x(tick), TOP - 8, x(tick), height - 34, "grid"))
-        parts.append(words_at(x(tick), height - 18, f"{tick:g}", anchor="middle"))
-    for index, bar in enumerate(bars):
-        y, value = TOP + row * index + row / 2, bar.value
-        width = max(1.0, x(value.high) - x(value.low))
-        colour = "own" if bar.own else "other"
-        parts += [
-            words_at(left - 12, y + 4, bar.label, anchor="end"),
-            stroke(x(0), y, x(value.low), y, "lead"),
-            tag("rect", x=f"{x(value.low):.1f}", y=f"{y - 7:.1f}", width=f"{width:.1f}", height="14", class_=colour),
-            stroke(x(value.median), y - 11, x(value.median), y + 11, "median"),
-            words_at(x(value.high) + 10, y + 4, f"{value.median:.4g} {unit}"),
-        ]
-    parts.append(words_at(WIDTH - 20, height - 18, unit, anchor="end"))
-    said = "; ".join(f"{bar.label}: {bar.value.median:.4g} {unit}" for bar in bars)
-    return svg(WIDTH, height, "Times, median and confidence interval", said, parts)
 
 
 def roofline(spots: Sequence[RooflinePoint], bytes_per_s: float | None, roofs: Sequence[Roof]) -> Html:

@@ -2,8 +2,9 @@
 
     render_report(RunView(history=...)) -> HTML
 
-From the summary to every attempt, for light and dark screens and for paper. Nothing is measured here: missing figures
-are shown as not measured.
+The headline and the speed-up over the turns come first, then pictures; long tables and code are folded. For light and
+dark screens, phones and paper. Nothing is measured here: missing figures are shown as not measured. `runs/serve` shows
+runs with the same parts.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from triton_agent import __version__
-from triton_agent.runs.history.records import StoredAttempt
-from triton_agent.runs.report import attempts, charts
+from triton_agent.memory.records import Run
+from triton_agent.runs.report import attempts, charts, evidence, lines
 from triton_agent.runs.report.code import highlighted
 from triton_agent.runs.report.document import document
-from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
+from triton_agent.runs.report.markup import Html, facts, figures, folded, join, long, tag
 from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
+from triton_agent.runs.report.words import bytes_said, end_said, interval, plain, settings_said
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.size_range import SizeRange
 from triton_agent.tools.ranking import standing
-from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Timing, asked_as
+from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Status
+
+ROWS_OPEN = 12
+"""Most rows of a table that is not folded."""
 
 
 def render_report(run: RunView) -> str:
@@ -31,7 +36,7 @@ def render_report(run: RunView) -> str:
         ("speed", "Speed", _speed(run)),
         ("accuracy", "Accuracy", _accuracy(run)),
         ("attempts", "Attempts", _attempts(run)),
-        ("problem", "Problem", _problem(run)),
+        ("problem", "Problem", problem_facts(run.run)),
         ("environment", "Environment", _environment(run)),
     ]
     title = f"{run.run.problem.name}: run {run.run.id}"
@@ -42,22 +47,29 @@ def _subtitle(run: RunView) -> str:
     return f"Run {run.run.id}, {run.run.started_at:%Y-%m-%d %H:%M} {run.run.started_at:%Z}, triton-agent {__version__}"
 
 
+def _address(run: RunView) -> lines.Address:
+    known = {item.key: f"#{anchor(item.attempt)}" for item in run.attempts}
+    return lambda key: known.get(key, "")
+
+
 # -- summary -----------------------------------------------------------------------------------------------------------
 
 
 def _summary(run: RunView) -> list[object]:
-    counts = ", ".join(f"{count} {status}" for status, count in run.counts)
+    address, best = _address(run), run.best
+    counts = ", ".join(f"{count} {plain(status)}" for status, count in run.counts)
     duration = "" if run.duration_s is None else f"{run.duration_s:.0f} s"
-    best = attempts.link(run.best) if run.best else "none"
     return [
         tag("p", _verdict(run), class_="lead"),
+        headline(run.verdict),
+        *_over_turns(run),
         facts(
             [
-                ("best attempt", best),
+                ("best attempt", lines.link(best.key, best.key, address) if best else "none"),
                 ("ranges of sizes", "; ".join(run.ranges)),
                 ("attempts", f"{len(run.attempts)} ({counts})" if counts else "none"),
                 ("authors", run.run.policy),
-                ("ended by", run.end.stop_reason if run.end else "not ended yet"),
+                ("ended because", end_said(run.end.stop_reason) if run.end else "not ended yet"),
                 ("took", duration),
                 ("forked from", run.run.forked_from),
             ]
@@ -73,30 +85,42 @@ def _verdict(run: RunView) -> str:
     of = "The shipped file is" if run.shipped else "The best kernel is"
     if not measured:
         return f"{of} correct. Its speed was not measured."
-    said = ", ".join(f"{attempts.interval(item.speedup)} in {KINDS_OF_TIME[item.kind]}" for item in measured)
     worst = standing(run.verdict).worst
-    least = f" The least gain is {attempts.interval(worst.speedup)}, at {worst.name}." if worst else ""
+    least = f" The least gain is {interval(worst.speedup)}, at {worst.name}." if worst else ""
     over = " over all sets of inputs" if worst else ""
-    return f"{of} correct. Speed against {measured[0].baseline}{over}: {said}.{least}"
+    return f"{of} correct. Speed against {measured[0].baseline}{over}:{least}"
+
+
+def headline(evaluation: Evaluation | None) -> Html:
+    """Return the speed-ups over the reference as large figures, and the share of the floor."""
+    measured = [item for item in (timing(evaluation, kind) for kind in KINDS_OF_TIME) if item is not None]
+    shown = [
+        (
+            f"{item.speedup.median:.2f}x",
+            KINDS_OF_TIME[item.kind],
+            f"{item.speedup.low:.2f} to {item.speedup.high:.2f}; "
+            f"{item.baseline_ms.median:.4g} to {item.candidate_ms.median:.4g} ms",
+        )
+        for item in measured
+    ]
+    return figures(shown)
+
+
+def _over_turns(run: RunView) -> list[object]:
+    best = run.best.key if run.best else None
+    marks = lines.marks([item.header for item in run.attempts], best, _address(run))
+    return [charts.speed_over_turns(marks)] if any(mark.speedup is not None for mark in marks) else []
 
 
 # -- speed -------------------------------------------------------------------------------------------------------------
 
 
 def _speed(run: RunView) -> list[object]:
-    if not any(attempts.is_measured(evaluation) for evaluation in run.evaluations()):
+    if not any(item.status is Status.PASSED and item.timings for item in run.evaluations()):
         return [tag("p", f"Not measured: {_why_not(run)}."), _floor(run)]
-    marks = _marks(run)
     parts: list[object] = []
     if run.verdict is not None and run.verdict.timings:
-        parts += [
-            *_over_sizes(run, run.verdict),
-            *_by_set(run.verdict),
-            _times(run.verdict),
-            _method(run.verdict.timings[0]),
-        ]
-    if any(mark.speedup is not None for mark in marks):
-        parts += [tag("h3", "Over the turns"), charts.speed_over_turns(marks)]
+        parts += [*_over_sizes(run, run.verdict), *evidence.speed(run.verdict), *evidence.profile(run.verdict)]
     return [*parts, tag("h3", "Roofline"), *_roofline(run), _floor(run)]
 
 
@@ -105,17 +129,6 @@ def _why_not(run: RunView) -> str:
     if modes == {"interpreter"}:
         return "no GPU was used; kernels ran in Triton's interpreter"
     return "nothing that passed was timed"
-
-
-def _times(evaluation: Evaluation) -> Html:
-    bars = []
-    for item in evaluation.timings:
-        if item.input_set:
-            continue
-        what = KINDS_OF_TIME[item.kind]
-        bars.append(charts.Bar(label=f"{asked_as(item.baseline)}, {what}", value=item.baseline_ms, own=False))
-        bars.append(charts.Bar(label=f"kernels, {what}", value=item.candidate_ms, own=True))
-    return charts.times(bars)
 
 
 def _over_sizes(run: RunView, evaluation: Evaluation) -> list[object]:
@@ -131,61 +144,6 @@ def _over_sizes(run: RunView, evaluation: Evaluation) -> list[object]:
             spot = lengths[row.input_set][0], row.speedup
             lines.setdefault(KINDS_OF_TIME.get(row.kind, row.kind), []).append(spot)
     return [charts.speed_over_size(ranges[0].name, lines)] if lines else []
-
-
-def _by_set(evaluation: Evaluation) -> list[object]:
-    """Return a table of timings by set of inputs."""
-    rows = [
-        (
-            item.input_set,
-            f"{item.weight:g}",
-            asked_as(item.baseline),
-            KINDS_OF_TIME[item.kind],
-            f"{item.baseline_ms.median:.4g}",
-            f"{item.candidate_ms.median:.4g}",
-            attempts.interval(item.speedup),
-            f"{item.pairs}" if item.pairs else item.method,
-        )
-        for item in evaluation.timings
-        if item.input_set
-    ]
-    if not rows:
-        return []
-    headings = ("inputs", "weight", "against", "time", "reference ms", "kernels ms", "speed-up", "pairs")
-    return [
-        table(headings, rows, right=(1, 4, 5, 6), caption="By set of inputs"),
-        tag("p", "Below: over all sets, as weighted geometric means.", class_="soft"),
-    ]
-
-
-def _method(measured: Timing) -> Html:
-    clocks = f"{min(measured.clocks_mhz)} to {max(measured.clocks_mhz)} MHz" if measured.clocks_mhz else ""
-    return facts(
-        [
-            ("against", measured.baseline),
-            ("pairs", measured.pairs),
-            ("L2 cache", "cold" if measured.cold_l2 else "warm"),
-            ("clocks", clocks),
-            ("method", measured.method),
-        ]
-    )
-
-
-def _marks(run: RunView) -> list[charts.Mark]:
-    names = {item.key: item.name for item in run.attempts}
-    return [
-        charts.Mark(
-            name=item.name,
-            href=f"#{anchor(item.attempt)}",
-            turn=item.attempt.turn,
-            kind=attempts.kind_of(item),
-            status=item.status,
-            best=item is run.best,
-            parents=(names[item.attempt.parent],) if item.attempt.parent in names else (),
-            speedup=item.speedup,
-        )
-        for item in run.attempts
-    ]
 
 
 def _roofline(run: RunView) -> list[object]:
@@ -231,7 +189,7 @@ def _floor(run: RunView) -> Html:
         share = f"{100 * problem.floor_ms / measured.candidate_ms.median:.0f}% of what the GPU allows"
     return facts(
         [
-            ("fewest bytes", f"{problem.floor_bytes:,}"),
+            ("fewest bytes", bytes_said(problem.floor_bytes)),
             ("fewest operations", f"{problem.floor_flops:,}"),
             ("floor", f"{problem.floor_ms:.4g} ms" if problem.floor_ms else "not measured"),
             ("reached", share),
@@ -247,33 +205,38 @@ def _accuracy(run: RunView) -> list[object]:
         return [tag("p", "There is no kernel to show.")]
     of = "the shipped file" if run.shipped else f"attempt {run.best.name}" if run.best else "the best"
     lead = f"Of {of}. Truth is float64; a kernel may err as much as the reference does, times a small factor."
-    return [tag("p", lead, class_="soft"), *attempts.evidence(run.verdict, fold=False)]
+    shown = [*evidence.reasons(run.verdict), *evidence.accuracy(run.verdict), *evidence.kernels(run.verdict)]
+    return [tag("p", lead, class_="soft"), *shown]
 
 
 # -- attempts ----------------------------------------------------------------------------------------------------------
+
+LEGEND = "A disc passed, a cross did not, a ring could not be measured; the best has a halo."
 
 
 def _attempts(run: RunView) -> list[object]:
     if not run.attempts:
         return [tag("p", "None yet.")]
-    legend = "A disc passed, a cross did not, a ring could not be measured; the best has a halo."
+    address, best = _address(run), run.best
+    headers = [item.header for item in run.attempts]
+    key = best.key if best else None
+    listed = lines.overview(headers, key, address, caption="All attempts; speed-ups in device time, with intervals")
+    ordered = sorted(run.attempts, key=lambda item: (item.attempt.turn, item.attempt.index))
+    told = (attempts.article(item, run.history.parent_of(item), best=item is best, address=address) for item in ordered)
     return [
-        charts.tree(_marks(run)),
-        tag("p", legend, class_="soft"),
-        attempts.overview(run),
-        *(attempts.attempt(run, item) for item in _in_order(run)),
+        charts.tree(lines.marks(headers, key, address)),
+        tag("p", LEGEND, class_="soft"),
+        long(listed, len(headers), f"All {len(headers)} attempts", ROWS_OPEN),
+        *told,
     ]
-
-
-def _in_order(run: RunView) -> list[StoredAttempt]:
-    return sorted(run.attempts, key=lambda item: (item.attempt.turn, item.attempt.index))
 
 
 # -- problem and environment -------------------------------------------------------------------------------------------
 
 
-def _problem(run: RunView) -> list[object]:
-    problem = run.run.problem
+def problem_facts(run: Run) -> list[object]:
+    """Return the problem's name, place, sizes and text."""
+    problem = run.problem
     return [
         facts(
             [
@@ -297,7 +260,6 @@ def _sets(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _environment(run: RunView) -> list[object]:
-    settings = [(name, value) for name, value in sorted(run.run.settings.items())]
     parts: list[object] = []
     if run.verdict is not None:
         seen = run.verdict.environment
@@ -318,5 +280,5 @@ def _environment(run: RunView) -> list[object]:
                 ]
             )
         )
-    parts.append(folded("Settings of the run", facts(settings)))
+    parts.append(folded("Settings of the run", facts(settings_said(run.run.settings))))
     return [join(parts)]

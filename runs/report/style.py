@@ -35,6 +35,13 @@ pre { background: var(--box); border: 1px solid var(--line); border-radius: 6px;
   font: .82rem/1.5 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; margin: .5rem 0; tab-size: 4; }
 details { margin: .5rem 0; } summary { cursor: pointer; }
 article { border-top: 1px solid var(--line); margin-top: 1.6rem; }
+small { color: var(--soft); font-size: .85rem; font-weight: 400; }
+h3 small { margin-left: .6rem; } .because { font-weight: 600; }
+.figures { display: flex; flex-wrap: wrap; gap: .8rem; margin: .9rem 0; }
+.figure { border: 1px solid var(--line); border-radius: 8px; background: var(--box); padding: .5rem 1rem .6rem;
+  min-width: 9.5rem; } .figure strong { display: block; font-size: 1.7rem; line-height: 1.3;
+  font-variant-numeric: tabular-nums; } .figure span, .figure small { display: block; }
+.wrapped { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 34rem; overflow-y: auto; }
 .status { border: 1px solid currentColor; border-radius: 1rem; padding: 0 .6rem; font-size: .85rem; font-weight: 600;
   white-space: nowrap; margin-left: .4rem; }
 .status.passed { color: var(--good); } .status.failed { color: var(--bad); }
@@ -43,7 +50,7 @@ article { border-top: 1px solid var(--line); margin-top: 1.6rem; }
 .diff ins { background: var(--ins); } .diff del { background: var(--del); } .hunk { color: var(--soft); }
 .k { color: var(--k); } .s { color: var(--s); } .c { color: var(--c); } .m { color: var(--m); }
 .f, .d { color: var(--f); } .b { color: var(--m); }
-svg { display: block; font: 13px system-ui, "DejaVu Sans", sans-serif; fill: var(--text); }
+svg { display: block; max-width: none; font: 13px system-ui, "DejaVu Sans", sans-serif; fill: var(--text); }
 svg .grid { stroke: var(--line); } svg .one { stroke: var(--soft); stroke-dasharray: 5 4; }
 svg .passed { fill: var(--good); } svg .failed { stroke: var(--bad); stroke-width: 2.5; fill: none; }
 svg .unmeasured { fill: var(--back); stroke: var(--unsure); stroke-width: 2; }
@@ -52,8 +59,14 @@ svg .edge { fill: none; stroke: var(--other); } svg .whisker { stroke: var(--goo
 svg .stair { fill: none; stroke: var(--good); stroke-width: 1.5; opacity: .55; }
 svg .own { fill: var(--own); } svg .other { fill: var(--other); } svg .lead { stroke: var(--line); }
 svg .median { stroke: var(--text); stroke-width: 2; } svg .roof { stroke: var(--text); stroke-width: 2; }
-svg .strong { font-weight: 700; } svg a { text-decoration: none; }
+svg .strong { font-weight: 700; } svg .limit { stroke: var(--bad); stroke-width: 2; } svg .over { fill: var(--bad); }
+svg .t0 { fill: var(--own); opacity: .12; }
+svg .t1 { fill: var(--own); opacity: .3; } svg .t2 { fill: var(--own); opacity: .55; }
+svg .t3 { fill: var(--own); opacity: .8; } svg .t4 { fill: var(--bad); } svg a { text-decoration: none; }
 :focus-visible { outline: 2px solid var(--good); outline-offset: 2px; }
+@media (max-width: 40rem) { body { padding: 1rem .8rem 3rem; } h1 { font-size: 1.4rem; } .lead { font-size: 1.05rem; }
+  dl { grid-template-columns: 1fr; gap: 0; } dt { margin-top: .45rem; font-size: .88rem; } .figure { flex: 1 1 40%; }
+  .figure strong { font-size: 1.4rem; } svg.fits { width: 100%; min-width: 34rem; height: auto; } }
 @media print { body { max-width: none; padding: 0; font-size: 10.5pt; } nav, .skip { display: none; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 7.5pt; }
   .diff ins, .diff del, .diff span { white-space: pre-wrap; min-width: 0; }
