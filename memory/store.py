@@ -155,6 +155,10 @@ class Store:
         with self.reading() as connection:
             return reading_attempts.attempt_headers(connection, run, wanted or HeaderFilter())
 
+    def header(self, key: str) -> AttemptHeader | None:
+        with self.reading() as connection:
+            return reading_attempts.attempt_header(connection, key)
+
     def attempts(self, run: str) -> Iterator[Attempt]:
         """Yield a run's attempts in full, by turn and answer; read in chunks."""
         with self.reading() as connection:

@@ -43,6 +43,20 @@ def attempt_headers(connection: Connection, name: str, wanted: HeaderFilter) -> 
     return [_header(run, *row) for row in rows]
 
 
+def attempt_header(connection: Connection, key: str) -> AttemptHeader | None:
+    """Return the line of one attempt; None if it is not in this store."""
+    try:
+        run, turn, answer = parse_key(key)
+    except NotInStore:  # a key of another form, from elsewhere
+        return None
+    query = select(*(getattr(AttemptRow, name) for name in _HEADER_COLUMNS)).join(
+        RunRow, AttemptRow.run_seq == RunRow.seq
+    )
+    query = query.where(RunRow.id == column_text(run), AttemptRow.turn == turn, AttemptRow.answer == answer)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else _header(run, *row)
+
+
 def _header_conditions(wanted: HeaderFilter) -> Iterator[ColumnElement[bool]]:
     if wanted.status is not None:
         yield AttemptRow.status == wanted.status.value

@@ -91,6 +91,59 @@ def speed_over_turns(marks: Sequence[Mark]) -> Html:
     return svg(WIDTH, HEIGHT, "Speed-up over the turns", about, parts)
 
 
+def progress(series: Mapping[str, Sequence[Mark]]) -> Html:
+    """Draw the best so far of several runs over their turns, a line for each."""
+    timed = {name: [(mark, mark.speedup) for mark in marks if mark.speedup] for name, marks in series.items()}
+    every = [item for items in timed.values() for item in items]
+    turns = max(mark.turn for mark, _ in every)
+    high = max(1.1, *(speedup.median for _, speedup in every)) * 1.08
+    low = min(0.9, *(speedup.median for _, speedup in every)) * 0.92
+
+    def x(turn: float) -> float:
+        return LEFT + (turn + 0.5) / (turns + 1) * (WIDTH - LEFT - RIGHT)
+
+    def y(value: float) -> float:
+        return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+
+    parts: list[object] = [grid_row(y(value), f"{value:g}x", value == 1) for value in sorted({1.0, *ticks(low, high)})]
+    step = max(1, (turns + 1) // 12)
+    parts += [words_at(x(turn), HEIGHT - BOTTOM + 18, turn, anchor="middle") for turn in range(0, turns + 1, step)]
+    parts.append(words_at((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "turn", anchor="middle"))
+    for place, (name, items) in enumerate(timed.items()):
+        parts.append(_stair(items, x, y, turns, f"series series-{place}"))
+        parts.append(stroke(WIDTH - 250, 12 + 16 * place, WIDTH - 214, 12 + 16 * place, f"series series-{place}"))
+        parts.append(words_at(WIDTH - 206, 16 + 16 * place, name))
+    said = "; ".join(f"{name}: {max(value.median for _, value in items):.2f}" for name, items in timed.items())
+    return svg(WIDTH, HEIGHT, "The best so far over the turns", said, parts)
+
+
+def curve(name: str, points: Sequence[tuple[float, float]]) -> Html:
+    """Draw one figure over the steps of a training."""
+    first, last = points[0][0], points[-1][0]
+    values = [value for _, value in points]
+    low, high = min(values), max(values)
+    margin = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
+    low, high, height = low - margin, high + margin, 200
+
+    def x(step: float) -> float:
+        return LEFT + (step - first) / ((last - first) or 1.0) * (WIDTH - LEFT - RIGHT)
+
+    def y(value: float) -> float:
+        return height - BOTTOM - (value - low) / (high - low) * (height - TOP - BOTTOM)
+
+    parts: list[object] = [grid_row(y(value), f"{value:g}", False) for value in ticks(low, high, 4)]
+    parts += [words_at(x(step), height - BOTTOM + 18, f"{step:g}", anchor="middle") for step in ticks(first, last, 8)]
+    places = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in points)
+    parts.append(tag("polyline", points=places, class_="series series-0"))
+    parts += [
+        tag("circle", tag("title", f"step {step:g}: {value:.5g}"), cx=f"{x(step):.1f}", cy=f"{y(value):.1f}", r="3")
+        for step, value in points[-1:]
+    ]
+    parts += [words_at(LEFT - 52, 14, name, class_="strong"), words_at(WIDTH - 60, height - 6, "step")]
+    about = f"from {values[0]:.4g} at step {first:g} to {values[-1]:.4g} at step {last:g}"
+    return svg(WIDTH, height, name, about, parts)
+
+
 def speed_over_size(name: str, lines: Mapping[str, Sequence[tuple[int, Interval]]]) -> Html:
     """Draw speed-ups with their intervals over a size, on a logarithmic axis; `lines` are clocks by name."""
     spots = [spot for line in lines.values() for spot in line]
@@ -131,7 +184,11 @@ def _aside(mark: Mark, marks: Sequence[Mark]) -> float:
 
 
 def _stair(
-    timed: Sequence[tuple[Mark, Interval]], x: Callable[[float], float], y: Callable[[float], float], turns: int
+    timed: Sequence[tuple[Mark, Interval]],
+    x: Callable[[float], float],
+    y: Callable[[float], float],
+    turns: int,
+    class_: str = "stair",
 ) -> Html:
     best, points = 0.0, list[str]()
     for turn in range(turns + 1):
@@ -141,7 +198,7 @@ def _stair(
         best = now
         if best:
             points.append(f"{x(turn):.1f},{y(best):.1f}")
-    return tag("polyline", points=" ".join(points), class_="stair") if len(points) > 1 else Html("")
+    return tag("polyline", points=" ".join(points), class_=class_) if len(points) > 1 else Html("")
 
 
 def _node(x: float, y: float, mark: Mark, radius: float) -> Html:

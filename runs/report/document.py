@@ -11,7 +11,7 @@ from triton_agent.runs.report.style import STYLE
 def document(
     title: str,
     heading: str,
-    subtitle: str,
+    subtitle: object,
     sections: Iterable[tuple[str, str, Sequence[object]]],
     *,
     style: str = STYLE,
@@ -33,7 +33,10 @@ def document(
         tag("nav", tag("ul", *links), aria_label="Sections") if len(links) > 1 else None,
         tag(
             "main",
-            *(tag("section", tag("h2", name), *content, aria_label=name, id=key) for key, name, content in shown),
+            *(
+                tag("section", tag("h2", name) if len(shown) > 1 else None, *content, aria_label=name, id=key)
+                for key, name, content in shown
+            ),
             id="content",
             data_live="yes" if live else None,
         ),

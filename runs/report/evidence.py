@@ -167,8 +167,12 @@ def kernels(evaluation: Evaluation) -> Iterator[object]:
         )
         for item in (diagnosis.launches if diagnosis else ())
     ]
-    headings = ("kernel", "launches", "programs", "loaded", "stored")
-    called = table(headings, launched, right=(1, 2, 3, 4), caption="Launches in one call")
+    called = table(
+        ("kernel", "launches", "programs", "loaded", "stored"),
+        launched,
+        right=(1, 2, 3, 4),
+        caption="Launches in one call",
+    )
     yield long(called, len(launched), f"Launches in one call, {len(launched)} kernels")
     known = evaluation.determinism is not Determinism.NOT_MEASURED
     told: list[tuple[str, object]] = [("same bits every time", evaluation.determinism if known else "")]

@@ -13,8 +13,8 @@ from triton_agent.runs.cli.foreign_text import legible
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """Loads and runs nothing, even if an escape were missed."""
 UNCLOSED = frozenset({"meta", "br", "hr", "col", "input"})
-DRAWN = frozenset({"circle", "line", "path", "polyline"})
-"""Shapes without content."""
+DRAWN = frozenset({"circle", "line", "path", "polyline", "rect"})
+"""Shapes, which may have a title as content."""
 
 
 class Html(str):
@@ -39,7 +39,7 @@ def tag(element: str, /, *children: object, **attributes: object) -> Html:
     )
     if element in UNCLOSED:
         return Html(f"<{element}{written}>")
-    if element in DRAWN or (element == "rect" and not children):
+    if element in DRAWN and not children:
         return Html(f"<{element}{written}/>")
     return Html(f"<{element}{written}>{join(children)}</{element}>")
 

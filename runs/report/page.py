@@ -9,10 +9,11 @@ runs with the same parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from triton_agent import __version__
+from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.records import Run
 from triton_agent.runs.report import attempts, charts, evidence, lines
 from triton_agent.runs.report.code import highlighted
@@ -22,8 +23,9 @@ from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
 from triton_agent.runs.report.words import bytes_said, end_said, interval, plain, settings_said
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.size_range import SizeRange
+from triton_agent.tools.race.ceilings import Ceilings
 from triton_agent.tools.ranking import standing
-from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Status
+from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Status, Timing
 
 ROWS_OPEN = 12
 """Most rows of a table that is not folded."""
@@ -98,8 +100,8 @@ def headline(evaluation: Evaluation | None) -> Html:
         (
             f"{item.speedup.median:.2f}x",
             KINDS_OF_TIME[item.kind],
-            f"{item.speedup.low:.2f} to {item.speedup.high:.2f}; "
-            f"{item.baseline_ms.median:.4g} to {item.candidate_ms.median:.4g} ms",
+            f"{item.speedup.low:.2f} to {item.speedup.high:.2f}\n"
+            f"{item.baseline_ms.median:.4g} ms before, {item.candidate_ms.median:.4g} ms now",
         )
         for item in measured
     ]
@@ -117,11 +119,11 @@ def _over_turns(run: RunView) -> list[object]:
 
 def _speed(run: RunView) -> list[object]:
     if not any(item.status is Status.PASSED and item.timings for item in run.evaluations()):
-        return [tag("p", f"Not measured: {_why_not(run)}."), _floor(run)]
+        return [tag("p", f"Not measured: {_why_not(run)}."), floor(run.run.problem, run.verdict)]
     parts: list[object] = []
     if run.verdict is not None and run.verdict.timings:
         parts += [*_over_sizes(run, run.verdict), *evidence.speed(run.verdict), *evidence.profile(run.verdict)]
-    return [*parts, tag("h3", "Roofline"), *_roofline(run), _floor(run)]
+    return [*parts, tag("h3", "Roofline"), *_roofline(run), floor(run.run.problem, run.verdict)]
 
 
 def _why_not(run: RunView) -> str:
@@ -147,32 +149,43 @@ def _over_sizes(run: RunView, evaluation: Evaluation) -> list[object]:
 
 
 def _roofline(run: RunView) -> list[object]:
-    flops, moved = run.run.problem.floor_flops, run.run.problem.floor_bytes
-    timed = [(item, main_timing(item.evaluation, "device")) for item in run.attempts]
+    timed = [(item.name, main_timing(item.evaluation, "device"), item is run.best) for item in run.attempts]
+    spots = [(name, measured, best) for name, measured, best in timed if measured is not None]
+    return roofline(run.run.problem, spots, run.verdict, run.ceilings)
+
+
+def roofline(
+    problem: ProblemView,
+    timed: Sequence[tuple[str, Timing, bool]],
+    verdict: Evaluation | None,
+    ceilings: Ceilings | None = None,
+) -> list[object]:
+    """Return the roofline with timed kernels, given by name, timing, and whether it is the best."""
+    flops, moved = problem.floor_flops, problem.floor_bytes
     spots = [
         charts.RooflinePoint(
-            name=item.name,
+            name=name,
             flops_per_byte=flops / moved,
             flops_per_s=flops / (measured.candidate_ms.median * 1e-3),
-            best=item is run.best,
+            best=best,
         )
-        for item, measured in timed
-        if measured is not None and flops and moved and measured.candidate_ms.median > 0
+        for name, measured, best in timed
+        if flops and moved and measured.candidate_ms.median > 0
     ]
     if not spots:
         return [tag("p", "Not drawn: the problem has no arithmetic to count, or nothing was measured.")]
-    bandwidth, roofs = _ceilings(run)
+    bandwidth, roofs = _ceilings(verdict, ceilings)
     if bandwidth is None and not roofs:
         return [tag("p", "Not drawn: the ceilings of this GPU were not measured.")]
     return [charts.roofline(spots, bandwidth, roofs)]
 
 
-def _ceilings(run: RunView) -> tuple[float | None, list[charts.Roof]]:
+def _ceilings(verdict: Evaluation | None, measured: Ceilings | None) -> tuple[float | None, list[charts.Roof]]:
     """Return the measured roofs; if only the floor is known, the roof that binds."""
-    if run.ceilings is not None:
-        rates = run.ceilings.flops_per_s.items()
-        return run.ceilings.copy_bytes_per_s, [charts.Roof(name=unit, flops_per_s=rate) for unit, rate in rates]
-    diagnosis = run.verdict.diagnosis if run.verdict else None
+    if measured is not None:
+        rates = measured.flops_per_s.items()
+        return measured.copy_bytes_per_s, [charts.Roof(name=unit, flops_per_s=rate) for unit, rate in rates]
+    diagnosis = verdict.diagnosis if verdict else None
     known = diagnosis.roofline if diagnosis else None
     if diagnosis is None or known is None or known.floor_ms <= 0:
         return None, []
@@ -181,9 +194,9 @@ def _ceilings(run: RunView) -> tuple[float | None, list[charts.Roof]]:
     return None, [charts.Roof(name="arithmetic", flops_per_s=diagnosis.floor_flops / (known.floor_ms * 1e-3))]
 
 
-def _floor(run: RunView) -> Html:
-    problem = run.run.problem
-    measured = main_timing(run.verdict, "device")
+def floor(problem: ProblemView, verdict: Evaluation | None) -> Html:
+    """Return the least work of the problem, and how near a kernel came to its time."""
+    measured = main_timing(verdict, "device")
     share = ""
     if problem.floor_ms and measured:
         share = f"{100 * problem.floor_ms / measured.candidate_ms.median:.0f}% of what the GPU allows"

@@ -1,0 +1,47 @@
+"""`triton-agent view`: serves the pages until Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from triton_agent.runs.cli import console, exit_codes
+from triton_agent.runs.cli.store_option import open_store
+from triton_agent.runs.jobs import Jobs
+from triton_agent.runs.serve.actions import Actions, CommandJob
+from triton_agent.runs.serve.app import make_app
+from triton_agent.runs.serve.folders import Folders
+from triton_agent.tools.errors import UsageError
+
+ADDRESS = "127.0.0.1"
+
+
+def run(*, store: str | None, port: int, folders: Sequence[str], write: bool, out: str | None) -> int:
+    """Serve the store."""
+    if not 0 <= port <= 65535:
+        raise UsageError(f"--port {port}", remedy="from 1 to 65535; 0: a free one")
+    roots = tuple(Path(folder).resolve() for folder in folders or (".",))
+    if missing := [str(root) for root in roots if not root.is_dir()]:
+        raise UsageError("there is no such folder", where=", ".join(missing), remedy="name one that exists: --folder")
+    token, screen = secrets.token_urlsafe(18), console.progress()
+
+    class Announced(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                bound = self.servers[0].sockets[0].getsockname()[1]
+                screen.print(f"http://{ADDRESS}:{bound}/?token={token}", markup=False, soft_wrap=True)
+
+    with open_store(store) as opened, Jobs[CommandJob]() as jobs:
+        url = str(opened.database.path) if opened.database.path else opened.database.url_for_drivers()
+        actions = Actions(jobs, url, Path(out or "view").absolute(), token, write=write)
+        app = make_app(opened, Folders(roots=roots), actions, token)
+        config = uvicorn.Config(app, host=ADDRESS, port=port, log_level="warning", access_log=False)
+        with contextlib.suppress(KeyboardInterrupt):
+            Announced(config).run()
+    return exit_codes.GOOD
