@@ -49,15 +49,15 @@ def overview(lines: Sequence[AttemptHeader], best: str | None, address: Address,
     rows = [
         (
             join([tag("a", short(line.key), href=address(line.key)), " ★ best" if line.key == best else None]),
-            link(line.parent, line.key, address) if line.parent else "a fresh start",
             status_mark(line),
-            result_said(line),
             interval(line.speedup),
+            link(line.parent, line.key, address) if line.parent else "a fresh start",
+            result_said(line),
             " ".join(filter(None, (line.policy, line.policy_version))),
         )
         for line in lines
     ]
-    return table(("attempt", "from", "status", "because", "speed-up", "author"), rows, right=(4,), caption=caption)
+    return table(("attempt", "status", "speed-up", "from", "because", "author"), rows, right=(2,), caption=caption)
 
 
 def link(key: str, beside: str, address: Address) -> Html:

@@ -23,7 +23,7 @@ from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
 from triton_agent.runs.report.words import bytes_said, end_said, interval, plain, settings_said
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.size_range import SizeRange
-from triton_agent.tools.race.ceilings import Ceilings
+from triton_agent.tools.race.ceilings import Ceilings, Rates
 from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Status, Timing
 
@@ -158,7 +158,7 @@ def roofline(
     problem: ProblemView,
     timed: Sequence[tuple[str, Timing, bool]],
     verdict: Evaluation | None,
-    ceilings: Ceilings | None = None,
+    ceilings: Ceilings | Rates | None = None,
 ) -> list[object]:
     """Return the roofline with timed kernels, given by name, timing, and whether it is the best."""
     flops, moved = problem.floor_flops, problem.floor_bytes
@@ -174,13 +174,13 @@ def roofline(
     ]
     if not spots:
         return [tag("p", "Not drawn: the problem has no arithmetic to count, or nothing was measured.")]
-    bandwidth, roofs = _ceilings(verdict, ceilings)
+    bandwidth, roofs = _ceilings(verdict, ceilings or problem.rates)
     if bandwidth is None and not roofs:
         return [tag("p", "Not drawn: the ceilings of this GPU were not measured.")]
     return [charts.roofline(spots, bandwidth, roofs)]
 
 
-def _ceilings(verdict: Evaluation | None, measured: Ceilings | None) -> tuple[float | None, list[charts.Roof]]:
+def _ceilings(verdict: Evaluation | None, measured: Ceilings | Rates | None) -> tuple[float | None, list[charts.Roof]]:
     """Return the measured roofs; if only the floor is known, the roof that binds."""
     if measured is not None:
         rates = measured.flops_per_s.items()

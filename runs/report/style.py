@@ -44,7 +44,7 @@ h3 small { margin-left: .6rem; } .because { font-weight: 600; }
 .wrapped { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 34rem; overflow-y: auto; }
 .status { border: 1px solid currentColor; border-radius: 1rem; padding: 0 .6rem; font-size: .85rem; font-weight: 600;
   white-space: nowrap; margin-left: .4rem; }
-.status.passed { color: var(--good); } .status.failed { color: var(--bad); }
+p .status, td .status { margin-left: 0; } .status.passed { color: var(--good); } .status.failed { color: var(--bad); }
 .status.unmeasured { color: var(--unsure); }
 .diff ins, .diff del, .diff span { display: block; text-decoration: none; white-space: pre; min-width: max-content; }
 .diff ins { background: var(--ins); } .diff del { background: var(--del); } .hunk { color: var(--soft); }

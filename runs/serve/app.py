@@ -52,6 +52,7 @@ from triton_agent.tools.errors import TritonAgentError, UsageError
 
 HOSTS = ("127.0.0.1", "localhost")
 COOKIE = "triton-agent-view"
+"""With the port behind it: browsers share cookies between the ports of a host."""
 BODY_AT_MOST = 16_384
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -213,11 +214,11 @@ class _WithToken:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: Callable[[Scope, Receive, Send], Awaitable[Any]] = self._app
         if scope["type"] == "http":
-            request = Request(scope)
+            request, cookie = Request(scope), f"{COOKIE}-{(scope.get('server') or ('', 0))[1]}"
             if hmac.compare_digest(request.query_params.get("token", "").encode(), self._token):
                 entered = RedirectResponse(scope["path"], 303)
-                entered.set_cookie(COOKIE, self._token.decode(), httponly=True, samesite="strict")
+                entered.set_cookie(cookie, self._token.decode(), httponly=True, samesite="strict")
                 answer = entered
-            elif not hmac.compare_digest(request.cookies.get(COOKIE, "").encode(), self._token):
+            elif not hmac.compare_digest(request.cookies.get(cookie, "").encode(), self._token):
                 answer = PlainTextResponse("open the address that `triton-agent view` printed: it has a token", 403)
         await answer(scope, receive, send)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from triton_agent.memory.listing import HeaderFilter, RunFilter, RunSummary
+from triton_agent.memory.records import run_of
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import without_notes
 from triton_agent.runs.cli.store_option import load_attempt, run_id
@@ -50,9 +51,12 @@ def _attempts(one: StoredAttempt, other: StoredAttempt, *, jobs: bool) -> str:
     parts.append(_figures(one, other))
     parts.append(tag("div", *(tag("div", *_side(item)) for item in pair), class_="sides"))
     sources = [without_notes(item.attempt.source or "") for item in pair]
-    changed = attempts.difference(sources[0], sources[1], one.key, opened=True)
+    changed = attempts.difference(sources[0], sources[1], f"attempt {one.name}", opened=True)
     sections: list[tuple[str, str, Sequence[object]]] = [("results", "Results", parts), ("code", "Code", [changed])]
-    return page(f"{one.key} and {other.key}", "Two attempts side by side", sections, jobs=jobs)
+    same = run_of(one.key) == run_of(other.key)
+    title = f"Attempts {one.name} and {other.name}" if same else f"{one.key} and {other.key}"
+    subtitle = f"Side by side, both of run {run_of(one.key)}" if same else "Two attempts side by side"
+    return page(title, subtitle, sections, jobs=jobs)
 
 
 def _figures(one: StoredAttempt, other: StoredAttempt) -> Html:

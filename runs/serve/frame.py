@@ -18,10 +18,10 @@ from triton_agent.runs.report.style import STYLE
 SCRIPT = """
 const seconds = 2, place = () => document.getElementById("content");
 let seen = null;
-const opened = (root) => [...root.querySelectorAll("details")].map((item) => item.open);
 const label = (item) => item.querySelector("summary").textContent;
 async function look() {
-  if (!place().dataset.live || document.hidden || String(getSelection())) return;
+  const busy = document.activeElement.matches("input, select") || String(getSelection());
+  if (!place().dataset.live || document.hidden || busy) return;
   const answer = await fetch(location.href, seen ? { headers: { "If-None-Match": seen } } : {});
   if (answer.status !== 200) return;
   const first = seen === null;
@@ -42,16 +42,21 @@ body { max-width: 76rem; }
   padding-bottom: .6rem; margin-bottom: 1.2rem; } .site strong { margin-right: .6rem; }
 .site a[aria-current] { color: var(--text); font-weight: 600; text-decoration: none; }
 .filters { display: flex; flex-wrap: wrap; gap: .6rem .8rem; align-items: end; margin: .8rem 0; }
-.filters label { display: grid; gap: .15rem; font-size: .85rem; color: var(--soft); }
+.filters label { display: grid; grid-template-columns: minmax(0, 1fr); max-width: 100%; gap: .15rem;
+  font-size: .85rem; color: var(--soft); }
 input, select, button { font: inherit; color: var(--text); background: var(--box); border: 1px solid var(--line);
-  border-radius: 6px; padding: .3rem .6rem; } button { cursor: pointer; } button:hover { border-color: var(--good); }
+  border-radius: 6px; padding: .3rem .6rem; max-width: 100%; }
+button { cursor: pointer; } button:hover { border-color: var(--good); }
 .acts { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; margin: .6rem 0; }
 .acts form { display: flex; gap: .4rem; align-items: end; } .acts input[type=number] { width: 5.5rem; }
 .acts > a { border: 1px solid var(--line); border-radius: 6px; padding: .3rem .6rem; text-decoration: none; }
 .acts label { display: flex; gap: .4rem; align-items: center; color: var(--soft); }
 .pages { display: flex; gap: 1.2rem; margin: .8rem 0; } table.full { width: 100%; }
 .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
-.sides > div { min-width: 0; } .live::before { content: "\\25cf  "; color: var(--good); }
+.sides > div { min-width: 0; }
+.sides svg.fits { width: 100%; height: auto; font-size: 18px; }
+.live { white-space: nowrap; } td code { white-space: nowrap; }
+.live::before { content: "\\25cf  "; color: var(--good); }
 """
 LOOKS = STYLE + VIEW_STYLE
 

@@ -63,17 +63,17 @@ def _table(runs: Sequence[RunSummary]) -> Html:
     rows = [
         (
             tag("a", run.problem, href=run_link(run.id)),
-            join([tag("code", run.id), tag("br"), tag("small", f"{run.started_at:%Y-%m-%d %H:%M} UTC")]),
-            state_mark(run),
             tag("strong", interval(run.speedup)) if run.speedup else ("correct" if run.best else ""),
             f"{run.passed:,} of {run.attempts:,}",
+            state_mark(run),
+            join([tag("code", run.id), tag("br"), tag("small", f"{run.started_at:%Y-%m-%d %H:%M} UTC")]),
             run.policy,
             run.device,
         )
         for run in runs
     ]
-    headings = ("problem", "run", "state", "best speed-up", "passed", "policy", "device")
-    return table(headings, rows, right=(3, 4), caption=f"{len(runs)} runs, newest first")
+    headings = ("problem", "best speed-up", "passed", "state", "run", "policy", "device")
+    return table(headings, rows, right=(1, 2), caption=f"{len(runs)} runs, newest first")
 
 
 def state_mark(run: RunSummary) -> Html:

@@ -67,7 +67,7 @@ class Page:
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             with contextlib.suppress(AssertionError):  # between two pages there is nothing to ask
-                if self.run(code):
+                if self.run(f"Boolean({code})"):
                     return
             time.sleep(0.05)
         raise AssertionError(f"never came true: {code}\n{self.text}")
@@ -107,7 +107,7 @@ def browser(folder: Path) -> Iterator[Page]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         port, path = _address(process, profile / "DevToolsActivePort")
-        with connect(f"ws://127.0.0.1:{port}{path}", max_size=None) as root:
+        with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, ping_interval=None) as root:
             number = itertools.count(1)
 
             def ask(method: str, **given: Any) -> Any:
@@ -119,7 +119,7 @@ def browser(folder: Path) -> Iterator[Page]:
 
             pages = [item for item in ask("Target.getTargets")["targetInfos"] if item["type"] == "page"]
             target = pages[0]["targetId"]
-            with connect(f"ws://127.0.0.1:{port}/devtools/page/{target}", max_size=None) as socket:
+            with connect(f"ws://127.0.0.1:{port}/devtools/page/{target}", max_size=None, ping_interval=None) as socket:
                 yield Page(socket)
     finally:
         process.terminate()
