@@ -157,20 +157,23 @@ def _sampling(settings: SamplingRecord) -> str:
 
 
 def article(item: StoredAttempt, parent: StoredAttempt | None, *, best: bool, address: lines.Address) -> Html:
-    """Return an attempt as a part of a report, with everything that is long folded."""
-    title = join([f"Attempt {item.name}", " ★ best" if best else None])
+    """Return an attempt as a part of a report, folded unless it is the best.
+
+    Its anchor is inside, so that a browser that follows a link unfolds it.
+    """
+    name = tag("strong", f"Attempt {item.name}", " ★ best" if best else None)
+    title = join([name, lines.status_mark(item.header), tag("small", " ", interval(item.speedup))])
     completion = item.attempt.completion
     plan = without_notes(item.attempt.plan).strip()
     before = [(parent.name, parent.attempt.source)] if parent is not None else []
     said = f"{completion.policy} {completion.policy_version}".strip()
-    return tag(
-        "article",
-        tag("h3", title, lines.status_mark(item.header), tag("small", interval(item.speedup))),
+    origin = lines.link(item.attempt.parent, item.key, address) if item.attempt.parent else "a fresh start"
+    inside = tag(
+        "div",
         tag("p", plan, class_="said") if plan else None,
         *verdict(item, fold=True),
         *code(item, before),
-        tag("p", "by ", said, ", from ", lines.link(item.attempt.parent, item.key, address), class_="soft")
-        if item.attempt.parent
-        else tag("p", "by ", said, class_="soft"),
+        tag("p", "by ", said, ", from ", origin, class_="soft"),
         id=address(item.key).lstrip("#"),
     )
+    return tag("article", folded(title, inside, open="open" if best else None, class_="paper" if best else None))

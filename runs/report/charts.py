@@ -79,8 +79,9 @@ def speed_over_turns(marks: Sequence[Mark]) -> Html:
     parts.append(words_at((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "turn", anchor="middle"))
     parts.append(words_at(LEFT - 52, 14, "times as fast as the reference, device time"))
     parts.append(_stair(timed, x, y, turns))
+    aside = _asides(marks)
     for mark, speedup in timed:
-        at = x(mark.turn + _aside(mark, marks))
+        at = x(mark.turn + aside[mark.name])
         whisker = stroke(at, y(speedup.low), at, y(speedup.high), "whisker")
         said = tag("title", f"{mark.name}: {speedup.median:.2f}x [{speedup.low:.2f}, {speedup.high:.2f}]")
         dot = _node(at, y(speedup.median), mark, 5)
@@ -177,10 +178,16 @@ def speed_over_size(name: str, lines: Mapping[str, Sequence[tuple[int, Interval]
     return svg(WIDTH, HEIGHT, f"Speed-up over {name}", shown, parts)
 
 
-def _aside(mark: Mark, marks: Sequence[Mark]) -> float:
-    """Return a horizontal offset: attempts of one turn stand side by side."""
-    together = [other.name for other in marks if other.turn == mark.turn]
-    return (together.index(mark.name) - (len(together) - 1) / 2) * 0.7 / max(4, len(together))
+def _asides(marks: Sequence[Mark]) -> dict[str, float]:
+    """Return horizontal offsets by name: attempts of one turn stand side by side."""
+    turns: dict[int, list[str]] = {}
+    for mark in marks:
+        turns.setdefault(mark.turn, []).append(mark.name)
+    return {
+        name: (place - (len(together) - 1) / 2) * 0.7 / max(4, len(together))
+        for together in turns.values()
+        for place, name in enumerate(together)
+    }
 
 
 def _stair(

@@ -34,7 +34,7 @@ th, td { text-align: left; padding: .22rem .8rem .22rem 0; border-bottom: 1px so
 pre { background: var(--box); border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem; overflow-x: auto;
   font: .82rem/1.5 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; margin: .5rem 0; tab-size: 4; }
 details { margin: .5rem 0; } summary { cursor: pointer; }
-article { border-top: 1px solid var(--line); margin-top: 1.6rem; }
+article { border-top: 1px solid var(--line); padding: .25rem 0; } article > details > div { margin-left: 1.1rem; }
 small { color: var(--soft); font-size: .85rem; font-weight: 400; }
 h3 small { margin-left: .6rem; } .because { font-weight: 600; }
 .figures { display: flex; flex-wrap: wrap; gap: .8rem; margin: .9rem 0; }

@@ -19,7 +19,7 @@ from triton_agent.runs.report.words import end_said, interval, plain, settings_s
 from triton_agent.runs.serve.frame import attempt_link, link, page, run_link
 from triton_agent.tools.results import Status
 
-DRAWN = 1000
+DRAWN = 400
 """Most attempts in the chart of speeds; of more, the best."""
 IN_TREE = 240
 """Most attempts in a tree that can be read."""

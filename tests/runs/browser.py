@@ -62,9 +62,9 @@ class Page:
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
-    def wait(self, code: str) -> None:
+    def wait(self, code: str, patience_s: float = PATIENCE_S) -> None:
         """Wait until an expression is true."""
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + patience_s
         while time.monotonic() < end:
             with contextlib.suppress(AssertionError):  # between two pages there is nothing to ask
                 if self.run(f"Boolean({code})"):
@@ -92,9 +92,9 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
 
-    def picture(self, path: Path) -> None:
-        """Write what the whole page looks like."""
-        shot = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+    def picture(self, path: Path, *, whole: bool = True) -> None:
+        """Write what the whole page looks like, or what of it is on the screen."""
+        shot = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(shot["data"]))
 
 

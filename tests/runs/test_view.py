@@ -375,7 +375,7 @@ def test_a_running_optimize_is_watched_and_forked_from_the_page(tmp_path: Path) 
         assert "passed" in tab.text
         tab.fill("input[name=turns]", "1")
         tab.click("form[action='/act/fork'] button")
-        tab.wait("/state(ended|failed)/.test(document.querySelector('dl').textContent)")
+        tab.wait("/state(ended|failed)/.test(document.querySelector('dl').textContent)", patience_s=300)
         assert "stateended" in tab.run("document.querySelector('dl').textContent"), tab.text
         tab.open(running.base)
         assert tab.run("document.querySelectorAll('tbody tr').length") == 2
