@@ -33,6 +33,8 @@ COMPARED_RUNS = 2_000
 """Newest runs that are compared with a mistyped id to suggest one."""
 COMPARED_ATTEMPTS = 64
 """Attempts of an open run whose verdicts are read to find its best."""
+SHIPPED_AT_ONCE = 100
+"""Attempts that are looked up by one query: SQLite limits the depth of an expression."""
 _AFTER_ALL_TEXT = "\U0010ffff"
 
 
@@ -160,20 +162,21 @@ def problems_called(name: str) -> Select[Any]:
 def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, RowMapping]:
     """Return for each run the row of the attempt that was shipped or, while it is open, of the best so far."""
     columns = (AttemptRow.turn, AttemptRow.answer, AttemptRow.speedup, AttemptRow.speedup_low, AttemptRow.speedup_high)
-    found = {}
+    shipped = [(row["seq"], *parse_key(row["best"])[1:]) for row in rows if row["ended_us"] is not None and row["best"]]
+    found: dict[int, RowMapping] = {}
+    for start in range(0, len(shipped), SHIPPED_AT_ONCE):
+        places = (  # a list of such places in one IN would not be looked up in the index
+            and_(AttemptRow.run_seq == seq, AttemptRow.turn == turn, AttemptRow.answer == answer)
+            for seq, turn, answer in shipped[start : start + SHIPPED_AT_ONCE]
+        )
+        query = select(AttemptRow.run_seq, *columns).where(or_(*places))
+        found |= {row["run_seq"]: row for row in connection.execute(query).mappings()}
     for row in rows:
-        query = select(*columns).where(AttemptRow.run_seq == row["seq"])
-        if row["ended_us"] is None:
-            best = _best_so_far(connection, query.with_only_columns(AttemptRow.id, *columns)) if row["passed"] else None
-        elif row["best"] is None:
-            continue
-        else:
-            _, turn, answer = parse_key(row["best"])
-            best = (
-                connection.execute(query.where(AttemptRow.turn == turn, AttemptRow.answer == answer)).mappings().first()
-            )
-        if best is not None:
-            found[row["seq"]] = best
+        if row["ended_us"] is None and row["passed"]:
+            own = select(AttemptRow.id, *columns).where(AttemptRow.run_seq == row["seq"])
+            best = _best_so_far(connection, own)
+            if best is not None:
+                found[row["seq"]] = best
     return found
 
 

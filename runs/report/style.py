@@ -70,7 +70,7 @@ svg .t3 { fill: var(--own); opacity: .8; } svg .t4 { fill: var(--bad); } svg a {
 :focus-visible { outline: 2px solid var(--good); outline-offset: 2px; }
 @media (max-width: 40rem) { body { padding: 1rem .8rem 3rem; } h1 { font-size: 1.4rem; } .lead { font-size: 1.05rem; }
   dl { grid-template-columns: 1fr; gap: 0; } dt { margin-top: .45rem; font-size: .88rem; } .figure { flex: 1 1 40%; }
-  .figure strong { font-size: 1.4rem; } svg.fits { width: 100%; height: auto; font-size: 22px; }
+  .figure strong { font-size: 1.4rem; } svg.fits { width: 100%; height: auto; font-size: 22px; overflow: visible; }
   table { min-width: 34rem; } }
 @media print { body { max-width: none; padding: 0; font-size: 10.5pt; } nav, .skip { display: none; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 7.5pt; }

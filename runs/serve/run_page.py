@@ -19,12 +19,14 @@ from triton_agent.runs.report.words import end_said, interval, plain, settings_s
 from triton_agent.runs.serve.frame import attempt_link, link, page, run_link
 from triton_agent.tools.results import Status
 
-DRAWN = 400
+DRAWN = 250
 """Most attempts in the chart of speeds; of more, the best."""
 IN_TREE = 240
 """Most attempts in a tree that can be read."""
-ROWS = 100
+ROWS = 60
 FORKS = 20
+IN_LINEAGE = 40
+"""Most ancestors of the best attempt that are drawn where the whole tree is too large."""
 
 
 def render_run(store: Store, query: Mapping[str, str], actions: Html, *, jobs: bool) -> str:
@@ -77,7 +79,7 @@ def _summary(store: Store, run: RunSummary, best: StoredAttempt | None) -> Itera
         yield tag("p", f"The {DRAWN:,} best are drawn.", class_="soft")
     if timed:
         yield charts.speed_over_turns(lines.marks(timed, run.best, attempt_link))
-    forks = store.runs(RunFilter(continues=run.id, limit=FORKS))
+    forks = store.runs(RunFilter(continues=run.id, problem=run.problem_digest, limit=FORKS))
     origin = run.forked_from
     yield facts(
         [
@@ -108,7 +110,7 @@ def _attempts(store: Store, run: RunSummary, query: Mapping[str, str]) -> Iterat
         yield tag("p", LEGEND, class_="soft")
     elif run.best is not None:
         path = _lineage(store, run.best)
-        yield tag("p", f"How the best came about, {len(path)} of {run.attempts:,} attempts:", class_="soft")
+        yield tag("p", f"How the best came about: {len(path)} of {run.attempts:,} attempts.", class_="soft")
         yield charts.tree(lines.marks(path, run.best, attempt_link))
     status = query.get("status", "")
     wanted = HeaderFilter(
@@ -130,11 +132,11 @@ def _attempts(store: Store, run: RunSummary, query: Mapping[str, str]) -> Iterat
 
 
 def _lineage(store: Store, key: str) -> list[AttemptHeader]:
-    """Return the attempt and its ancestors in the same run, oldest first."""
+    """Return the attempt and its nearest ancestors in the same run, oldest first."""
     path: list[AttemptHeader] = []
     above: str | None = key
     run = key.rpartition("/")[0]
-    while above is not None and above.rpartition("/")[0] == run and len(path) < IN_TREE:
+    while above is not None and above.rpartition("/")[0] == run and len(path) < IN_LINEAGE:
         header = store.header(above)
         if header is None or header in path:
             break

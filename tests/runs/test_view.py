@@ -267,6 +267,29 @@ def test_pages_of_runs_and_attempts_join_without_gap_or_repetition(tmp_path: Pat
         assert store.policies() == ["author"]
 
 
+def test_a_page_of_many_ended_runs_names_the_best_of_each(tmp_path: Path) -> None:
+    history = sample.history()
+    assert history.end is not None
+    with Store.open(tmp_path / "runs.db") as store:
+        for number in range(230):
+            id = f"run-{number:03}"
+            began = sample.BEGAN + datetime.timedelta(minutes=number)
+            store.add_run(dataclasses.replace(history.run, id=id, started_at=began))
+            moved = [
+                (dataclasses.replace(item.attempt, run=id, parent=None), item.gradings[0]) for item in history.attempts
+            ]
+            store.add_attempts(
+                (attempt, dataclasses.replace(grading, attempt=attempt.key)) for attempt, grading in moved
+            )
+            if number % 10:
+                store.end_run(dataclasses.replace(history.end, run=id, best=f"{id}/2.1"))
+        runs = store.runs(RunFilter(limit=None))
+        assert len(runs) == 230 and runs[0].id == "run-229"
+        for run in runs:
+            expected = ("2.1", 1.38) if run.ended_at else ("3.1", 1.61)
+            assert run.best == f"{run.id}/{expected[0]}" and run.speedup and run.speedup.median == expected[1]
+
+
 @pytest.mark.parametrize(
     ("name", "given"),
     [
@@ -283,6 +306,26 @@ def test_fields_of_a_form_are_never_options(tmp_path: Path, name: str, given: di
         with pytest.raises(UsageError):
             actions.start(name, given)
         assert jobs.all() == [] and not (tmp_path / "out").exists()
+
+
+def test_a_job_says_what_its_command_says(tmp_path: Path) -> None:
+    fill(tmp_path / "runs.db")
+    with serve(tmp_path, tmp_path / "runs.db", "--write") as running, running.client() as client:
+        page = client.get(f"/attempt?key={sample.RUN}/3.1").text
+        assert "Fork from here" in page and "Judge again" in page
+        given = {"run": "nothing", "attempt": "0.1", "turns": "2"}
+        assert client.post("/act/fork", data=given).status_code == 403
+        assert client.post("/act/fork", data={**given, "token": "wrong"}).status_code == 403
+        assert client.post("/act/fork", data={**given, "token": running.token, "turns": "x"}).status_code == 400
+        answer = client.post("/act/fork", data={**given, "token": running.token})
+        assert answer.status_code == 303
+        end = time.monotonic() + 120
+        while "running" in (text := Outline(client.get(answer.headers["location"]).text).text):
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        assert "triton-agent replay --fork=0.1 --turns=2 -- nothing" in text
+        assert "failed with exit code 2" in text and "there is no run" in text
+        assert "replay-" in running.text("/jobs")
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------
