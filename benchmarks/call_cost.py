@@ -121,7 +121,7 @@ def _work(shipped: Path, problem: Path) -> None:
     arguments = given.get_init_inputs() if hasattr(given, "get_init_inputs") else []
     model, reference = file.ModelNew(*arguments).cuda(), file.OriginalModel(*arguments).cuda()
     model.use_kernels = "always"
-    admitted = file._admitted(model, tuple(inputs))
+    admitted = file._admitted(model, tuple(inputs), {})
     if admitted is None:
         raise SystemExit("the guard does not let the kernels run in this call")
     plan, state, tensors = admitted
@@ -203,9 +203,10 @@ def _guard_row(modules: int) -> dict[str, Any]:
             return _nothing, (x,)
         return None
 
-    machinery.STATE, machinery.plan_for, machinery.INTERPRETED = state, plan_for, True
+    machinery.STATE, machinery.plan_for = state, plan_for
+    machinery.known["cpu"] = True
     model.use_kernels, model._watch = "always", machinery.Watch(model, True)
-    if machinery._admitted(model, (x,)) is None:
+    if machinery._admitted(model, (x,), {}) is None:
         raise SystemExit("the guard does not let the plan run")
     guarded, plain = (statistics.median(_reading_us(call, x) for _ in range(25)) for call in (model, nn.Identity()))
     return {

@@ -62,6 +62,7 @@ class Served:
         return f"{name}={self.low}..{self.high}"
 
 
+DTYPES = {"f16": "float16", "f32": "float32"}
 FULL_SIZE = (
     Served("Norm", (4096,), "f16", (2048, 4096), 0, 1, 8192, (8193, 12000)),
     Served("Mlp", (1024, 4096), "f16", (64, 1024), 0, 1, 256, (257, 400)),
@@ -121,7 +122,12 @@ def _models(device: str) -> Sequence[Served]:
 def _shipped(model: Served, folder: Path, options: argparse.Namespace) -> Path | None:
     """Optimize the model over its range."""
     argv = [sys.executable, "-m", "triton_agent", "optimize", f"{PROBLEM}:{model.name}"]
-    argv += ["--init", ", ".join(map(str, model.init)), "--input", f"{model.dtype}[{','.join(map(str, model.shape))}]"]
+    argv += [
+        "--init",
+        ", ".join([*map(str, model.init), repr(DTYPES[model.dtype])]),
+        "--input",
+        f"{model.dtype}[{','.join(map(str, model.shape))}]",
+    ]
     argv += ["--dynamic", model.range, "--device", options.device, "--turns", str(options.turns), "--json"]
     argv += ["--timeout", "240", "--out", str(folder), "--store", str(folder / "store.db")]
     began = time.perf_counter()
@@ -143,13 +149,13 @@ def _measured(model: Served, path: Path, device: str, seed: int) -> list[dict[st
 
         interpreter.install()
     file, numbers = _imported(path), random.Random(seed)
-    dtype = {"f16": torch.float16, "f32": torch.float32}[model.dtype]
+    dtype = DTYPES[model.dtype]
     if device == "cpu":
         file.ModelNew.use_kernels = "always"
-    shipped = file.ModelNew(*model.init).to(device, dtype).eval()
-    reference = file.OriginalModel(*model.init).to(device, dtype).eval()
+    shipped = file.ModelNew(*model.init, dtype).to(device).eval()
+    reference = file.OriginalModel(*model.init, dtype).to(device).eval()
     reference.load_state_dict(shipped.state_dict())
-    exact = file.OriginalModel(*model.init).to(device, torch.float64).eval()
+    exact = file.OriginalModel(*model.init, "float64").to(device).eval()
     exact.load_state_dict({name: tensor.double() for name, tensor in shipped.state_dict().items()})
     by_reference: list[bool] = []
     plain = file.OriginalModel.forward
@@ -166,7 +172,7 @@ def _measured(model: Served, path: Path, device: str, seed: int) -> list[dict[st
     for size in [*sorted(inside), *model.outside]:
         shape = list(model.shape)
         shape[model.dimension] = size
-        x = torch.randn(shape, dtype=torch.float32).to(device, dtype)
+        x = torch.randn(shape).to(device, getattr(torch, dtype))
         by_reference.clear()
         file.OriginalModel.forward = watched
         y = shipped(x)

@@ -7,9 +7,9 @@ from torch import nn
 class Norm(nn.Module):
     """RMS norm of rows, scaled."""
 
-    def __init__(self, features: int) -> None:
+    def __init__(self, features: int, dtype: str) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(features)
+        self.norm = nn.RMSNorm(features, dtype=getattr(torch, dtype))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.norm(x) * 2.0
@@ -18,10 +18,10 @@ class Norm(nn.Module):
 class Mlp(nn.Module):
     """Two layers with a residual."""
 
-    def __init__(self, features: int, hidden: int) -> None:
+    def __init__(self, features: int, hidden: int, dtype: str) -> None:
         super().__init__()
-        self.up = nn.Linear(features, hidden)
-        self.down = nn.Linear(hidden, features)
+        self.up = nn.Linear(features, hidden, dtype=getattr(torch, dtype))
+        self.down = nn.Linear(hidden, features, dtype=getattr(torch, dtype))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.down(nn.functional.gelu(self.up(x)))
@@ -30,12 +30,12 @@ class Mlp(nn.Module):
 class Attention(nn.Module):
     """A norm, then causal attention over a sequence, with a residual."""
 
-    def __init__(self, features: int, heads: int) -> None:
+    def __init__(self, features: int, heads: int, dtype: str) -> None:
         super().__init__()
         self.heads = heads
-        self.norm = nn.LayerNorm(features)
-        self.qkv = nn.Linear(features, 3 * features)
-        self.out = nn.Linear(features, features)
+        self.norm = nn.LayerNorm(features, dtype=getattr(torch, dtype))
+        self.qkv = nn.Linear(features, 3 * features, dtype=getattr(torch, dtype))
+        self.out = nn.Linear(features, features, dtype=getattr(torch, dtype))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         samples, length, features = x.shape

@@ -305,6 +305,30 @@ def promote(run: RUN, out: OUT = None, store: STORE = None, json: JSON = False) 
 
 
 @app.command()
+def verify(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that optimize wrote.")],
+    problem: Annotated[
+        str | None,
+        typer.Argument(metavar="PROBLEM", help="The problem, as optimize was given it; default: that of FILE's run."),
+    ] = None,
+    init: INIT = None,
+    inputs: INPUT = None,
+    inputs_file: INPUTS = None,
+    device: Annotated[
+        str, typer.Option("--device", help="cpu: correctness only; cuda: the first visible GPU; cuda:1; auto.")
+    ] = "auto",
+    trust: TRUST = True,
+    store: STORE = None,
+    json: JSON = False,
+) -> None:
+    """Judge a shipped file again, measure it on this machine's GPU, and stamp the result into it."""
+    from triton_agent.runs.ship.command import VerifyRequest, run
+
+    given = (problem, init, tuple(inputs or ()), inputs_file)
+    raise typer.Exit(run(VerifyRequest(file=file, problem=given, device=device, trust=trust, store=store, json=json)))
+
+
+@app.command()
 def report(
     run: RUN,
     output: Annotated[

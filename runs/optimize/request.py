@@ -20,6 +20,9 @@ COMPARED_WITH = ("compile",)
 """What a measured speed-up is stated against, beside the reference as it is."""
 UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
+BUILTIN_PATIENCE = 2
+"""Turns without a better kernel after which a run of the built-in author ends; on a GPU each looks at 24 variants."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeRequest(ModelOptions):
@@ -90,7 +93,7 @@ class OptimizeRequest(ModelOptions):
         for name, limit in (("--max-tokens", self.max_tokens), ("--max-cost", self.max_cost)):
             if limit is not None and limit <= 0:
                 raise UsageError(f"{name} {limit}", remedy="a positive number, or leave it out for no limit")
-        return LoopSettings(
+        settings = LoopSettings(
             rules=Rules(allow_library=not self.own_kernels, target=self.target),
             turns=self.turns,
             parallel=self.parallel,
@@ -99,6 +102,7 @@ class OptimizeRequest(ModelOptions):
             max_cost=self.max_cost,
             seed=self.seed,
         )
+        return dataclasses.replace(settings, patience=BUILTIN_PATIENCE) if self.policy == "builtin" else settings
 
     def judging(self, card: str = "") -> EvaluatorSettings:
         """How to judge, on the GPU of that UUID."""

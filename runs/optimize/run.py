@@ -36,7 +36,8 @@ from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.optimize.screen import Screen
 from triton_agent.runs.parts import choosing
 from triton_agent.runs.parts.tally import Tally
-from triton_agent.runs.ship.call_form import measured_over_ranges
+from triton_agent.runs.ship.call_form import find_all, measured_over_ranges
+from triton_agent.runs.ship.facts import CallForm
 from triton_agent.runs.ship.shipped import Shipped, output_folder, ship_best
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
@@ -113,6 +114,7 @@ async def optimize(
         suggestion = choosing.suggestion(ledger.run.problem.graphs)
         if suggestion and not (request.parts or request.part_of or request.own_kernels):
             screen.say(suggestion)
+        forms = _calls_found(spec, request) if shipping else None
         try:
             judges: Pool[AnyEvaluator] = Pool(evaluators)
             await _drive(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen), on_start)
@@ -120,14 +122,23 @@ async def optimize(
             shipped = None
             if best is not None and shipping:
                 folder = output_folder(out, ledger.run)
-                shipped = await _shipped(spec, ledger.run, best, judges.members, request, folder, screen)
+                shipped = await _shipped(spec, ledger.run, best, judges.members, request, folder, screen, forms)
         finally:
+            if forms is not None:
+                forms.cancel()
             screen.close()
             for policy in ready:
                 await policy.close()
     end = store.end(ledger.run.id)
     assert end is not None
     return Outcome(run=ledger.run, end=end, best=best, shipped=shipped)
+
+
+def _calls_found(spec: ProblemSpec, request: OptimizeRequest) -> asyncio.Task[dict[str, CallForm]]:
+    """Find out how the problem's models are called, which shipping needs: seconds, in processes of their own."""
+    found = asyncio.create_task(asyncio.to_thread(find_all, spec, trust=request.trust))
+    found.add_done_callback(lambda done: done.cancelled() or done.exception())  # raised where it is awaited
+    return found
 
 
 async def _shipped(
@@ -138,11 +149,12 @@ async def _shipped(
     request: OptimizeRequest,
     folder: Path,
     screen: Screen,
+    forms: Awaitable[dict[str, CallForm]] | None,
 ) -> Shipped | None:
     """All that is said of a file was measured on one card; where that fails, on the next."""
     for number, evaluator in enumerate(evaluators, start=1):
         try:
-            return await ship_best(spec, run, best, evaluator, request, folder, screen)
+            return await ship_best(spec, run, best, evaluator, request, folder, screen, forms)
         except InstrumentError as error:
             if number == len(evaluators):
                 raise

@@ -17,20 +17,23 @@ import builtins
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from triton_agent.runs.ship import evidence
-from triton_agent.runs.ship.facts import CallForm, ShippedFacts
+from triton_agent.runs.ship.facts import CallForm, Gpu, ShippedFacts
 from triton_agent.runs.ship.judged import JUDGED, judged
 from triton_agent.runs.ship.source.original import ORIGINAL, Original, take_out
 from triton_agent.runs.ship.source.source_parts import Import, Part, Parts, import_block, is_docstring, joined
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.results import Determinism
+from triton_agent.tools.results import Determinism, Environment
 
 MARKER = "# -- which calls run the kernels"
 """The line of `machinery.py` at which the copied part begins."""
 SMALLER = "\nSMALLER = "
 """Begins the table of plans at the sizes of the check, in files that have some."""
+PLAIN = "_plain"
+"""Function of the guard for constructors that take objects of the user's classes; other files do without."""
 COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if_tracing", "torch.jit.ignore"})
 """Compilers that the reference may be written for, and that no judged file may reach."""
 
@@ -43,15 +46,19 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
     taken = {changes.get(name, name): target for name, target in bound_names(written).items()}
     original = take_out(problem, {**reserved, **taken})
     docstring = _docstring(problem, facts, original, draft=draft)
-    imports = _imports(written, changes, original, machinery)
     kernels, launching, calls, known = _plan_sections(written, changes)
+    constants = _constants(problem, plans, facts, original, draft=draft)
+    plain, guard = _plain_and_guard(machinery)
+    if PLAIN in constants:
+        constants = f"{plain}\n\n\n{constants}"
+    imports = _imports(written, changes, original, machinery, with_plain=PLAIN in constants)
     sections = [
         "\n\n".join([docstring, imports, _titled("the kernels", kernels)]),
         _titled("launching them", launching),
         _titled("the verified calls, step by step", calls),
         _titled("the reference", original.text),
-        _titled("what was verified", f"{_constants(problem, plans, facts, original, draft=draft)}\n{known}"),
-        machinery.text[machinery.text.index(MARKER) :].strip("\n"),
+        _titled("what was verified", f"{constants}\n{known}"),
+        guard,
     ]
     if original.class_name != "ModelNew":
         sections.append(f"{original.class_name} = ModelNew")
@@ -162,8 +169,11 @@ def _docstring(problem: ProblemSpec, facts: ShippedFacts, original: Original, *,
     return f'"""{plain}\n"""'
 
 
-def _imports(candidate: Parts, changes: dict[str, str], original: Original, machinery: Parts) -> str:
+def _imports(
+    candidate: Parts, changes: dict[str, str], original: Original, machinery: Parts, *, with_plain: bool
+) -> str:
     items = [item for parts in (candidate, machinery) for part in parts.parts for item in part.imports]
+    items = [item for item in items if item.module != "types" or with_plain]
     items = [item for item in items if item.module != "__future__" and not item.module.startswith("triton_agent")]
     block = import_block([*(_with_local(item, changes) for item in items), *original.imports])
     future = candidate.future or original.future
@@ -195,32 +205,79 @@ def _plan_sections(written: Parts, changes: dict[str, str]) -> tuple[str, str, s
     return kernels, helpers, calls, known
 
 
+def _plain_and_guard(machinery: Parts) -> tuple[str, str]:
+    """Return the function that reads objects of the user's classes, which few files need, and the rest of the guard."""
+    plain = next(part.text for part in machinery.parts if PLAIN in part.binds)
+    text = machinery.text[machinery.text.index(MARKER) :].strip("\n")
+    return plain, text.replace(f"{plain}\n\n\n", "")
+
+
 def _constants(
     problem: ProblemSpec, candidate_source: str, facts: ShippedFacts, original: Original, *, draft: bool
 ) -> str:
     """Return the constants that the guard compares."""
     call, environment = facts.call, facts.evaluation.environment
     digest = hashlib.sha256(f"{problem.digest}{candidate_source}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    gpu = "None" if draft or facts.gpu is None else f"({_quoted(facts.gpu.name)}, {facts.gpu.capability})"
     operator = f"{_slug(original.class_name)}_{digest}"
-    generic = "def _constructor(*args, **kwargs):\n    return args, kwargs"
+    constructor = original.constructor or "def _constructor(*args, **kwargs):\n    return args, kwargs"
+    if "SimpleNamespace(" in (call.constructed or ""):
+        head, _, values = constructor.rpartition("return ")
+        constructor = f"{head}return {PLAIN}({values})"
+    rows = {} if draft or facts.gpu is None else {measured_on(facts.gpu, environment): True}
     lines = [
-        original.constructor or generic,
+        constructor,
+        "",
+        "",
+        *_in_order(call),
         "",
         "",
         f"USE_KERNELS = {_quoted('never' if draft else 'verified')}",
         f"CONSTRUCTED = {_construction(call)}",
-        f"PARAMETERS = {_tuple([_quoted(name) for name in call.parameters])}",
-        f"KEYWORD_ONLY = {call.keyword_only}",
-        f"DEFAULTS = {dict(call.defaults)!r}",
-        f"VERSIONS = ({_quoted(_minor(environment.torch))}, {_quoted(_minor(environment.triton))})",
-        f"GPU = {gpu}",
-        f"MATMUL_PRECISION = {_quoted('high' if environment.precision == 'tf32' else facts.matmul_precision)}",
-        f"AUTOCAST = {_quoted(environment.autocast)}",
+        "# whether the kernels were faster than the reference, by GPU, its compute capability, torch and triton",
+        measured_table(rows),
+        f"TF32 = {environment.precision == 'tf32'}",
+        f"AUTOCAST = {f'torch.{environment.autocast}' if environment.autocast else None}",
         f"DETERMINISTIC = {_is_deterministic(candidate_source, facts)}",
         f"OPERATOR = {_quoted(operator)}",
     ]
     return "\n".join(lines)
+
+
+def measured_on(gpu: Gpu, environment: Environment) -> str:
+    """Return the key of the table MEASURED for this GPU with these versions, as text."""
+    return measured_key(gpu.name, gpu.capability, _minor(environment.torch), _minor(environment.triton))
+
+
+def measured_key(name: str, capability: tuple[int, int], torch: str, triton: str) -> str:
+    return f"({_quoted(name)}, {capability}, {_quoted(torch)}, {_quoted(triton)})"
+
+
+def measured_table(rows: Mapping[str, bool]) -> str:
+    """Return the constant that says on which GPUs the kernels were faster than the reference."""
+    return (
+        "\n".join(["MEASURED = {", *(f"    {key}: {faster}," for key, faster in rows.items()), "}"])
+        if rows
+        else "MEASURED = {}"
+    )
+
+
+def _in_order(call: CallForm) -> list[str]:
+    """Return a function that puts the arguments of a call in the order of forward's parameters.
+
+    Arguments that the verified calls leave out at the end are left out where they have their default.
+    """
+    defaults = {name: repr(call.defaults[name]) if name in call.defaults else "..." for name in call.parameters}
+    given = [f"{name}={default}" for name, default in defaults.items()]
+    names, at = [*call.parameters], len(call.parameters) - call.keyword_only
+    if call.keyword_only:
+        given.insert(at, "*")
+    least = len(names) if call.keyword_only else min((len(one.arguments) for one in call.calls), default=len(names))
+    result = _tuple(names[:least])
+    for count in range(least + 1, len(names) + 1):
+        name, default = names[count - 1], defaults[names[count - 1]]
+        is_given = f"{name} is not {default}" if default in ("None", "...") else f"repr({name}) != {default!r}"
+        result = f"{_tuple(names[:count])} if {is_given} else {result}"
+    return [f"def _in_order({', '.join(given)}):", f"    return {result}"]
 
 
 def _construction(call: CallForm) -> str:

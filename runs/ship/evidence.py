@@ -30,6 +30,16 @@ def header(problem: ProblemSpec, facts: ShippedFacts, class_name: str, notes: It
     return "\n\n".join(_wrapped(block) for block in blocks if block)
 
 
+def verified_again(facts: ShippedFacts, *, faster: bool) -> str:
+    """Lines for the header of a file that was verified and measured on one more GPU."""
+    result = "faster than the reference" if faster else "no faster than the reference, which runs there"
+    return _wrapped(
+        "\n".join(
+            [f"Verified again {facts.date.isoformat()}: {result}.", *_speed(facts, draft=False), *_where(facts)[:1]]
+        )
+    )
+
+
 def _wrapped(block: str) -> str:
     lines = []
     for line in block.splitlines():

@@ -98,8 +98,6 @@ class ShippedFacts:
     scaled: str = ""
     """How the sizes were scaled down for the check; empty when they were not."""
     gpu: Gpu | None = None
-    matmul_precision: str = "highest"
-    """`torch.get_float32_matmul_precision()` while it was measured; where TF32 was allowed, the verdict knows."""
     run: str
     date: datetime.date
     version: str

@@ -80,11 +80,11 @@ class Body:
     def empty(self, view: View) -> Group:
         """Return the text that allocates a tensor."""
         self.needs_device = True
-        arguments = [numbers(view.shape)]
+        memory = [f"dtype=torch.{view.dtype}", "device=device"]
         if not is_contiguous(view):
-            arguments.append(numbers(view.strides))
-        function = "torch.empty" if is_contiguous(view) else "torch.empty_strided"
-        return call(function, [*arguments, f"dtype=torch.{view.dtype}", "device=device"])
+            return call("torch.empty_strided", [numbers(view.shape), numbers(view.strides), *memory])
+        sizes = [*map(str, view.shape)] or ["()"]  # torch reads sizes of their own faster than a tuple of them
+        return call("torch.empty", [*sizes, *memory])
 
     def covering(self, number: int) -> View:
         """Return a view of all of a buffer: one that is needed, if any is."""

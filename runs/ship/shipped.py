@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 import datetime
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from triton_agent import __version__
@@ -61,8 +61,12 @@ async def ship_best(
     request: OptimizeRequest,
     folder: Path,
     screen: Screen,
+    forms_asked: Awaitable[dict[str, CallForm]] | None = None,
 ) -> Shipped | None:
-    """Write the file, or say why none is shipped."""
+    """Write the file, or say why none is shipped.
+
+    `forms_asked`: how the problem's models are called, where somebody has asked before.
+    """
     draft = request.device == "cpu"
     if not draft and not best.standing.faster_than_reference:
         screen.say("the best kernel is right, but not measurably faster than the reference: nothing is shipped")
@@ -70,7 +74,7 @@ async def ship_best(
     screen.say("shipping: judging the file as it will be used")
     assert best.evaluation is not None
     source, kernels = best.attempt.source or "", best.evaluation
-    forms = await asyncio.to_thread(call_form.find_all, spec, trust=request.trust)
+    forms = await (forms_asked or asyncio.to_thread(call_form.find_all, spec, trust=request.trust))
     own = next((call.own_class for form in forms.values() for call in form.calls if call.own_class), "")
     if own:
         screen.say(
@@ -112,7 +116,7 @@ async def ship_best(
         return None
     if not draft:  # the header states what was measured of the file itself
         text = write(names, evaluation)
-    path = _write(folder, f"{Path(spec.path).stem}_optimized.py", text)
+    path = write_file(folder, f"{Path(spec.path).stem}_optimized.py", text)
     said = _said(spec, ranged, _brackets_at(spec, ranged, names, draft=draft))
     return Shipped(path=path, draft=draft, evaluation=evaluation, ranges=said)
 
@@ -232,7 +236,7 @@ def _facts(run: Run, best: Graded, evaluator: AnyEvaluator, request: OptimizeReq
         evaluation=best.evaluation,
         variants=problem.variants,
         scaled=problem.scaled,
-        gpu=_gpu(problem.gpu) if request.device == "cuda" else None,
+        gpu=gpu_of(problem.gpu) if request.device == "cuda" else None,
         run=run.id,
         date=datetime.date.today(),
         version=__version__,
@@ -241,7 +245,8 @@ def _facts(run: Run, best: Graded, evaluator: AnyEvaluator, request: OptimizeReq
     )
 
 
-def _gpu(uuid: str) -> Gpu | None:
+def gpu_of(uuid: str) -> Gpu | None:
+    """Return the visible GPU of that UUID, as a shipped file names it."""
     shown = visible_gpus()
     card = next((card for card in shown if card.uuid == uuid), next(iter(shown), None))  # a part of one: as the first
     if card is None or card.compute_capability is None:
@@ -250,7 +255,7 @@ def _gpu(uuid: str) -> Gpu | None:
     return Gpu(name=card.name, capability=(int(major), int(minor)), driver=card.driver or "")
 
 
-def _write(folder: Path, name: str, text: str) -> Path:
+def write_file(folder: Path, name: str, text: str) -> Path:
     """Write the file as a whole or not at all."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

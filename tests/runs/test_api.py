@@ -182,7 +182,7 @@ with torch.no_grad():
     made.amount.fill_(5.0)
     assert torch.equal(made(x), x + 5.0)
 assert launched == [1, 1] and float(module.amount) == 3.0
-assert made._watch.known, "its tensors and attributes are those that were verified"
+assert made._watch.made is not None, "its tensors and attributes are those that were verified"
 """
 
 

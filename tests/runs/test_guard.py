@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from triton_agent.runs.ship.machinery import Seen
+from triton_agent.runs.ship.machinery import Watch
 
 Change = Callable[[Any], object]
 
@@ -66,26 +66,31 @@ CHANGES: dict[str, Change] = {
 }
 
 
+def examined(model: nn.Module) -> Watch:
+    watch = Watch(model, True)
+    watch.examine(model)
+    assert not watch.differs(vars(model)) and not watch.differs(vars(model))
+    return watch
+
+
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_change_of_the_model_is_seen(what: str) -> None:
     model = nn.Sequential(Layer())
-    seen = Seen(model, {})
-    assert not seen.differs(vars(model)) and not seen.differs(vars(model))
+    seen = examined(model)
     CHANGES[what](model[0])
     assert seen.differs(vars(model))
 
 
 def test_memory_that_is_not_contiguous_is_known_by_its_strides() -> None:
     model = nn.Sequential(nn.Conv2d(4, 4, 4).to(memory_format=torch.channels_last))
-    seen, weight = Seen(model, {}), model[0].weight
-    assert not seen.differs(vars(model))
+    seen, weight = examined(model), model[0].weight
     weight.data = weight.data.transpose(2, 3)
     assert not weight.is_contiguous() and seen.differs(vars(model))
 
 
 def test_new_values_are_no_change() -> None:
     model = nn.Sequential(Layer())
-    seen = Seen(model, {})
+    seen = examined(model)
     with torch.no_grad():
         for tensor in [*model.parameters(), *model.buffers()]:
             tensor.add_(1)

@@ -93,7 +93,7 @@ def test_a_shipped_file_passes_with_its_own_kernels_at_work(folder: str, name: s
 def test_the_file_itself_is_checked_and_not_only_its_tapes(nursery: Nursery) -> None:
     spec, source = samples.problem("layer_norm_f16"), samples.kernel("layer_norm_f16", "right_block.py")
     text = ship(spec, samples.plans(spec, source, nursery), samples.facts(spec), draft=True)
-    wrong = switched_on(text).replace("return call(state, *tensors)", "return call(state, *tensors) * 2")
+    wrong = switched_on(text).replace("else call(state, *tensors)", "else call(state, *tensors) * 2")
     assert wrong != switched_on(text)
     with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
         verdict = evaluator.evaluate(forced(text), as_given=True, file=wrong)
@@ -135,7 +135,7 @@ import gc, torch, fast
 fast.ModelNew.use_kernels = "always"
 model = fast.Model(203)
 with torch.no_grad():
-    _, state, _ = fast._admitted(model, [torch.ones(13, 203, dtype=torch.float16) for _ in range(2)])
+    _, state, _ = fast._admitted(model, [torch.ones(13, 203, dtype=torch.float16) for _ in range(2)], {})
 assert state["norm.weight"] is model.norm.weight
 print(sum(isinstance(item, torch.nn.Parameter) for item in gc.get_objects()), len(list(model.named_modules())))
 gone = torch.utils.weak.WeakIdRef(model)
@@ -178,7 +178,7 @@ model, x, rest = fast.Model().eval(), torch.ones(3, 4), [torch.ones(2)]
 def known(batch, factor=2.0, none=None):
     with torch.no_grad():
         try:
-            return fast._admitted(model, (batch, factor, none)) is not None
+            return fast._admitted(model, (batch, factor, none), {}) is not None
         except (TypeError, ValueError, AttributeError):
             return False
 given = dict(x=x, rest=rest)
@@ -211,7 +211,7 @@ def test_kernels_do_not_stand_in_for_a_model_made_with_other_numbers(tmp_path: P
 import torch, fast
 fast.ModelNew.use_kernels = "always"
 for model in (fast.Model(), fast.Model(factor=2.0), fast.Model(3.0)):
-    print(model._watch.known, model(torch.ones(3)).mean().item())
+    print(model._watch.made is not None, model(torch.ones(3)).mean().item())
 """,
         TRITON_INTERPRET="1",
     )
@@ -261,7 +261,7 @@ said = []
 fast.plan_for, plan_for = (lambda *given: said.append(plan_for(*given)) or said[-1]), fast.plan_for
 for config in (Config(), types.SimpleNamespace(factor=2.0), Config(3.0)):
     model = fast.Model(config)
-    print(model._watch.known)
+    print(model._watch.made is not None)
 model = fast.Model(Config())
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -316,7 +316,7 @@ model = fast.Model(203).eval()
 inputs = [torch.randn(13, 203, dtype=torch.float16) for _ in range(2)]
 for dtype, enabled in ((torch.bfloat16, True), (torch.float16, True), (torch.bfloat16, False)):
     with torch.no_grad(), torch.autocast("cpu", dtype=dtype, enabled=enabled):
-        print(fast._admitted(model, inputs) is not None)
+        print(fast._admitted(model, inputs, {}) is not None)
 """,
         TRITON_INTERPRET="1",
     )
@@ -470,7 +470,7 @@ def get_inputs(): return [torch.rand(8)]
 def test_the_form_of_a_call_is_found() -> None:
     form = samples.form_of(samples.problem("layer_norm_f16"))
     tensor = TensorForm(shape=(13, 203), dtype="float16", strides=(203, 1))
-    assert form.init == (203,) and form.parameters == ("x", "residual")
+    assert form.constructed == "203" and form.parameters == ("x", "residual")
     assert [call.arguments for call in form.calls] == [(tensor, tensor)] * 2
     assert dict(form.state)["norm.bias"] == TensorForm(shape=(203,), dtype="float16", strides=(1,))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from triton_agent.tools.answers.spot_checks import position_named, programs_to_run
 from triton_agent.tools.kernels.kernel import JitFunction, KernelSet, Parameter
 from triton_agent.tools.tape.tape import Choice, Launch, Tape
-from triton_agent.tools.truth.named_numbers import Numbers, groups, numbers_on, plant
+from triton_agent.tools.truth.named_numbers import Numbers, _places, groups, numbers_on, plant
 
 
 def numbers_of(body: str, *, given: tuple[tuple[str, int | float], ...] = (), grid: int = 4) -> tuple[Numbers, Tape]:
@@ -104,3 +105,12 @@ def test_nothing_that_is_planted_is_overwritten() -> None:
             assert all(bool((tensor == torch.tensor(value)).any()) for value in floats), seed
             assert all(bool((tensor == torch.tensor(value)).all(1).any()) for value in numbers.row_values()), seed
         assert bool(((one == -other) & (one != 0)).any()) and bool((one == other).any())
+
+
+@pytest.mark.parametrize("count", [0, 5, 34, 50])
+def test_places_are_free_and_none_is_taken_twice(count: int) -> None:
+    free = torch.zeros(100, dtype=torch.bool)
+    free[::3] = True
+    rows, columns = _places(torch.zeros(10, 10), free, count, torch.Generator().manual_seed(1))
+    found = (rows * 10 + columns).tolist()
+    assert len(found) == len(set(found)) == min(count, 34) and all(free[found])

@@ -357,3 +357,12 @@ def test_haste_holds_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [False]
     monkeypatch.undo()
     assert payloads.pack(torch.ones(3)).unpack().tolist() == [1, 1, 1] and torch.serialization.get_crc32_options()
+
+
+def test_a_file_is_written_in_pieces_each_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_files, "PIECE_BYTES", 1000)
+    file, data = memory_files.create("test"), os.urandom(7_321)
+    memory_files.write(file, memoryview(data), 0)
+    memory_files.write(file, memoryview(data), len(data))
+    assert memory_files.read(file) == 2 * data
+    os.close(file)

@@ -22,6 +22,7 @@ import contextlib
 import copy
 import dataclasses
 import math
+import mmap
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -277,13 +278,17 @@ def _yardstick(
 def _on_host(output: torch.Tensor) -> torch.Tensor:
     """Copy to the host, to memory that the card reads at full speed: every candidate's answers are held against it.
 
-    Torch would pin twice as much, up to the next power of two.
+    Torch would pin twice as much, up to the next power of two. Huge pages take a fifth of the time to make.
     """
-    held = torch.empty(output.shape, dtype=output.dtype)
-    if output.is_cuda and held.nbytes:
-        runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
-        if int(runtime.cudaHostRegister(held.data_ptr(), held.nbytes, 0)) == 0:
-            weakref.finalize(held, _unpin, held.untyped_storage())
+    if not output.is_cuda or not output.nbytes:
+        return torch.empty(output.shape, dtype=output.dtype).copy_(output.detach())
+    memory = mmap.mmap(-1, output.nbytes)
+    with contextlib.suppress(OSError):  # a kernel without them
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    held = torch.frombuffer(memory, dtype=torch.uint8).view(output.dtype).view(output.shape)
+    runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    if int(runtime.cudaHostRegister(held.data_ptr(), held.nbytes, 0)) == 0:
+        weakref.finalize(held, _unpin, held.untyped_storage())
     return held.copy_(output.detach())
 
 

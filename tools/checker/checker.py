@@ -68,7 +68,7 @@ from triton_agent.tools.processes.wire import Channel, ChannelClosed
 from triton_agent.tools.race.baseline_names import COMPILED
 from triton_agent.tools.race.ceilings import Rates
 from triton_agent.tools.race.clock_room import ClockRoom, Place
-from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand
+from triton_agent.tools.race.compiled_process import CompiledProcess
 from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.race.timekeeper import Timekeeper
 from triton_agent.tools.reference.reference import load
@@ -128,15 +128,15 @@ class Checker:
         on_gpu, conditions = self.settings.device == "cuda", self.settings.conditions
         names = tuple(name for name in self.settings.baselines if self._times and name in COMPILED)
         train, limit_s = self.settings.modes[0] == "train", self.settings.baseline_limit_s
-        beforehand = CompiledBeforehand(self.spec, names, conditions, train=train, limit_s=limit_s)
+        compiled = CompiledProcess(self.spec, names, conditions, train=train, limit_s=limit_s)
         try:
             if on_gpu:
                 self.gpu_key = uuid_of(0)
-                beforehand.share(functools.partial(self._lease, Mode.SHARED), functools.partial(awaited, self.gpu_key))
+                compiled.share(functools.partial(self._lease, Mode.SHARED), functools.partial(awaited, self.gpu_key))
                 conditions.settle()
             self.plan = prepare_plan(self.spec, self.settings, lambda: self._gpu(Mode.SHARED))
             if self._times:
-                self.clock = self._begin_clock(self.plan, beforehand)
+                self.clock = self._begin_clock(self.plan, compiled)
         except BaseException as error:
             return reported(error)
         self.facts = ProblemFacts(
@@ -154,18 +154,18 @@ class Checker:
         card = facts_of_device(target) if on_gpu else facts_of_target(target)
         return ProblemLoaded(facts=self.facts, card=card, lent=tuple(lent))
 
-    def _begin_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> LateClock[Timekeeper]:
+    def _begin_clock(self, plan: Plan, compiled: CompiledProcess) -> LateClock[Timekeeper]:
         """Begin to make the clock; wait for it if the card's ceilings are not known, which need a machine at rest."""
         from triton_agent.tools.race.rates import known  # compiles a kernel: only where there is a GPU
 
-        clock = LateClock(functools.partial(self._make_clock, plan, beforehand))
+        clock = LateClock(functools.partial(self._make_clock, plan, compiled))
         if known("cuda"):
             clock.begin()
         else:
             clock.wait(lambda: None)
         return clock
 
-    def _make_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> Timekeeper:
+    def _make_clock(self, plan: Plan, compiled: CompiledProcess) -> Timekeeper:
         with self._gpu(Mode.EXCLUSIVE):
             return Timekeeper(
                 load(self.spec),
@@ -173,7 +173,7 @@ class Checker:
                 self.gpu_key,
                 conditions=self.settings.conditions,
                 baselines=self.settings.baselines,
-                beforehand=beforehand,
+                compiled=compiled,
             )
 
     @property

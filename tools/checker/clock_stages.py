@@ -96,7 +96,7 @@ def race_original(job: Job) -> None:
 
 
 def race_compiled(job: Job) -> None:
-    """Time the candidate against the compiled baselines; the first candidate here has them compiled."""
+    """Time the candidate against the compiled baselines; the first candidate here waits for them."""
     clock = ready_clock(job)
     if clock is None:
         return
@@ -115,15 +115,11 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     with job.runner.off_its_time():
         clock.await_compiler(tell)
     with job.gpu(Mode.SHARED), job.runner.off_its_time():
-        clock.compile_rest(tell)
-    if clock.is_complete and raced == clock.opponents:  # nothing came of it
+        clock.bring_in(tell)
+    if raced == clock.opponents:  # nothing came of it
         return
     looks = Looks(job.plan.trials[job.plan.main].looks[IN_SECOND_RACE])
     with job.gpu(Mode.EXCLUSIVE):
-        with job.runner.off_its_time():
-            clock.bring_in(tell)
-        if raced == clock.opponents:
-            return
         races = clock.race(job.runner, looks, since=raced, back_to_back=bool(job.file))
     job.timings += timings_of(races)
     _check_answers(job, looks)

@@ -18,6 +18,7 @@ from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.problem.size_range import named, points
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.race.clock import INPUT_SETS, LARGE_SET_BYTES
 from triton_agent.tools.reference.allowance import TooLarge
 from triton_agent.tools.reference.facts import (
     NOT_ALONE,
@@ -41,10 +42,6 @@ from triton_agent.tools.truth.expectation import OriginalFailed
 from triton_agent.tools.truth.plan import Plan, Trial, secret_seed
 
 AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
-TIMING_SETS = 3
-"""Sets of inputs that timed calls take in turn. With a single set, data left in a cache could look like speed."""
-LARGE_SET_BYTES = 1 << 30
-"""Of sets larger than this there is one: no cache keeps so much from one call to the next."""
 LOOKS_AT_FULL_SIZE = 1
 LENGTHS = 6
 """Lengths of a range at which each candidate is judged; a file that is shipped is judged at more."""
@@ -127,7 +124,7 @@ def _timing_sets(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Payloa
     reference = load(spec)
     sets: list[Payload] = []
     set_bytes = 0
-    while not sets or (len(sets) < TIMING_SETS and set_bytes <= LARGE_SET_BYTES):
+    while not sets or (len(sets) < INPUT_SETS and set_bytes <= LARGE_SET_BYTES):
         inputs = reference.make_inputs_on(settings.device, secret_seed())
         set_bytes = sum(tensor.nbytes for tensor in nested_tensors(inputs))
         sets.append(pack(inputs))

@@ -25,6 +25,7 @@ def check_file(job: Job) -> None:
     trial = job.plan.trials[job.plan.main]
     first = trial.cases[0]
     job.runner.await_ready()
+    job.kept = None  # the calls below take the place of inputs that the executor held for another
     with job.gpu(Mode.SHARED):
         job.runner.ask(
             UseFile(

@@ -226,6 +226,8 @@ class Executor:
         self._prepare(request.prepare, program_payloads)
         program = self._programs[request.prepare.name]
         inputs, self._inputs = self._inputs, []
+        if request.again and not inputs:
+            raise InstrumentError("a call was to use inputs again that the executor does not hold")
         for payload in given:
             inputs = tensors_in(payload.unpack(self.device))
             payload.close()

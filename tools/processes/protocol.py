@@ -551,6 +551,50 @@ class Forget:
 ExecutorRequest = Prepare | UseFile | Call | GetState | StartClock | WarmUp | ReadClock | Fetch | TakeProfile | Forget
 WorkerRequest = Load | Trace | Compile | ExecutorRequest
 
+# -- the process that runs what torch.compile made of the reference; see `race/compiled_process.py` --------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EnterRaces:
+    """Draw inputs and warm the compiled baselines up, unless that was done."""
+
+    calibration: Calibration
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Entered:
+    troubles: dict[str, str]
+    """By the names of the baselines: why one cannot be timed, or nothing."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CountSeries:
+    """Say how many calls back to back show what one of them costs."""
+
+    baseline: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesCounted:
+    calls: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBaseline:
+    """Take a sample of a compiled baseline for each turn."""
+
+    baseline: str
+    turns: tuple[int, ...]
+    series: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveRaces:
+    """Give large inputs back until the next race."""
+
+
+BaselineRequest = EnterRaces | CountSeries | ReadBaseline | LeaveRaces
+
 # -- a large answer, in memory that is lent; see `answers.py` ----------------------------------------------------------
 
 

@@ -1,13 +1,12 @@
 """Baselines beside the reference as it is: the reference compiled by torch.
 
-`compile` is `torch.compile` at its defaults, the others its modes. Compiled once per problem in the checker's process;
+`compile` is `torch.compile` at its defaults, the others its modes. Compiled once per problem in a process of its own;
 what the compiler produced is kept in the user's cache folder for the next time. One that does not compile, or computes
 something else than the reference, is left out, and a note says so: it says nothing about any candidate.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import os
 from collections.abc import Callable, Mapping
@@ -55,53 +54,20 @@ def keep_what_is_compiled() -> None:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
-    """The reference compiled, or why not."""
-
-    name: str
-    module: Any
-    expected: list[torch.Tensor]
-    """Outputs of the reference."""
-    trouble: str = ""
-
-    def prove(self, args: list[Any], call: Call) -> str:
-        """Why it is not what it was made of, as far as one set of inputs shows; empty where it is.
-
-        Here the modes that record a CUDA graph do so: it is the second call.
-        """
-        if self.trouble:
-            return self.trouble
-        try:
-            got = [tensor.clone() for tensor in nested_tensors(call(self.module, args))]
-        except Exception as error:
-            return _not_measured(self.name, error)
-        if len(self.expected) != len(got) or not all(map(_near, self.expected, got)):
-            return f"baseline {self.name} was not measured: it computes something else than the reference"
-        return ""
-
-
-def compile_original(name: str, original: torch.nn.Module, args: list[Any], call: Call) -> Compiled:
-    """Compile the reference by calling it once. `call(model, args)` runs a module."""
+def compiled(name: str, original: torch.nn.Module, args: list[Any], call: Call) -> tuple[Any, str]:
+    """Return the reference compiled, or None and why there is none. `call(model, args)` runs a module."""
     try:
         expected = [tensor.clone() for tensor in nested_tensors(call(original, args))]
         module = torch.compile(original, mode=COMPILED[name])
         call(module, args)
+        # Modes that record a CUDA graph do so in the second call.
+        got = [tensor.clone() for tensor in nested_tensors(call(module, args))]
     except Exception as error:
-        return Compiled(name=name, module=None, expected=[], trouble=_not_measured(name, error))
-    return Compiled(name=name, module=module, expected=expected)
-
-
-def compiled(name: str, original: torch.nn.Module, args: list[Any], call: Call) -> tuple[Any, str]:
-    """The reference compiled and proven at once, or None and why not."""
-    made = compile_original(name, original, args, call)
-    trouble = made.prove(args, call)
-    return None if trouble else made.module, trouble
-
-
-def _not_measured(name: str, error: Exception) -> str:
-    first = (str(error).strip().splitlines() or ["(no message)"])[0]
-    return f"baseline {name} was not measured: {type(error).__name__}: {first[:200]}"
+        first = (str(error).strip().splitlines() or ["(no message)"])[0]
+        return None, f"baseline {name} was not measured: {type(error).__name__}: {first[:200]}"
+    if len(expected) != len(got) or not all(map(_near, expected, got)):
+        return None, f"baseline {name} was not measured: it computes something else than the reference"
+    return module, ""
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:

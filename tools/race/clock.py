@@ -51,6 +51,10 @@ QUEUED_CALLS = 200
 SERIES_MS = 30.0
 """Fewer where these would take longer: the host is then ahead of the GPU anyway."""
 LEAST_QUEUED_CALLS = 2
+INPUT_SETS = 3
+"""Sets of inputs that timed calls take in turn. With a single set, data left in a cache could look like speed."""
+LARGE_SET_BYTES = 1 << 30
+"""Of sets larger than this there is one: no cache keeps so much from one call to the next."""
 SPIN_CYCLES = 2_000_000
 """About a millisecond: long against the cost of its launch."""
 MULTIPLE = 3

@@ -37,7 +37,10 @@ Lease = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class GivingWay:
-    """Keeps one child from its construction until it has ended, and reaps it. `wait` may be called from any thread."""
+    """Keeps one child from its construction until it has ended, and reaps it, or until it needs no keeper any more.
+
+    `wait` may be called from any thread.
+    """
 
     def __init__(
         self,
@@ -47,10 +50,12 @@ class GivingWay:
         *,
         limit_s: float,
         longest_call_s: Callable[[], float] = float,
+        is_done: Callable[[], bool] = bool,
     ) -> None:
         """`limit_s`: of its own time, when it is ended; what it stands still or waits for the lease is not on it.
 
         `longest_call_s`: how long something may take that it has queued in one piece, as far as it is known.
+        `is_done`: it needs no keeper any more, and goes on without one.
         """
         self.in_time = True
         """False if the child was ended at its time limit. Valid once it has ended."""
@@ -58,13 +63,24 @@ class GivingWay:
         self._lease = lease
         self._awaited = awaited
         self._longest_call_s = longest_call_s
+        self._is_done = is_done
+        self._goes_on = False
         self._left_s = limit_s
         self._ended = threading.Event()
         threading.Thread(target=self._keep, name="giving way", daemon=True).start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Return True if the child has ended by then. The caller must not hold the lease."""
+        """Return True if nothing has to be kept any more by then. The caller must not hold the lease."""
         return self._ended.wait(timeout_s)
+
+    def end(self) -> None:
+        """End the child, whatever it is doing."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        self._ended.wait()
+        if self._goes_on:
+            self._goes_on = False
+            os.waitpid(self._pid, 0)
 
     def _keep(self) -> None:
         try:
@@ -72,13 +88,18 @@ class GivingWay:
             while alive:
                 with self._lease():
                     os.kill(self._pid, signal.SIGCONT)
-                    alive = self._runs(until=self._somebody_waits(turn_s)) and self._stands_still()
+                    alive = self._runs(until=self._somebody_waits(turn_s))
+                    if alive and self._is_done():
+                        self._goes_on = True
+                        return
+                    alive = alive and self._stands_still()
                 turn_s = min(LONGER * turn_s, LONGEST_TURN_S)
         except InstrumentError:
             pass  # the lease is not to be had: others need the card more than what comes of this
         finally:
-            os.kill(self._pid, signal.SIGKILL)  # whatever it is that went wrong, nobody waits for it in vain
-            os.waitpid(self._pid, 0)
+            if not self._goes_on:
+                os.kill(self._pid, signal.SIGKILL)  # whatever it is that went wrong, nobody waits for it in vain
+                os.waitpid(self._pid, 0)
             self._ended.set()
 
     def _runs(self, *, until: Callable[[], bool]) -> bool:
@@ -116,6 +137,8 @@ class GivingWay:
 
         def waits() -> bool:
             nonlocal seen
+            if self._is_done():
+                return True
             seen = seen + 1 if self._awaited() else 0
             return seen >= LOOKS and time.monotonic() - began_s > turn_s
 

@@ -13,7 +13,7 @@ import functools
 import secrets
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -23,6 +23,7 @@ from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.processes.protocol import Done, StartClock, WarmUp
 from triton_agent.tools.processes.torch_switches import DEFAULT, Conditions
 from triton_agent.tools.race.clock import Clock, ClockSettings, Subject
+from triton_agent.tools.race.compiled_process import CompiledProcess
 from triton_agent.tools.race.intervals import pairs_won
 from triton_agent.tools.race.pairing import LEAST_PAIRS, PairingSettings, take_turns
 from triton_agent.tools.race.readings import Sample
@@ -49,13 +50,51 @@ class SpeedSettings:
     cold_l2: bool = True
 
 
+class Racer(Protocol):
+    """A baseline that is ready to be timed."""
+
+    def read(self, turns: Sequence[int], series: int = 0) -> list[Sample]:
+        """Return a sample for each turn, with so many calls back to back."""
+
+    def series(self) -> int:
+        """Return how many calls back to back show what one of them costs, for this baseline and what races it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """Called in this process."""
+
+    clock: Clock
+    subject: Subject
+
+    def read(self, turns: Sequence[int], series: int = 0) -> list[Sample]:
+        return self.clock.read(self.subject, turns, series)
+
+    def series(self) -> int:
+        return self.clock.series_for(self.subject)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """Called in the process that has compiled it."""
+
+    process: CompiledProcess
+    name: str
+
+    def read(self, turns: Sequence[int], series: int = 0) -> list[Sample]:
+        return self.process.read(self.name, turns, series)
+
+    def series(self) -> int:
+        return self.process.series(self.name)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Opponent:
-    """A baseline, ready to be called in this process."""
+    """A baseline in a race."""
 
     name: str
     """Name with the precision mode."""
-    subject: Subject
+    racer: Racer
     conditions: Conditions = DEFAULT
     """Settled while it races."""
     namesake: bool = False
@@ -94,7 +133,7 @@ class Racetrack:
         subject = Subject([functools.partial(_call, model, args, chosen) for args in sets])
         with chosen.settled():
             self.clock.warm_up(subject)
-        self.opponents.append(Opponent(name=name, subject=subject, conditions=chosen))
+        self.opponents.append(Opponent(name=name, racer=Here(clock=self.clock, subject=subject), conditions=chosen))
 
     def add_namesake(self, name: str) -> None:
         """The opponent before once more under another name: it does exactly the same, and is not measured again."""
@@ -116,7 +155,7 @@ class Racetrack:
         for opponent in self.opponents[since:]:
             if not opponent.namesake:  # else what was measured of the one before holds
                 with opponent.conditions.settled():
-                    series = self.clock.series_for(opponent.subject) if back_to_back else 0
+                    series = opponent.racer.series() if back_to_back else 0
                     samples = self._turns(opponent, session, looks, series)
             races.append(Race(opponent=opponent.name, samples=samples))
         looks.fetch(session)
@@ -153,7 +192,7 @@ class Racetrack:
         told = f"; back to back: {series} calls queued, caches as they leave them" if series else ""
         looks.begin(SAMPLES_OF_A_PAIR * (min(pairs, LEAST_PAIRS) - taken))
         return take_turns(
-            functools.partial(self.clock.read, opponent.subject, series=series),
+            functools.partial(opponent.racer.read, series=series),
             functools.partial(_ask_samples, session, looks, series),
             PairingSettings(pairs=pairs, limit_s=self.settings.limit_s, precision=self.settings.precision, seed=seed),
             cold_l2=self.settings.cold_l2,

@@ -1,13 +1,13 @@
-"""The checker's clock thread: one thread owns baselines and clock, from compiling the baselines to the last race.
+"""The checker's clock thread: one thread owns the clock, calls the reference, and asks for the compiled baselines.
 
-CUDA graphs that `torch.compile` records belong to the thread that recorded them, so whoever wants a candidate timed
-submits the work to this thread. Each race is watched (`race/disturbances.py`): disturbed twice, it ends as an
-`InstrumentError`. Use under the GPU's exclusive lease.
+Whoever wants a candidate timed submits the work to this thread. Each race is watched (`race/disturbances.py`):
+disturbed twice, it ends as an `InstrumentError`. Use under the GPU's exclusive lease.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import statistics
 import threading
@@ -25,11 +25,11 @@ from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.race.baseline_names import COMPILED, EAGER_TF32
-from triton_agent.tools.race.baselines import Compiled, compile_original, keep_what_is_compiled, tf32_may_matter
-from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand
+from triton_agent.tools.race.baselines import tf32_may_matter
+from triton_agent.tools.race.compiled_process import CompiledLost, CompiledProcess
 from triton_agent.tools.race.disturbances import Disturbed, GpuWatch, undisturbed
 from triton_agent.tools.race.late_value import TELL_EVERY_S
-from triton_agent.tools.race.speed import Race, Racetrack, SpeedSettings, precision_mode
+from triton_agent.tools.race.speed import Elsewhere, Opponent, Race, Racetrack, SpeedSettings, precision_mode
 from triton_agent.tools.reference.input_tensors import map_tensors
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.truth.plan import Plan
@@ -41,7 +41,7 @@ PEAK_READINGS = 5
 
 
 class Timekeeper:
-    """Made once per problem, under the exclusive lease; what torch's compiler makes enters later, in three steps."""
+    """Made once per problem, under the exclusive lease; what torch's compiler makes enters later, in two steps."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Timekeeper:
         *,
         conditions: Conditions,
         baselines: tuple[str, ...] = (),
-        beforehand: CompiledBeforehand | None = None,
+        compiled: CompiledProcess | None = None,
     ) -> None:
-        """`beforehand`: has the baselines compiled, which is then only repeated here."""
+        """`compiled`: compiles the baselines, and runs them."""
         self._watch = GpuWatch(gpu)
         self._conditions = conditions
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="clock")
@@ -65,9 +65,7 @@ class Timekeeper:
         self.original_peak_bytes = 0
         """Device memory that one call of the reference takes beyond its inputs and parameters."""
         self._awaited = [name for name in baselines if name in COMPILED]
-        self._beforehand = beforehand
-        self._compiled: dict[str, Compiled] = {}
-        self._sets: list[list[Any]] = []
+        self._compiled = compiled
         self._track = self._thread.submit(self._make_track, reference, plan, baselines).result()
         self._thread.submit(self._probe).result()
 
@@ -82,22 +80,14 @@ class Timekeeper:
         return not self._awaited
 
     def await_compiler(self, tell: Callable[[], None]) -> None:
-        """Wait for the process that compiles beforehand, without a lease of the GPU. `tell` is called now and then."""
-        if self._beforehand is not None and not self._beforehand.wait(tell):
-            why = f"torch.compile was not measured: it took longer than {self._beforehand.limit_s:g} s"
+        """Wait for the process that compiles, without a lease of the GPU. `tell` is called now and then."""
+        if self._compiled is not None and not self._compiled.wait(tell):
+            why = f"torch.compile was not measured: it took longer than {self._compiled.limit_s:g} s"
             self._thread.submit(self._give_up_compiled, why).result()
 
-    def compile_rest(self, tell: Callable[[], None]) -> None:
-        """Compile the awaited baselines in this process, once; a shared lease is enough."""
-        self._finish(self._compile_rest, tell)
-
     def bring_in(self, tell: Callable[[], None]) -> None:
-        """Add the compiled baselines, once; under the exclusive lease."""
-        self._finish(self._bring_in, tell)
-
-    def _finish(self, work: Callable[[], None], tell: Callable[[], None]) -> None:
-        """On the clock's thread; what it raises is met again by the next who asks."""
-        begun = self._thread.submit(work)
+        """Add the compiled baselines, once; a shared lease is enough."""
+        begun = self._thread.submit(self._bring_in)
         while concurrent.futures.wait([begun], timeout=TELL_EVERY_S).not_done:
             tell()
         begun.result()
@@ -134,27 +124,42 @@ class Timekeeper:
             after=lambda run: self._watch.slower_than_usual({race.opponent: race.original_ms() for race in run}),
             probe=self._probe,
         )
+        if any(isinstance(opponent.racer, Elsewhere) for opponent in self._track.opponents[since:]):
+            assert self._compiled is not None
+            with contextlib.suppress(CompiledLost):  # the next race meets it
+                self._compiled.leave()
         return [dataclasses.replace(race, clocks_mhz=self._watch.clocks_mhz) for race in races]
 
     def _raced(self, session: Session, looks: Looks, since: int, back_to_back: bool) -> list[Race]:
-        """A race that the host held up is run again, and not on the candidate's time."""
+        """Run a race. One that the host held up, or that lost a baseline, is not on the candidate's time."""
         began = time.monotonic()
         try:
+            self._enter_compiled(since)
             return self._track.race(session, looks, since, back_to_back=back_to_back)
         except Disturbed:
             session.deadline += time.monotonic() - began
             raise
+        except CompiledLost as lost:
+            session.deadline += time.monotonic() - began
+            self._give_up_compiled(f"torch.compile was not measured any more: {lost.what}")
+            return self._raced(session, looks.afresh(), since, back_to_back)
+
+    def _enter_compiled(self, since: int) -> None:
+        """Bring the compiled baselines of a race to the start; large inputs were given back after the last one."""
+        for opponent in self._track.opponents[since:]:
+            if isinstance(opponent.racer, Elsewhere):
+                opponent.racer.process.enter(self._track.clock.calibration)
 
     def _probe(self) -> str:
         """Time the reference alone and describe whether it became slower; the first call sets the level."""
         first = self._track.opponents[0]
-        readings = [self._track.clock.time_once(first.subject, turn).device_ms for turn in range(PROBE_READINGS)]
+        readings = [first.racer.read([turn])[0].device_ms for turn in range(PROBE_READINGS)]
         return self._watch.compare(first.name, statistics.median(readings))
 
     def _make_track(self, reference: Reference, plan: Plan, baselines: tuple[str, ...]) -> Racetrack:
         """The clock, and the opponents that are there at once: the reference as it is, and under other conditions."""
         track = Racetrack(SpeedSettings(), self._conditions)
-        self._sets = sets = [[_to_gpu(value) for value in packed.unpack()] for packed in plan.timing_sets]
+        sets = [[_to_gpu(value) for value in packed.unpack()] for packed in plan.timing_sets]
         original = original_on_gpu(reference, plan)
         mode = precision_mode(self._conditions)
         with reference.running("forward"):
@@ -171,29 +176,32 @@ class Timekeeper:
         return track
 
     def _give_up_compiled(self, why: str) -> None:
-        if self._awaited:
+        """Go on without the compiled baselines."""
+        here = [opponent for opponent in self._track.opponents if not isinstance(opponent.racer, Elsewhere)]
+        if self._awaited or here != self._track.opponents:
             self._notes.append(why)
-            self._awaited.clear()
-
-    def _compile_rest(self) -> None:
-        keep_what_is_compiled()
-        with self._reference.running("forward"):
-            for name in self._awaited:
-                if name not in self._compiled:
-                    original = original_on_gpu(self._reference, self._plan)
-                    self._compiled[name] = compile_original(name, original, self._sets[0], self._call)
+        self._awaited, self._track.opponents = [], here
 
     def _bring_in(self) -> None:
-        mode = precision_mode(self._conditions)
-        with self._reference.running("forward"):
-            while self._awaited and self._awaited[0] in self._compiled:
-                made = self._compiled[self._awaited[0]]
-                trouble = made.prove(self._sets[0], self._call)
-                if trouble:
-                    self._notes.append(trouble)
-                else:
-                    self._track.add(f"{made.name} ({mode})", made.module, self._sets)
-                del self._awaited[0], self._compiled[made.name]
+        if not self._awaited or self._compiled is None:
+            return
+        try:
+            troubles = self._compiled.enter(self._track.clock.calibration)
+        except CompiledLost as lost:
+            self._give_up_compiled(f"torch.compile was not measured: {lost.what}")
+            return
+        for name in self._awaited:
+            if trouble := troubles[name]:
+                self._notes.append(trouble)
+            else:
+                self._track.opponents.append(
+                    Opponent(
+                        name=f"{name} ({precision_mode(self._conditions)})",
+                        racer=Elsewhere(process=self._compiled, name=name),
+                        conditions=self._conditions,
+                    )
+                )
+        self._awaited = []
 
     def _call(self, module: Any, args: list[Any]) -> Any:
         with torch.no_grad(), self._conditions.calling("cuda"):

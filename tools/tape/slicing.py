@@ -5,12 +5,16 @@ If it only reads that memory, the steps that made it become the prologue. If it 
 workspace: every call begins with the steps that made it, up to the first one that depends on an input, or with empty
 memory if there are none. A call that reads what an earlier call computed from its inputs has no tape (`Retained`).
 Steps that nothing depends on are left out.
+
+One process traces a candidate in several forms of call, each with a module of its own. What the file keeps beyond a
+module, such as a table of constants in a global variable, was made in the trace before: of its steps those stay that
+depend on nothing from outside (`lasting`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -37,10 +41,11 @@ from triton_agent.tools.tape.tape import (
 
 LAST_CALL = "call 2"
 CALLS = ("call 1", LAST_CALL)
+EARLIER_TRACE = "earlier trace"
 
 
 class Retained(Exception):
-    """A call reads what an earlier call computed from its inputs."""
+    """A call reads what an earlier call computed from its inputs, or from another module's parameters."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +57,37 @@ class Effect:
     random: bool = False
 
 
+def lasting(
+    entries: Sequence[Entry], buffers: Sequence[Buffer], written: WrittenParameters, foreign: Collection[int]
+) -> tuple[list[Entry], set[int]]:
+    """Return the steps of a trace that later ones may depend on, and the buffers whose contents these do not make.
+
+    `foreign`: those from the traces before.
+    """
+    outside = {*foreign, *(i for i, buffer in enumerate(buffers) if buffer.place is not Place.FRESH)}
+    effects = effects_of([entry.step for entry in entries], buffers, written)
+    kept: list[Entry] = []
+    for entry, effect in zip(entries, effects):
+        step = entry.step
+        bound = isinstance(step, Launch) or (isinstance(step, Constant) and bool(step.relocations))
+        if bound or effect.random or (effect.reads | effect.writes) & outside:
+            outside |= effect.writes
+        else:
+            kept.append(Entry(step=step, phase=EARLIER_TRACE))
+    return kept, outside
+
+
 def parts_of(
-    entries: Sequence[Entry], buffers: Sequence[Buffer], results: Sequence[View], written: WrittenParameters
+    entries: Sequence[Entry],
+    buffers: Sequence[Buffer],
+    results: Sequence[View],
+    written: WrittenParameters,
+    foreign: Collection[int] = (),
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Cut the record into a prologue and the steps of a call.
 
-    `results` are the tensors that the last call returns, and those that it bound the module's buffers to.
+    `results` are the tensors that the last call returns, and those that it bound the module's buffers to. `foreign`:
+    buffers with contents from another trace that no step here makes.
     """
     effects = effects_of([entry.step for entry in entries], buffers, written)
     call = [i for i, entry in enumerate(entries) if entry.phase == LAST_CALL]
@@ -77,12 +107,16 @@ def parts_of(
         elif isinstance(entries[i].step, Operate):
             made |= effects[i].writes - effects[i].reads - known
     used = returned.union(*(effects[i].reads | effects[i].writes for i in live))
+    if any(number in foreign and buffers[number].place is not Place.FRESH for number in used):
+        raise Retained
     found = {number for number in used if buffers[number].place is Place.FRESH and number not in made}
     workspaces = {number for number in found if any(number in effects[i].writes for i in live)}
     history = _History(entries, effects, buffers, earlier)
     once: set[int] = set()
     each: set[int] = set()
     for number in found - workspaces:
+        if number in foreign:
+            raise Retained
         prepared = history.preparation(number)
         constants = (entries[i].step for i in prepared if isinstance(entries[i].step, Constant))
         named = {address.buffer for step in constants for _, address in step.relocations}  # type: ignore[union-attr]

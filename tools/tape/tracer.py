@@ -42,7 +42,7 @@ from triton_agent.tools.tape.fake_gpu import FakeGpu
 from triton_agent.tools.tape.launches import record_launches
 from triton_agent.tools.tape.outline import Outline, fill, passed
 from triton_agent.tools.tape.recorder import OutOfRecord, ReadsValues, Recorder
-from triton_agent.tools.tape.slicing import CALLS, Retained, parts_of
+from triton_agent.tools.tape.slicing import CALLS, Retained, lasting, parts_of
 from triton_agent.tools.tape.tape import Constexpr, Launch, Place, Tape, View, encode, mentioned
 
 CANDIDATE_MODULE = "candidate"
@@ -105,6 +105,8 @@ class Tracer:
         self.gpu = FakeGpu(facts, self.recorder)
         self.conditions = DEFAULT
         self.model_class: type[torch.nn.Module] | None = None
+        self.foreign: set[int] = set()
+        """Buffers with contents from earlier traces that no step makes any more."""
         # Operators of mkldnn exist on the CPU only; without them torch decomposes its layers.
         torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
         fake_tensor: Any = importlib.import_module("torch._subclasses.fake_tensor")
@@ -159,7 +161,7 @@ class Tracer:
         with self._candidate("forward"):
             self.written.kernels = self.capture.kernels()
             results = [*outputs, *(view for _, view in rebound)]
-            prologue, steps = parts_of(recorder.entries, recorder.buffers, results, self.written)
+            prologue, steps = parts_of(recorder.entries, recorder.buffers, results, self.written, self.foreign)
             tape = Tape(
                 buffers=tuple(recorder.buffers),
                 inputs=tuple(map(recorder.view_of, inputs)),
@@ -172,7 +174,9 @@ class Tracer:
                 rebound=tuple(rebound),
             )
             tape = renumbered(tape)
-        del recorder.entries[kept:]
+        recorder.entries[kept:], self.foreign = lasting(
+            recorder.entries[kept:], recorder.buffers, self.written, self.foreign
+        )
         return Traced(tape=encode(tape), kernels=reached(self.capture.kernels(), tape).to_json())
 
     def _tensors(self, outline: Outline, place: Place) -> list[torch.Tensor]:

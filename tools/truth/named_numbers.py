@@ -276,7 +276,13 @@ def _scatter(tensor: torch.Tensor, free: torch.Tensor, wanted: torch.Tensor, gen
 def _places(
     tensor: torch.Tensor, free: torch.Tensor, count: int, generator: torch.Generator
 ) -> tuple[torch.Tensor, ...]:
-    left = free.nonzero().flatten()
-    chosen = left[torch.randperm(len(left), generator=generator)[:count]]
+    """Return up to so many free places, each once and in random order."""
+    tried = torch.randint(len(free), (4 * count + 64,), generator=generator).numpy()
+    tried = tried[numpy.sort(numpy.unique(tried, return_index=True)[1])]  # to shuffle millions would take a second
+    chosen = torch.from_numpy(tried)
+    chosen = chosen[free[chosen]][:count]
+    if len(chosen) < count:  # nearly all is taken
+        left = free.nonzero().flatten()
+        chosen = left[torch.randperm(len(left), generator=generator)[:count]]
     places = numpy.unravel_index(chosen.cpu().numpy(), tensor.shape)  # torch's own imports a computer algebra: a second
     return tuple(torch.from_numpy(index).to(tensor.device) for index in places)

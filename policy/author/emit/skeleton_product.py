@@ -263,10 +263,11 @@ class _Product:
         return self.arguments.matrix(matrix, self.drafting.host.tensor_name(matrix.value))
 
     def _corner(self, matrix: Matrix) -> str:
-        """Where its tile begins."""
+        """Where its tile begins; descriptors take numbers of 32 bits only."""
         starts = {"m": "tile_m * BLOCK_M", "n": "tile_n * BLOCK_N", "k": "start"}
         before = "" if is_constant(matrix.before, 0) else f"{self.body.size(matrix.before, 'before')} + "
-        batch = "" if matrix.batch is None else "batch, "
+        narrow = ".to(tl.int32)" if needs_int64(self.drafting, self.kernel) else ""
+        batch = "" if matrix.batch is None else f"batch{narrow}, "
         return f"{batch}{before}{starts[matrix.down.name]}, {starts[matrix.across.name]}"
 
     def _results_stored(self, described: Mapping[int, Matrix]) -> None:

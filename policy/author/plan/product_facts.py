@@ -9,6 +9,7 @@ from triton_agent.policy.author.ir.program import CONVOLUTION, HALF, ITEM_BYTES,
 from triton_agent.policy.author.ir.sizes import is_constant, power_of_two
 from triton_agent.policy.author.plan.choice import Tiles
 from triton_agent.policy.author.plan.descriptors import Matrix, matrix_of
+from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.product_tiles import SHARED_BYTES, SMALLEST, ranked, shared_bytes
 from triton_agent.policy.author.plan.tiling import Dimension, along_reduced
@@ -187,6 +188,10 @@ class ProductFacts:
         if self.kernel.side:
             side = max(SMALLEST, power_of_two(self.side.size(self.width)[0]))
             room -= shared_bytes(replace(tiles, inner=side, stages=1))
+        # What is loaded for every element of a tile is brought into the order of the sums by way of shared memory.
+        room -= max((ITEM_BYTES[self.drafting.dtype_of(node.tensor)] for node in self._whole_tiles()), default=0) * (
+            tiles.rows * tiles.columns // 2
+        )
         for position, root in enumerate(self.kernel.roots):
             item_bytes = _BYTES.get(self.drafting.dtype_of(root.value))
             if not tiles.described or item_bytes is None or root.value in self.drafting.host.in_place:
@@ -200,12 +205,16 @@ class ProductFacts:
 
     def _follow_up(self) -> int:
         """What is loaded for every element of the result, and the functions that take many instructions."""
-        live, reduced = self.kernel.live(), set(self.kernel.reduced)
-        rows, columns = set(self.kernel.rows), set(self.kernel.columns)
-        nodes = [self.kernel.nodes[i] for i in live]
-        axes = [node.index.axes() for node in nodes if node.kind == "load" and node.index is not None]
-        full = sum(1 for found in axes if found & rows and found & columns and not found & reduced)
-        return full + sum(LONG_FUNCTIONS.get(node.function, 0) for node in nodes if node.kind == "point")
+        nodes = [self.kernel.nodes[i] for i in self.kernel.live()]
+        long = sum(LONG_FUNCTIONS.get(node.function, 0) for node in nodes if node.kind == "point")
+        return len(self._whole_tiles()) + long
+
+    def _whole_tiles(self) -> list[Node]:
+        """What is loaded for every element of the result."""
+        rows, columns, reduced = set(self.kernel.rows), set(self.kernel.columns), set(self.kernel.reduced)
+        loads = [node for node in map(self.kernel.nodes.__getitem__, self.kernel.live()) if node.kind == "load"]
+        axes = [(node, node.index.axes()) for node in loads if node.index is not None]
+        return [node for node, found in axes if found & rows and found & columns and not found & reduced]
 
     def _is_across(self) -> bool:
         """Return whether an operand has its neighbours along another dimension than the innermost reduced axis."""

@@ -11,6 +11,11 @@ from triton_agent.policy.author.rules.building import Builder, Call, lowers
 from triton_agent.policy.author.rules.products import multiply
 from triton_agent.policy.author.rules.reductions import shares
 
+MANY_SCORES = 1 << 24
+"""More of them, written to memory and read again, take longer than torch's fused attention, where that may be used."""
+MOST_SCORES = 1 << 31
+"""More of them are gigabytes in each of several kernels."""
+
 
 @lowers("scaled_dot_product_attention")
 def _attention(builder: Builder, call: Call) -> str:
@@ -20,6 +25,11 @@ def _attention(builder: Builder, call: Call) -> str:
     if call.plain("dropout_p", 0.0):
         raise BeyondAuthor("dropout in attention")
     lead = shape[:-2]
+    scores_count = max(
+        math.prod(size[at] for size in (*shape[:-1], builder.shape(key)[-2])) for at in range(builder.width)
+    )
+    if scores_count > (MANY_SCORES if builder.library else MOST_SCORES):
+        raise BeyondAuthor(f"{scores_count:,} scores would be written to memory, which torch's attention does not do")
     key, value = (_for_all_heads(builder, name, lead) for name in (key, value))
     scale = call.operand("scale") if call.has("scale") else _default_scale(shape[-1])
     scores = multiply(builder, query, builder.swap(key, -2, -1), dtype)

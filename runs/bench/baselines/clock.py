@@ -12,15 +12,15 @@ from typing import Any
 import torch
 
 from triton_agent.runs.bench.rows import Against, BaselineTime, Kind
-from triton_agent.tools.checker.prepare import TIMING_SETS
 from triton_agent.tools.machine.lease import Mode, lease
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.race.baselines import compiled, keep_what_is_compiled
-from triton_agent.tools.race.clock import Clock, Subject
+from triton_agent.tools.race.clock import INPUT_SETS, LARGE_SET_BYTES, Clock, Subject
+from triton_agent.tools.race.compiled_process import CompiledLost, CompiledProcess
 from triton_agent.tools.race.disturbances import GpuWatch, undisturbed
 from triton_agent.tools.race.intervals import median_interval
-from triton_agent.tools.race.pairing import PairingSettings
+from triton_agent.tools.race.pairing import PairingSettings, take_turns
 from triton_agent.tools.race.samples import milliseconds
+from triton_agent.tools.race.speed import Elsewhere, Here, Racer
 from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Interval, to_json
@@ -32,8 +32,6 @@ PAIRS = 24
 LIMIT_S = 10.0
 """For one baseline: a slow problem gets fewer pairs."""
 SEED = 0
-LARGE_SET_BYTES = 1 << 30
-"""A larger set of inputs is the only one: no cache keeps that much from one call to the next."""
 ONE = Interval(median=1.0, low=1.0, high=1.0)
 
 Switches = tuple[bool, bool]
@@ -43,11 +41,12 @@ Switches = tuple[bool, bool]
 class Contest:
     """The reference and its compiled self, ready to be timed."""
 
-    def __init__(self, spec: ProblemSpec, gpu: str, *, without_compile: str = "") -> None:
-        """`gpu`: its UUID. `without_compile`: why torch.compile is left out."""
-        keep_what_is_compiled()
+    def __init__(
+        self, spec: ProblemSpec, gpu: str, compiled: CompiledProcess | None, *, without_compile: str = ""
+    ) -> None:
+        """`gpu`: its UUID. `compiled`: has compiled it. `without_compile`: why torch.compile is left out."""
         self.spec = spec
-        self.notes: list[str] = []
+        self.notes = [without_compile] if without_compile else []
         self._gpu = gpu
         with lease(self._gpu, what=f"triton-agent: compiling {spec.name}", mode=Mode.SHARED):
             self._reference = load(spec)
@@ -57,13 +56,9 @@ class Contest:
             )
             self._sets = [self._inputs(SEED)]
             large = sum(tensor.nbytes for tensor in tensors_in(self._sets)) > LARGE_SET_BYTES
-            self._sets += [self._inputs(SEED + number) for number in range(1, 1 if large else TIMING_SETS)]
+            self._sets += [self._inputs(SEED + number) for number in range(1, 1 if large else INPUT_SETS)]
             self._original = self._model()
-            self._compiled: Any = None
-            if not without_compile:
-                with self._reference.running("forward"):
-                    self._compiled, without_compile = compiled("compile", self._model(), self._sets[0], _call)
-            self.notes += [without_compile] if without_compile else []
+            self._compiled = compiled
             torch.cuda.synchronize()
 
     def measure(self) -> dict[str, Any]:
@@ -86,11 +81,17 @@ class Contest:
             )
             for kind in Kind
         ]
-        others = {Against.EAGER_TF32: self._subject(self._original, (True, True))}
+        subject = self._subject(self._original, (True, True))
+        clock.warm_up(subject)
+        found += _raced(clock, eager, Against.EAGER_TF32, Here(clock=clock, subject=subject))
         if self._compiled is not None:
-            others[Against.COMPILE] = self._subject(self._compiled, self._as_written)
-        for against, subject in others.items():
-            found += _raced(clock, eager, against, subject)
+            try:
+                if trouble := self._compiled.enter(clock.calibration)["compile"]:
+                    self.notes.append(trouble)
+                else:
+                    found += _raced(clock, eager, Against.COMPILE, Elsewhere(process=self._compiled, name="compile"))
+            except CompiledLost as lost:
+                self.notes.append(f"baseline compile was not measured: {lost.what}")
         return found
 
     def _model(self) -> torch.nn.Module:
@@ -110,8 +111,15 @@ class Contest:
         return Subject([functools.partial(_call, model, args) for args in self._sets], refresh=settle)
 
 
-def _raced(clock: Clock, eager: Subject, against: Against, subject: Subject) -> list[BaselineTime]:
-    pairs = clock.measure_pairs(eager, subject, PairingSettings(pairs=PAIRS, limit_s=LIMIT_S))
+def _raced(clock: Clock, eager: Subject, against: Against, racer: Racer) -> list[BaselineTime]:
+    pairs = take_turns(
+        functools.partial(clock.read, eager),
+        racer.read,
+        PairingSettings(pairs=PAIRS, limit_s=LIMIT_S),
+        cold_l2=clock.settings.cold_l2,
+        overheads=clock.overheads,
+        method=clock.method,
+    )
     timings = [(kind, pairs.timing(Against.EAGER, kind.value)) for kind in Kind]
     return [
         BaselineTime(against=against, kind=kind, ms=timing.candidate_ms, over_eager=timing.speedup)

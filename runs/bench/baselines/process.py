@@ -6,8 +6,8 @@ A line is a question, and a line on stdout its answer:
     {"measure": PROBLEM, "limit_s": S}                  its baselines on the first GPU that is seen (`clock.py`)
 
 It imports torch once, makes no CUDA context itself, and forks a child for each piece of work. torch.compile gets a
-child that stands still while anybody wants the GPU alone; what it makes is in torch's cache, where the child that
-measures finds it. The problem's code runs unconfined, as a reference trusted by its user.
+child that stands still while anybody wants the GPU alone, and then runs what it made for the child that measures. The
+problem's code runs unconfined, as a reference trusted by its user.
 """
 
 from __future__ import annotations
@@ -59,25 +59,28 @@ def _measure(asked: dict[str, Any]) -> dict[str, Any]:
     """Compile beside others, then time with the GPU alone."""
     from triton_agent.tools.machine.lease import Mode, awaited, lease
     from triton_agent.tools.processes.torch_switches import DEFAULT
-    from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand
+    from triton_agent.tools.race.compiled_process import CompiledProcess
 
     spec, limit_s = ProblemSpec.from_json(asked["measure"]), asked["limit_s"]
     found = in_child(_gpu, SIZING_S)
     if "gpu" not in found:
         return {"times": [], **found}
     gpu = found["gpu"]
-    compiling = CompiledBeforehand(spec, COMPILED, DEFAULT, train=False, limit_s=limit_s)
+    compiled = CompiledProcess(spec, COMPILED, DEFAULT, train=False, limit_s=limit_s)
     shared = functools.partial(lease, gpu, what=f"triton-agent: compiling {spec.name}", mode=Mode.SHARED)
-    compiling.share(shared, functools.partial(awaited, gpu))
-    in_time = compiling.wait(lambda: None)
+    compiled.share(shared, functools.partial(awaited, gpu))
+    in_time = compiled.wait(lambda: None)
     too_long = "" if in_time else f"baseline compile was not measured: torch.compile took longer than {limit_s:g} s"
 
     def work() -> dict[str, Any]:
         from triton_agent.runs.bench.baselines.clock import Contest
 
-        return Contest(spec, gpu, without_compile=too_long).measure()
+        return Contest(spec, gpu, compiled if in_time else None, without_compile=too_long).measure()
 
-    return {"times": [], "failure": "", **in_child(work, MEASURING_S)}
+    try:
+        return {"times": [], "failure": "", **in_child(work, MEASURING_S)}
+    finally:
+        compiled.end()
 
 
 def _gpu() -> dict[str, Any]:

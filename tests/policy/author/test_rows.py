@@ -57,6 +57,29 @@ def test_sums_in_one_walk_are_right(kind: str, tmp_path: Path, nursery: Nursery)
     check_passes(tmp_path, nursery, LONG.format(body=BODIES[kind][0]))
 
 
+SMALL_HALVES = """
+ROWS, COLUMNS = 6, 160
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return F.rms_norm(x, x.shape[1:])
+
+
+def get_inputs():
+    return [(0.05 * torch.randn(ROWS, COLUMNS)).half()]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.slow
+def test_the_default_epsilon_of_halves_is_that_of_float32(tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, SMALL_HALVES)
+
+
 ACROSS = """
 BATCH, CHANNELS, SIZE = 2, 80, 9
 

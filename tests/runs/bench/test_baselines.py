@@ -142,6 +142,7 @@ def test_a_child_is_ended_at_its_limit_and_its_death_is_told() -> None:
 def test_the_limit_of_the_compiler_is_the_one_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler that takes too long is a missing baseline with its reason; the others are measured."""
     seen: dict[str, Any] = {}
+    ended: list[bool] = []
 
     class Slow:
         def __init__(self, *args: Any, limit_s: float, **kwargs: Any) -> None:
@@ -153,25 +154,28 @@ def test_the_limit_of_the_compiler_is_the_one_that_was_asked_for(monkeypatch: py
         def wait(self, tell: Callable[[], None]) -> bool:
             return False
 
+        def end(self) -> None:
+            ended.append(True)
+
     def in_this_process(work: Callable[[], dict[str, Any]], limit_s: float) -> dict[str, Any]:
         return work()
 
     class Contest:
-        def __init__(self, spec: Any, gpu: str, *, without_compile: str = "") -> None:
+        def __init__(self, spec: Any, gpu: str, compiled: object, *, without_compile: str = "") -> None:
             self.notes = [without_compile]
 
         def measure(self) -> dict[str, Any]:
             return {"times": [], "notes": self.notes, "failure": ""}
 
     from triton_agent.runs.bench.baselines import clock
-    from triton_agent.tools.race import compiled_beforehand
+    from triton_agent.tools.race import compiled_process
 
-    monkeypatch.setattr(compiled_beforehand, "CompiledBeforehand", Slow)
+    monkeypatch.setattr(compiled_process, "CompiledProcess", Slow)
     monkeypatch.setattr(clock, "Contest", Contest)
     monkeypatch.setattr(process, "in_child", in_this_process)
     monkeypatch.setattr(process, "_gpu", lambda: {"gpu": "GPU-0"})
     answer = process._measure({"measure": tasks()[0].spec(Path()).to_json(), "limit_s": 7.0})
-    assert seen == {"limit_s": 7.0}
+    assert seen == {"limit_s": 7.0} and ended
     assert answer["notes"] == ["baseline compile was not measured: torch.compile took longer than 7 s"]
 
 

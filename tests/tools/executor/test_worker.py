@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
 
+from triton_agent.tools.checker import shipped_file
+from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.executor.worker import Executor
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.protocol import Call, Called, Fetch, Fetched, Prepare
@@ -59,6 +62,20 @@ def test_inputs_that_a_call_changed_are_not_kept(tmp_path: Path) -> None:
     executor = executor_of(tmp_path, in_place=True)
     called(executor, [pack([torch.randn(50)])])
     assert executor._inputs == []
+
+
+def test_a_call_with_inputs_that_are_not_held_is_our_own_failure(tmp_path: Path) -> None:
+    executor = executor_of(tmp_path, in_place=False)
+    with pytest.raises(InstrumentError):
+        called(executor, [], again=True)
+
+
+def test_calls_of_a_shipped_file_end_the_use_of_inputs_that_were_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    job: Any = mock.MagicMock(file="text", kept=object())
+    monkeypatch.setattr(shipped_file, "UseFile", mock.MagicMock())
+    monkeypatch.setattr(shipped_file, "packed", mock.MagicMock())
+    shipped_file.check_file(job)
+    assert job.kept is None
 
 
 @pytest.mark.parametrize("touched", [False, True])

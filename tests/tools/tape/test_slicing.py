@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from triton_agent.tools.tape.recorder import Entry
-from triton_agent.tools.tape.slicing import CALLS, LAST_CALL, Retained, effect_of, parts_of
+from triton_agent.tools.tape.slicing import CALLS, LAST_CALL, Retained, effect_of, lasting, parts_of
 from triton_agent.tools.tape.tape import (
     Address,
     Allocate,
@@ -208,3 +208,34 @@ def test_effects_of_operators_come_from_their_schemas() -> None:
     assert effect_of(out, written).writes == {C}
     assert effect_of(uniform(A), written).random
     assert CALLS[-1] == LAST_CALL
+
+
+def in_a_later_trace(earlier: Sequence[Step], call: Sequence[Step], *results: int) -> Parts:
+    before = [Entry(step=step, phase=LAST_CALL) for step in earlier]
+    kept, foreign = lasting(before, BUFFERS, written, ())
+    entries = [*kept, *(Entry(step=step, phase=LAST_CALL) for step in call)]
+    return Parts(*parts_of(entries, BUFFERS, [view(n) for n in results], written, foreign - {INPUT, STATE}))
+
+
+def test_constants_that_a_file_keeps_from_an_earlier_trace_are_prepared_once() -> None:
+    earlier = [zeros(A), relu(INPUT, C)]
+    call = [Allocate(buffer=B), launch(INPUT, A, writes=[B])]
+    assert in_a_later_trace(earlier, call, B) == Parts(prologue=(zeros(A),), steps=tuple(call))
+
+
+@pytest.mark.parametrize("source", [INPUT, STATE])
+def test_what_a_file_keeps_of_another_modules_tensors_has_no_tape(source: int) -> None:
+    with pytest.raises(Retained):
+        in_a_later_trace([relu(source, A)], [Allocate(buffer=B), launch(INPUT, A, writes=[B])], B)
+
+
+def test_a_workspace_that_a_file_keeps_begins_as_it_was_made() -> None:
+    earlier = [zeros(A), launch(INPUT, writes=[A])]
+    call = [launch(INPUT, A, writes=[A]), relu(A, B)]
+    assert in_a_later_trace(earlier, call, B).steps == (zeros(A), *call)
+
+
+def test_an_input_of_an_earlier_trace_has_no_tape() -> None:
+    entries = [Entry(step=relu(INPUT, B), phase=phase) for phase in CALLS]
+    with pytest.raises(Retained):
+        parts_of(entries, BUFFERS, [view(B)], written, {INPUT})

@@ -1,0 +1,282 @@
+"""Runs torch's compiler on the reference in a process of its own, which then runs what came of it for the clock.
+
+It compiles while the checker prepares the cases, and beside other processes; it stands still while anybody wants the
+GPU alone (`race/giving_way.py`), so no race waits for a compiler. The compiler's own helpers, which have no use for a
+GPU, go on meanwhile, on the cores that are left to them. Afterwards the process waits for requests, and
+uses the GPU only while it answers one. It draws its inputs itself, as many sets as candidates are timed on.
+
+It is forked off the checker before that touches CUDA.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import mmap
+import os
+import signal
+import struct
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.child import leave_cores_to_the_clock
+from triton_agent.tools.processes.codec import from_plain, to_plain
+from triton_agent.tools.processes.protocol import (
+    BaselineRequest,
+    CountSeries,
+    Done,
+    Entered,
+    EnterRaces,
+    LeaveRaces,
+    ReadBaseline,
+    Readings,
+    SeriesCounted,
+)
+from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.processes.torch_switches import Conditions
+from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
+from triton_agent.tools.race.baselines import compiled, import_compiler
+from triton_agent.tools.race.clock import INPUT_SETS, LARGE_SET_BYTES, Clock, ClockSettings, Subject
+from triton_agent.tools.race.giving_way import GivingWay, Lease
+from triton_agent.tools.race.late_value import TELL_EVERY_S
+from triton_agent.tools.race.readings import Calibration, Sample
+from triton_agent.tools.reference.input_tensors import map_tensors
+from triton_agent.tools.reference.reference import Reference, load
+from triton_agent.tools.sandbox import privileges
+from triton_agent.tools.truth.distributions import randomise
+
+THREADS_AT_MOST = 8
+SEED = 1
+"""Of the model and its first inputs. Any will do: what is compiled depends on shapes and types."""
+ANSWER_S = 120.0
+LONGEST_CALLS = 60
+"""An answer may take so much time, and that of so many of the reference's calls."""
+
+Reply = TypeVar("Reply")
+
+
+class CompiledLost(InstrumentError):
+    """The process gives no answer any more; that says nothing about any candidate."""
+
+
+class CompiledProcess:
+    """The checker's side. Its process compiles from `share` on, and answers once `wait` has returned True."""
+
+    def __init__(
+        self,
+        spec: ProblemSpec,
+        names: tuple[str, ...],
+        conditions: Conditions,
+        *,
+        train: bool,
+        limit_s: float,
+    ) -> None:
+        """`limit_s`: of the process's own time, until all is compiled."""
+        self.limit_s = limit_s
+        self.progress = Progress()
+        self._keeper: GivingWay | None = None
+        self._channel, theirs = Channel.pair()
+        self._pid = os.fork() if names else 0
+        if names and self._pid == 0:
+            try:
+                privileges.die_with_parent()
+                os.setpgid(0, 0)  # else who stops the driver at its terminal and lets it go on lets this go on, too
+                self._channel.let_go()
+                _work(spec, names, conditions, train, self.progress, theirs)
+            except ChannelClosed:
+                pass  # nobody is left to ask
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        theirs.let_go()
+
+    def share(self, lease: Lease, awaited: Callable[[], bool]) -> None:
+        """Give it the GPU under this lease, whenever nobody waits to have that alone."""
+        if self._pid:
+            self._keeper = GivingWay(
+                self._pid,
+                lease,
+                awaited,
+                limit_s=self.limit_s,
+                longest_call_s=self.progress.longest_call_s,
+                is_done=self.progress.is_done,
+            )
+
+    def wait(self, tell: Callable[[], None]) -> bool:
+        """Wait until all is compiled; return False if that has taken too long. `tell` is called now and then.
+
+        Who waits must not hold the GPU, which the process may need.
+        """
+        if self._keeper is None:
+            return True
+        while not self._keeper.wait(TELL_EVERY_S):
+            tell()
+        return self._keeper.in_time
+
+    def enter(self, calibration: Calibration) -> dict[str, str]:
+        """Bring the baselines to the start; return why one cannot be timed, by name, or nothing.
+
+        A shared lease is enough.
+        """
+        return self._ask(EnterRaces(calibration=calibration), Entered).troubles
+
+    def leave(self) -> None:
+        """Give back what takes much memory, until the next race."""
+        self._ask(LeaveRaces(), Done)
+
+    def series(self, name: str) -> int:
+        """Return how many calls back to back show what one of them costs."""
+        return self._ask(CountSeries(baseline=name), SeriesCounted).calls
+
+    def read(self, name: str, turns: Sequence[int], series: int = 0) -> list[Sample]:
+        """Return a sample for each turn, with so many calls back to back."""
+        return list(self._ask(ReadBaseline(baseline=name, turns=tuple(turns), series=series), Readings).samples)
+
+    def end(self) -> None:
+        """End the process."""
+        self._channel.close()
+        if self._keeper is not None:
+            self._keeper.end()
+
+    def _ask(self, request: BaselineRequest, answer: type[Reply]) -> Reply:
+        limit_s = ANSWER_S + LONGEST_CALLS * self.progress.longest_call_s()
+        try:
+            self._channel.send(to_plain(request))
+            plain, _ = self._channel.receive(limit_s)
+        except (ChannelClosed, ChannelGarbled, ChannelTimeout) as error:
+            why = f"gave no answer in {limit_s:.0f} s" if isinstance(error, ChannelTimeout) else "ended"
+            raise CompiledLost(f"the process that runs torch.compile's baselines {why}") from error
+        reply: Reply = from_plain(answer, plain)
+        return reply
+
+
+class Progress:
+    """How far the process has come, in memory that a fork shares: seconds of the longest call, and 1 at the end."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 16)
+
+    def longest_call_s(self) -> float:
+        """0 as long as it is not known."""
+        return float(struct.unpack_from("d", self._memory, 0)[0])
+
+    def is_done(self) -> bool:
+        """Return True once all is compiled and nothing is queued on the GPU."""
+        return bool(struct.unpack_from("d", self._memory, 8)[0])
+
+    def finish(self) -> None:
+        struct.pack_into("d", self._memory, 8, 1.0)
+
+    def measured(self, original: torch.nn.Module, model: Any, args: list[Any]) -> Any:
+        """Call a model and leave nothing of it queued; the reference's time is kept."""
+        began = time.monotonic()
+        result = model(*args)
+        torch.cuda.synchronize()
+        if model is original:
+            struct.pack_into("d", self._memory, 0, max(time.monotonic() - began, self.longest_call_s()))
+        return result
+
+
+# -- in the process ----------------------------------------------------------------------------------------------------
+
+
+def _work(
+    spec: ProblemSpec,
+    names: tuple[str, ...],
+    conditions: Conditions,
+    train: bool,
+    progress: Progress,
+    channel: Channel,
+) -> None:
+    cores = os.sched_getaffinity(0)
+    leave_cores_to_the_clock()
+    import_compiler(min(THREADS_AT_MOST, len(os.sched_getaffinity(0))))
+    conditions.settle()
+    os.kill(os.getpid(), signal.SIGSTOP)  # ready for the GPU
+    reference = load(spec)
+    baselines = Baselines(reference, conditions)
+    with reference.running("forward"), torch.no_grad(), conditions.calling("cuda"):
+        for name in names:
+            original = reference.make_model(SEED)
+            randomise(original, SEED)
+            baselines.compile(name, original.to("cuda").train(train), progress)
+    baselines.drop_inputs()
+    os.sched_setaffinity(0, cores)  # it is timed from here on
+    progress.finish()
+    while True:
+        request: BaselineRequest = from_plain(BaselineRequest, channel.receive()[0])
+        with reference.running("forward"):
+            channel.send(to_plain(baselines.answer(request)))
+
+
+class Baselines:
+    """What torch.compile made of the reference, by name."""
+
+    def __init__(self, reference: Reference, conditions: Conditions) -> None:
+        self._reference = reference
+        self._conditions = conditions
+        self._modules: dict[str, Any] = {}
+        self._troubles: dict[str, str] = {}
+        self._sets: list[list[Any]] = [self._drawn(SEED)]
+        self._subjects: dict[str, Subject] = {}
+        self._clock: Clock | None = None
+
+    def compile(self, name: str, original: torch.nn.Module, progress: Progress) -> None:
+        """Compile the reference in one of torch's modes, and compare what it returns with the reference's answer."""
+        module, self._troubles[name] = compiled(
+            name, original, self._sets[0], functools.partial(progress.measured, original)
+        )
+        if module is not None:
+            self._modules[name] = module
+
+    def drop_inputs(self) -> None:
+        """Give back all memory but that of the modules."""
+        self._subjects, self._sets = {}, []
+        gc.collect()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+
+    def answer(self, request: BaselineRequest) -> Entered | SeriesCounted | Readings | Done:
+        """Do what is asked."""
+        if isinstance(request, EnterRaces):
+            return self._enter(request.calibration)
+        if isinstance(request, LeaveRaces):
+            if _size(self._sets) > LARGE_SET_BYTES:
+                self.drop_inputs()
+            return Done()
+        assert self._clock is not None, "no race was entered"
+        subject = self._subjects[request.baseline]
+        if isinstance(request, CountSeries):
+            return SeriesCounted(calls=self._clock.series_for(subject))
+        return Readings(samples=tuple(self._clock.read(subject, request.turns, request.series)))
+
+    def _enter(self, calibration: Calibration) -> Entered:
+        if not self._sets:
+            self._sets = [self._drawn(SEED)]
+            if _size(self._sets) <= LARGE_SET_BYTES:
+                self._sets += [self._drawn(SEED + number) for number in range(1, INPUT_SETS)]
+        if not self._subjects:
+            self._clock = Clock("cuda", ClockSettings(warm_up_s=0.0), calibration)
+            for name, module in self._modules.items():
+                self._subjects[name] = Subject([functools.partial(self._call, module, args) for args in self._sets])
+                self._clock.warm_up(self._subjects[name])
+        return Entered(troubles=dict(self._troubles))
+
+    def _drawn(self, seed: int) -> list[Any]:
+        drawn = self._reference.make_inputs_on("cuda", seed)
+        return [map_tensors(value, lambda tensor: tensor.to("cuda")) for value in drawn]
+
+    def _call(self, module: Any, args: list[Any]) -> Any:
+        with torch.no_grad(), self._conditions.calling("cuda"):
+            return module(*args)
+
+
+def _size(values: Any) -> int:
+    return sum(tensor.nbytes for tensor in nested_tensors(values))
