@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func, or_, select, true, tuple_
 
 from triton_agent.memory.errors import NotInStore, StoreDamaged
 from triton_agent.memory.listing import RunFilter, RunState, RunSummary
@@ -33,6 +33,8 @@ COMPARED_RUNS = 2_000
 """Newest runs that are compared with a mistyped id to suggest one."""
 COMPARED_ATTEMPTS = 64
 """Attempts of an open run whose verdicts are read to find its best."""
+MANY_RUNS = 2_000
+"""Matches of a search from which on they are not sorted, but taken in the order of an index."""
 SHIPPED_AT_ONCE = 100
 """Attempts that are looked up by one query: SQLite limits the depth of an expression."""
 _AFTER_ALL_TEXT = "\U0010ffff"
@@ -114,10 +116,7 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
     if wanted.id is not None:
         yield RunRow.id == column_text(wanted.id)
     if wanted.search is not None:
-        text = column_text(wanted.search)
-        in_name = ViewRow.name.icontains(text, autoescape=True)
-        found = select(ViewRow.id).where(or_(in_name, _begins(ViewRow.digest, text)))
-        yield or_(_begins(RunRow.id, text), RunRow.problem_id.in_(found))
+        yield _matching(connection, column_text(wanted.search))
     if wanted.problem is not None:
         yield RunRow.problem_id.in_(problems_called(wanted.problem))
     if wanted.policy is not None:
@@ -131,7 +130,18 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
     if wanted.before is not None:
         query = select(RunRow.started_us, RunRow.seq).where(RunRow.id == find_run(connection, wanted.before))
         then, seq = connection.execute(query).one()
-        yield or_(RunRow.started_us < then, and_(RunRow.started_us == then, RunRow.seq < seq))
+        yield tuple_(RunRow.started_us, RunRow.seq) < (then, seq)
+
+
+def _matching(connection: Connection, text: str) -> ColumnElement[bool]:
+    """Select runs by a search. Few are looked up by id and problem; of many, the newest are soon found one by one."""
+    in_name = ViewRow.name.icontains(text, autoescape=True)
+    problems = select(ViewRow.id).where(or_(in_name, _begins(ViewRow.digest, text)))
+    by_index = or_(_begins(RunRow.id, text), RunRow.problem_id.in_(problems))
+    some = select(RunRow.seq).where(by_index).limit(MANY_RUNS).subquery()
+    if connection.execute(select(func.count()).select_from(some)).scalar_one() < MANY_RUNS:
+        return by_index
+    return or_(_begins(RunRow.id.concat(""), text), (RunRow.problem_id + 0).in_(problems))  # no index has these
 
 
 def _begins(column: Any, text: str) -> ColumnElement[bool]:
