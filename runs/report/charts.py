@@ -130,7 +130,7 @@ def curve(name: str, points: Sequence[tuple[float, float]]) -> Html:
         return LEFT + (step - first) / ((last - first) or 1.0) * (WIDTH - LEFT - RIGHT)
 
     def y(value: float) -> float:
-        return height - BOTTOM - (value - low) / (high - low) * (height - TOP - BOTTOM)
+        return height - BOTTOM - (value - low) / (high - low) * (height - TOP - 10 - BOTTOM)
 
     parts: list[object] = [grid_row(y(value), f"{value:g}", False) for value in ticks(low, high, 4)]
     parts += [words_at(x(step), height - BOTTOM + 18, f"{step:g}", anchor="middle") for step in ticks(first, last, 8)]
