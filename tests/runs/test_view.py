@@ -21,14 +21,12 @@ from tests.runs import reported_run as sample
 from tests.runs.browser import Page, browser
 from tests.runs.pages import BROWSER, Outline
 
-from triton_agent.memory.listing import HeaderFilter, RunFilter
 from triton_agent.memory.records import Message
 from triton_agent.memory.store import Store
 from triton_agent.runs.jobs import Jobs
 from triton_agent.runs.serve.actions import Actions, CommandJob
 from triton_agent.runs.serve.app import COOKIE
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.results import Status
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DRAFT = "20260201-090000-aaaaaa"
@@ -241,53 +239,7 @@ def test_records_and_trainings_are_found_in_the_folder_and_nowhere_else(tmp_path
                 assert client.get(place).status_code == 404
 
 
-# -- queries behind them -----------------------------------------------------------------------------------------------
-
-
-def test_pages_of_runs_and_attempts_join_without_gap_or_repetition(tmp_path: Path) -> None:
-    history = sample.history()
-    with Store.open(tmp_path / "runs.db") as store:
-        for number in range(7):
-            began = sample.BEGAN + datetime.timedelta(seconds=number // 2)
-            store.add_run(dataclasses.replace(history.run, id=f"run-{number}", started_at=began))
-        for item in history.attempts:
-            attempt = dataclasses.replace(item.attempt, run="run-3", parent=None)
-            store.add_attempt(attempt, dataclasses.replace(item.gradings[0], attempt=attempt.key))
-        seen: list[str] = []
-        while page := store.runs(RunFilter(limit=2, before=seen[-1] if seen else None, search="run-")):
-            seen += [run.id for run in page]
-        assert sorted(seen) == [f"run-{number}" for number in range(7)] and len(seen) == 7
-        keys: list[str] = []
-        while some := store.headers("run-3", HeaderFilter(limit=3, after=keys[-1] if keys else None)):
-            keys += [line.key for line in some]
-        assert keys == [line.key for line in store.headers("run-3")] and len(keys) == 10
-        best = store.headers("run-3", HeaderFilter(best_first=True))
-        assert [line.speedup.median for line in best if line.speedup] == [1.61, 1.58, 1.38, 1.12, 0.93]
-        assert all(line.passed for line in store.headers("run-3", HeaderFilter(status=Status.PASSED)))
-        assert store.policies() == ["author"]
-
-
-def test_a_page_of_many_ended_runs_names_the_best_of_each(tmp_path: Path) -> None:
-    history = sample.history()
-    assert history.end is not None
-    with Store.open(tmp_path / "runs.db") as store:
-        for number in range(230):
-            id = f"run-{number:03}"
-            began = sample.BEGAN + datetime.timedelta(minutes=number)
-            store.add_run(dataclasses.replace(history.run, id=id, started_at=began))
-            moved = [
-                (dataclasses.replace(item.attempt, run=id, parent=None), item.gradings[0]) for item in history.attempts
-            ]
-            store.add_attempts(
-                (attempt, dataclasses.replace(grading, attempt=attempt.key)) for attempt, grading in moved
-            )
-            if number % 10:
-                store.end_run(dataclasses.replace(history.end, run=id, best=f"{id}/2.1"))
-        runs = store.runs(RunFilter(limit=None))
-        assert len(runs) == 230 and runs[0].id == "run-229"
-        for run in runs:
-            expected = ("2.1", 1.38) if run.ended_at else ("3.1", 1.61)
-            assert run.best == f"{run.id}/{expected[0]}" and run.speedup and run.speedup.median == expected[1]
+# -- what can be started ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
