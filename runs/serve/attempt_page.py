@@ -62,10 +62,12 @@ def _head(store: Store, item: StoredAttempt, *, best: bool) -> Iterator[object]:
         yield tag("p", plan, class_="said")
     parent = item.attempt.parent
     children = store.headers(item.attempt.run, HeaderFilter(children_of=item.key, limit=CHILDREN))
+    later = store.headers(item.attempt.run, HeaderFilter(after=item.key, limit=1))
     yield facts(
         [
             ("from", lines.link(parent, item.key, attempt_link) if parent else "a fresh start"),
             ("led to", join([_child(child, item.key) for child in children], ", ") if children else None),
+            ("next", lines.link(later[0].key, item.key, attempt_link) if later else None),
             ("written", f"{item.attempt.created_at:%Y-%m-%d %H:%M:%S} UTC"),
         ]
     )

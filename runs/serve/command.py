@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 
@@ -30,18 +30,21 @@ def run(*, store: str | None, port: int, folders: Sequence[str], write: bool, ou
         raise UsageError("there is no such folder", where=", ".join(missing), remedy="name one that exists: --folder")
     token, screen = secrets.token_urlsafe(18), console.progress()
 
-    class Announced(uvicorn.Server):
-        async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                bound = self.servers[0].sockets[0].getsockname()[1]
-                screen.print(f"http://{ADDRESS}:{bound}/?token={token}", markup=False, soft_wrap=True)
-
-    with open_store(store) as opened, Jobs[CommandJob]() as jobs:
+    with open_store(store) as opened, _listening(port) as listener, Jobs[CommandJob]() as jobs:
         url = str(opened.database.path) if opened.database.path else opened.database.url_for_drivers()
         actions = Actions(jobs, url, Path(out or "view").absolute(), token, write=write)
         app = make_app(opened, Folders(roots=roots), actions, token)
-        config = uvicorn.Config(app, host=ADDRESS, port=port, log_level="warning", access_log=False)
+        bound = listener.getsockname()[1]
+        screen.print(f"http://{ADDRESS}:{bound}/?token={token}", markup=False, soft_wrap=True)
         with contextlib.suppress(KeyboardInterrupt):
-            Announced(config).run()
+            uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
     return exit_codes.GOOD
+
+
+def _listening(port: int) -> socket.socket:
+    """Return a socket on that port, which is where the pages will be; early requests wait in it."""
+    try:
+        return socket.create_server((ADDRESS, port))
+    except OSError as error:
+        remedy = "name another, or --port 0 for a free one"
+        raise UsageError(f"port {port} cannot be had: {error.strerror}", remedy=remedy) from None

@@ -159,6 +159,13 @@ def test_a_server_that_reads_only_starts_nothing(served: Served) -> None:
         assert "<form" in client.get("/").text and 'method="post"' not in client.get(f"/run?id={sample.RUN}").text
 
 
+def test_a_port_in_use_is_named_with_a_way_out(served: Served) -> None:
+    port = served.base.rpartition(":")[2]
+    command = [sys.executable, "-m", "triton_agent", "view", "--port", port, "--store", str(served.store)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and f"port {port} cannot be had" in done.stderr and "--port 0" in done.stderr
+
+
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 
