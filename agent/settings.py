@@ -35,7 +35,7 @@ MEANS = {
     StopReason.TOKENS: "the tokens were used up",
     StopReason.COST: "the money was used up",
     StopReason.NEAR_FLOOR: "the best kernel is near the floor",
-    StopReason.NO_PROGRESS: "no progress for several turns",
+    StopReason.NO_PROGRESS: "further turns promise no better kernel",
     StopReason.POLICY_DONE: "the policy has nothing more to propose",
     StopReason.INTERRUPTED: "interrupted",
     StopReason.INSTRUMENT: "nothing could be measured",
@@ -69,13 +69,15 @@ class LoopSettings:
     near_floor: float = 0.97
     """Stop once floor time over the best time is at least this."""
     patience: int = 3
-    """Turns without a better kernel after which the run ends, once there is one to ship."""
+    """Turns without a better kernel after which the run ends, once there is one to ship; 0: it ends with that turn."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("turns", "parallel", "beam", "patience"):
+        for name in ("turns", "parallel", "beam"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if self.patience < 0:
+            raise ValueError("patience must be at least 0")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ HEAD = """\
 | `search_lessons` | tells what earlier runs in the store teach about a problem |
 | `show_attempt` | shows verdict, plan and code of an attempt |
 
-In a source checkout, [verdicts](verdicts.md) and the examples are resources (`triton-agent://docs/verdicts.md`,
+[Verdicts](verdicts.md) and the examples are resources (`triton-agent://docs/verdicts.md`,
 `triton-agent://examples/softmax.py`). Answers are text of at most `max_chars` characters and say so if they were cut.
 
 ## Adding it

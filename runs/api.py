@@ -27,12 +27,14 @@ from triton_agent.policy.protocol import Policy
 from triton_agent.runs.cli import console
 from triton_agent.runs.cli.devices import choose
 from triton_agent.runs.cli.model_options import ModelOptions
-from triton_agent.runs.cli.store_option import run_id
+from triton_agent.runs.cli.store_option import load_history, open_store, run_id
 from triton_agent.runs.evaluate.command import EvaluateRequest, read_kernel, settings_from
+from triton_agent.runs.history.records import History
 from triton_agent.runs.live import loading, problem
 from triton_agent.runs.live.example_calls import ExampleCall, asked_at, calls_of
 from triton_agent.runs.live.hearing import Hearing
 from triton_agent.runs.live.waiting import waited_for
+from triton_agent.runs.notebook.cards import outcome_card, register
 from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.optimize.run import Outcome, why_it_ended
 from triton_agent.runs.optimize.run import optimize as run_optimize
@@ -50,6 +52,8 @@ from triton_agent.tools.ranking import standing
 from triton_agent.tools.reference.input_tensors import leading_size
 from triton_agent.tools.results import Evaluation, Interval
 from triton_agent.tools.versions import require_supported
+
+register()
 
 Inputs = Any
 """A tensor; a tuple or list of forward's arguments in order; or a dict of them by name. They may be nested."""
@@ -75,6 +79,9 @@ class Optimized:
     report: Path
     why: str
     """In words: how the search ended, and why nothing was shipped where nothing was."""
+
+    def _repr_html_(self) -> str:
+        return outcome_card(self)
 
 
 _outcomes: weakref.WeakKeyDictionary[nn.Module, Optimized] = weakref.WeakKeyDictionary()
@@ -166,6 +173,12 @@ def optimize(
             run_optimize(request, opened, hearing, out=folder or home, resume=taken_up, policies=policies)
         )
         return _result(module, outcome, written, opened, hearing, folder or home)
+
+
+def load_run(run: str = "last", *, store: str | os.PathLike[str] | None = None) -> History:
+    """Return an earlier run with its attempts, by its id, the first characters of it, or `last`."""
+    with open_store(None if store is None else str(store)) as opened:
+        return load_history(opened, run)
 
 
 def load(path: str | os.PathLike[str]) -> type[nn.Module]:

@@ -34,4 +34,11 @@ def test_the_wheel_holds_triton_agent_only_and_all_of_it(tmp_path: Path) -> None
     }
     assert words
     assert words <= set(names)
+    data = {
+        f"triton_agent/{path.relative_to(ROOT)}"
+        for folder in ("benchmarks/problems", "examples")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert data | {"triton_agent/docs/verdicts.md"} <= set(names)
     assert any(name.endswith("entry_points.txt") for name in names)

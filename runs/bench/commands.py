@@ -174,7 +174,10 @@ def attach(app: typer.Typer) -> None:
 @sharing(SHARED)
 def suite(said: dict[str, Any], part: PART = None, quick: QUICK = False, problem: NAMES = None) -> None:
     """Run the project's own frozen problems."""
-    from triton_agent.runs.bench.command import run
+    from triton_agent.runs.cli.pace import waiting
+
+    with waiting("loading torch"):
+        from triton_agent.runs.bench.command import run
     from triton_agent.runs.bench.problems import of_suite, part_before
 
     part = part or part_before(said["resume"])
@@ -294,7 +297,10 @@ def _listed(text: str | None) -> list[str]:
 def _clone(folder: str | None, name: str, groups: list[str], problem: list[str] | None, said: dict[str, Any]) -> int:
     from pathlib import Path
 
-    from triton_agent.runs.bench.command import run
+    from triton_agent.runs.cli.pace import waiting
+
+    with waiting("loading torch"):
+        from triton_agent.runs.bench.command import run
     from triton_agent.runs.bench.problems import of_clone
     from triton_agent.runs.bench.public.layouts import Benchmark
     from triton_agent.runs.bench.rows import read_record

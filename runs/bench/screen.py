@@ -6,9 +6,7 @@ With `--json` every row goes to stdout as it stands in the record, and everythin
 from __future__ import annotations
 
 import sys
-import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from rich.console import Console, Group, RenderableType
@@ -20,6 +18,7 @@ from rich.text import Text
 from triton_agent.runs.bench.problems import Task
 from triton_agent.runs.bench.rows import Against, Kind, ProblemRow, row_line
 from triton_agent.runs.bench.standing import speed_of, standing_for
+from triton_agent.runs.cli.pace import Pace, in_words
 
 ROWS_SHOWN = 16
 REFRESHES_PER_S = 4
@@ -72,53 +71,12 @@ def remark_on(row: ProblemRow) -> str:
     return "" if row.solved else next(filter(None, said), "")
 
 
-class Progress:
-    """How many problems are left, and about how long they will take at the pace so far."""
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._began_s = now()
-        self.total = self._due = self._finished = 0
-
-    def expect(self, due: int, total: int) -> None:
-        """The first moment of the problems that are `due`, of all."""
-        self.total, self._due, self._began_s = total, due, self._now()
-
-    def finish(self) -> None:
-        self._finished += 1
-
-    @property
-    def done(self) -> int:
-        """Problems that have a row, those of earlier runs included."""
-        return self.total - self._due + self._finished
-
-    @property
-    def spent_s(self) -> float:
-        return self._now() - self._began_s
-
-    @property
-    def left(self) -> str:
-        """`about 12 min left`; empty before the first row and after the last."""
-        left = self._due - self._finished
-        if not self._finished or left <= 0:
-            return ""
-        return f"about {in_words(self.spent_s / self._finished * left)} left"
-
-
-def in_words(seconds: float) -> str:
-    """A time as people say it: `40 s`, `12 min`, `1 h 20 min`."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
 class Lines:
     """A line for each problem, on stderr."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self._progress = Progress()
+        self._progress = Pace()
         self._numbers: dict[str, int] = {}
 
     def say(self, text: str) -> None:
@@ -155,7 +113,7 @@ class LiveScreen:
         self._counts = {"solved": 0, "judged": 0}
         self._doing: dict[str, str] = {}
         """Of problems under way, by label."""
-        self._progress = Progress()
+        self._progress = Pace()
         self._live = Live(console=console, refresh_per_second=REFRESHES_PER_S, get_renderable=self._render)
 
     def say(self, text: str) -> None:

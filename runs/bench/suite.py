@@ -21,7 +21,7 @@ from typing import Any
 from triton_agent.tools.errors import UsageError
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "problems"
-"""The project's own problems. They are part of the repository, not of the installed package."""
+"""The project's own problems, in a clone and in the installed package alike."""
 CORE, LARGE = "core", "large"
 PARTS = (CORE, LARGE)
 """Each has a digest of its own, so that figures of one stay comparable when another is added."""
@@ -169,7 +169,7 @@ def read_manifest(folder: Path) -> Suite:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        remedy = "the problems are in the repository: work in a clone of it, or name another folder with a manifest"
+        remedy = "reinstall triton-agent, which brings them, or name another folder with a manifest"
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path), remedy=remedy) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"is not TOML: {error}", where=str(path), remedy=f"write it anew: {FREEZE}") from None

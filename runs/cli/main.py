@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ import typer
 from triton_agent import __version__
 from triton_agent.memory.errors import StoreError
 from triton_agent.runs.bench import commands as bench_commands
-from triton_agent.runs.cli import exit_codes, model_options
+from triton_agent.runs.cli import config_file, exit_codes, model_options
 from triton_agent.runs.cli.shared_options import sharing
 from triton_agent.runs.history import commands as history_commands
 from triton_agent.runs.train import commands as train_commands
@@ -262,6 +263,7 @@ def optimize(
     """Turn a module into a drop-in file with Triton kernels: verified and, on a GPU, measured faster."""
     from triton_agent.runs.cli.devices import early_nursery
     from triton_agent.runs.cli.given_calls import calls_from
+    from triton_agent.runs.cli.pace import waiting
 
     calls = calls_from(inputs, inputs_files, sets)
     given = {
@@ -287,7 +289,8 @@ def optimize(
         **said,
     }
     with early_nursery(device) as nursery:
-        from triton_agent.runs.optimize.command import run  # takes seconds, and so does what has begun
+        with waiting("loading torch"):
+            from triton_agent.runs.optimize.command import run  # takes seconds, and so does what has begun
 
         code = run(given, out=out, resume=resume, store=store, json=json, nursery=nursery)
     raise typer.Exit(code)
@@ -430,6 +433,24 @@ def mcp(
 
 
 @app.command()
+def examples(
+    folder: Annotated[str, typer.Argument(metavar="[DIR]", help="Folder to write to.")] = "examples",
+) -> None:
+    """Write the example problems and kernels into a folder."""
+    from triton_agent.runs.cli.examples import run
+
+    raise typer.Exit(run(folder))
+
+
+@app.command()
+def config(ctx: typer.Context, json: JSON = False) -> None:
+    """Show the settings that hold here, and whether the environment, a file or a default decides each."""
+    from triton_agent.runs.cli.config_page import run
+
+    raise typer.Exit(run(ctx.find_root().command, json=json))
+
+
+@app.command()
 def doctor(json: JSON = False) -> None:
     """Show what this machine can do, and what to install for more."""
     from triton_agent.runs.doctor.command import run
@@ -459,7 +480,9 @@ def main() -> None:
 
 def _guarded() -> int:
     try:
-        result = app(standalone_mode=False)
+        tree = typer.main.get_command(app)
+        config_file.listen_to_environment(tree)
+        result = tree(standalone_mode=False, default_map=_defaults_from_file(tree, sys.argv[1:]))
         if result == exit_codes.INTERRUPTED:  # what newer versions of typer make of a KeyboardInterrupt
             raise KeyboardInterrupt
         return result if isinstance(result, int) else exit_codes.GOOD
@@ -488,6 +511,24 @@ def _guarded() -> int:
         return _machine_trouble(error)
     except Exception as error:
         return _bug(error)
+
+
+def _defaults_from_file(tree: Any, arguments: list[str]) -> dict[str, Any]:
+    """Return the defaults of options that the nearest file sets, and name those that this command takes from it."""
+    if not config_file.is_read_for(arguments):
+        return {}
+    file, warnings = config_file.find(Path.cwd())
+    for warning in warnings:
+        _say(f"warning: {warning}")
+    if file is None:
+        return {}
+    found = config_file.defaults(file, tree)
+    used: Any = found
+    for word in arguments:
+        used = used.get(word, used) if isinstance(used, dict) and isinstance(used.get(word), dict) else used
+    if names := [name.replace("_", "-") for name, value in used.items() if not isinstance(value, dict)]:
+        _say(f"defaults from {file.path}: {', '.join(names)}")
+    return found
 
 
 def _unread() -> int:

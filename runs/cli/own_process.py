@@ -27,7 +27,7 @@ def ask(module: str, spec: ProblemSpec, *words: str, purpose: str, limit_s: floa
 
     Raises `ProblemError` if the problem does not run.
     """
-    command = [sys.executable, "-m", module, json.dumps(spec.to_json()), *words]
+    command = [sys.executable, "-P", "-m", module, json.dumps(spec.to_json()), *words]
     environment = os.environ | ({VISIBLE: card} if card else {})
     try:
         done = subprocess.run(

@@ -18,7 +18,7 @@ def open_store(where: str | None, *, read_only: bool = True) -> Store:
     try:
         return Store.open(where, read_only=read_only)
     except NotInStore as error:
-        remedy = "if there are runs, name their store: --store FILE, or TRITON_AGENT_STORE"
+        remedy = "`triton-agent optimize` makes the first run; runs elsewhere: --store FILE, or TRITON_AGENT_STORE"
         raise NotInStore(error.what, where=error.where, remedy=remedy) from None
 
 

@@ -54,7 +54,7 @@ def _show(out: Console, sections: Sequence[Section], broken: Sequence[Check]) ->
         out.print(f"[red]Kernels cannot be judged here[/]: {escape(', '.join(check.name for check in broken))}.")
     else:
         out.print(
-            "[green]Kernels can be judged here[/]: triton-agent evaluate examples/softmax.py examples/softmax_*.py"
+            "[green]Kernels can be judged here[/]: triton-agent examples; triton-agent optimize examples/softmax.py"
         )
 
 

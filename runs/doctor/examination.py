@@ -41,7 +41,7 @@ PROBE = "import torch, triton; print(torch.version.cuda or torch.version.hip or 
 def examine() -> tuple[Section, ...]:
     """Run all checks; return sections in the order of the page."""
     importing = subprocess.Popen(
-        [sys.executable, "-c", PROBE],
+        [sys.executable, "-P", "-c", PROBE],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

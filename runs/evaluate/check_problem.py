@@ -7,13 +7,13 @@ import time
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from triton_agent.runs.cli import console, exit_codes
+from triton_agent.runs.cli.pace import counted
 from triton_agent.tools.audit.report import MUTANT_BAR, AuditReport, WrongAnswer, kill_rate
 from triton_agent.tools.evaluate.checker_process import audit_problem
-from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.results import to_json
 from triton_agent.tools.versions import require_supported
 
@@ -35,26 +35,13 @@ def run(
         console.progress().print(f"warning: {warning}")
     spec = parse_problem(problem, init=init, inputs=inputs, inputs_file=inputs_file)
     began = time.perf_counter()
-    report = _watched(spec, trust)
+    with counted(f"{spec.name}: wrong answers", f"{spec.name}: running the reference") as tell:
+        report = audit_problem(spec, on_progress=tell, trust=trust)
     if json:
         print(json_text.dumps(as_json(report), allow_nan=False), flush=True)
     else:
         show(report, time.perf_counter() - began, console.results())
     return exit_codes.GOOD if report.sound else exit_codes.NOT_PASSED
-
-
-def _watched(spec: ProblemSpec, trust: bool) -> AuditReport:
-    """Audit with a progress bar at a terminal."""
-    screen = console.progress()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    bar = Progress(*columns, TimeElapsedColumn(), console=screen, transient=True, disable=not screen.is_terminal)
-    with bar:
-        task = bar.add_task(f"{spec.name}: running the reference", total=None)
-
-        def on_progress(tried: int, total: int) -> None:
-            bar.update(task, description=f"{spec.name}: wrong answers", completed=tried, total=total)
-
-        return audit_problem(spec, on_progress=on_progress, trust=trust)
 
 
 def as_json(report: AuditReport) -> dict[str, Any]:

@@ -80,7 +80,12 @@ def list_runs(
 
 @runs_app.command()
 def show(
-    run: RUN,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="[RUN[/ATTEMPT]]", help="Id of a run, its first characters, or `last`; last/2.1 is an attempt."
+        ),
+    ] = "last",
     attempt: Annotated[
         str | None, typer.Option("--attempt", "-a", metavar="A", help="Show one attempt in full: 2.1, or best.")
     ] = None,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from triton_agent.memory.listing import AttemptHeader
 from triton_agent.memory.records import Attempt, Grading, Run, RunEnd
 from triton_agent.memory.verdicts import passed, speedup_of
+from triton_agent.runs.notebook.cards import attempt_card, run_card
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.ranking import Standing, best_of, standing
 from triton_agent.tools.results import Evaluation, Interval
@@ -82,6 +83,9 @@ class StoredAttempt:
             created_at=attempt.created_at,
         )
 
+    def _repr_html_(self) -> str:
+        return attempt_card(self)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class History:
@@ -98,6 +102,9 @@ class History:
         if self.end is not None:
             return next((item for item in self.attempts if item.key == self.end.best), None)
         return best_of(self.attempts)
+
+    def _repr_html_(self) -> str:
+        return run_card(self)
 
     def attempt(self, name: str) -> StoredAttempt:
         """Find an attempt by `2.1`, by its whole key, or by `best`."""

@@ -9,6 +9,7 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
+from triton_agent.agent.settings import MEANS, StopReason
 from triton_agent.memory.exchange.plain import to_plain
 from triton_agent.memory.listing import RunFilter, RunState, RunSummary
 from triton_agent.memory.observation import ProblemView
@@ -19,6 +20,7 @@ from triton_agent.runs.cli.selection import RunSelection, select_runs
 from triton_agent.runs.cli.store_option import load_history, open_store
 from triton_agent.runs.history.attempt_page import attempt_page, coloured, interval, table
 from triton_agent.runs.history.records import History, StoredAttempt, short_key
+from triton_agent.tools.errors import UsageError
 
 PLAN_WIDTH = 56
 
@@ -64,7 +66,11 @@ def _state(run: RunSummary) -> Text:
 
 
 def show(name: str, attempt: str | None, *, store: str | None, json: bool) -> int:
-    """Print a run, or one of its attempts in full."""
+    """Print a run, or one of its attempts in full: `RUN/2.1` is attempt 2.1 of the run."""
+    name, slash, place = name.partition("/")
+    if slash and attempt is not None:
+        raise UsageError(f"{name}/{place} --attempt {attempt}: two attempts", remedy="name one of them")
+    attempt = place if slash else attempt
     with open_store(store) as opened:
         history = load_history(opened, name)
     item = None if attempt is None else history.attempt(attempt)
@@ -108,7 +114,9 @@ def _ending(history: History) -> str:
     if history.end is None:
         return f"open: it goes on, or was stopped; triton-agent optimize --resume {history.run.id}"
     took_s = (history.end.ended_at - history.run.started_at).total_seconds()
-    return f"ended after {took_s:.0f} s: {legible(history.end.stop_reason)}"
+    reason = history.end.stop_reason
+    meaning = f"{MEANS[StopReason(reason)]} ({reason})" if reason in set(StopReason) else legible(reason)
+    return f"ended after {took_s:.0f} s: {meaning}"
 
 
 def _about_problem(view: ProblemView) -> list[str]:

@@ -22,6 +22,7 @@ from triton_agent.runs.live.values import Unwritable, alike, exactly, keywords, 
 from triton_agent.runs.ship.source.source_parts import Import, import_block
 from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.problem.named_tuples import is_named, without_classes
 from triton_agent.tools.reference import calling
 from triton_agent.tools.reference.input_tensors import map_tensors, own_copy, tensors_in
 from triton_agent.tools.tape.outline import passed
@@ -107,7 +108,9 @@ def write(
     files = []
     for number, arguments in enumerate((inputs, *more), start=1):
         files.append(folder / (INPUTS if number == 1 else f"inputs_{number}.pt"))
-        kept = map_tensors(own_copy(list(arguments)), lambda tensor: tensor.detach().cpu())
+        kept = map_tensors(
+            own_copy([without_classes(item) for item in arguments]), lambda tensor: tensor.detach().cpu()
+        )
         names = [item.name for item in calling.parameters_of(type(module).forward)]
         # By name where some go by keyword only: the file is for people, too.
         torch.save(dict(zip(names, kept)) if calling.keyword_only(type(module).forward) else kept, files[-1])
@@ -179,7 +182,7 @@ def _require_plain_value(value: Any) -> None:
     if isinstance(value, torch.Tensor):
         if type(value) not in (torch.Tensor, nn.Parameter) or value.layout is not torch.strided or value.is_meta:
             raise UsageError(f"an example input is a {type(value).__name__} without plain memory")
-    elif type(value) in (list, tuple):
+    elif type(value) in (list, tuple) or is_named(value):
         for item in value:
             _require_plain_value(item)
     elif type(value) is dict:
@@ -188,7 +191,7 @@ def _require_plain_value(value: Any) -> None:
     elif value is not None and type(value) not in (bool, int, float, str):
         raise UsageError(
             f"an example input is a {type(value).__name__}",
-            remedy="tensors, numbers, texts, and tuples, lists or dicts of these can be kept",
+            remedy="tensors, numbers, texts, and tuples, named tuples, lists or dicts of these can be kept",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import json as json_text
@@ -52,12 +53,12 @@ def run(
     """A new run, or an earlier one taken up. The nursery is for a run that names no card by number."""
     for warning in require_supported():
         console.progress().print(f"warning: {warning}")
-    screen = make_screen(as_json=json)
-    with Store.open(store) as opened:
+    with contextlib.closing(make_screen(as_json=json)) as screen, Store.open(store) as opened:
         known = opened.run(run_id(opened, resume)) if resume else None
         request = _moved(OptimizeRequest.from_json(known.settings), given) if known else _request(given)
         folder, taken_up = Path(out) if out else None, known.id if known else None
         outcome = asyncio.run(_optimized(request, opened, screen, folder, taken_up, json, nursery))
+        screen.close()
         return hand_over(opened, outcome, out=out, json=json)
 
 
@@ -83,11 +84,11 @@ async def _optimized(
 
 def run_promote(name: str, *, out: str | None, store: str | None, json: bool) -> int:
     """`triton-agent promote`."""
-    screen = make_screen(as_json=json)
-    with Store.open(store) as opened:
+    with contextlib.closing(make_screen(as_json=json)) as screen, Store.open(store) as opened:
         known = opened.run(run_id(opened, name))
         folder = output_folder(out, known)
         outcome = asyncio.run(promote(opened, known.id, screen, folder))
+        screen.close()
         return hand_over(opened, outcome, out=out, json=json)
 
 
@@ -178,9 +179,10 @@ def show(outcome: Outcome, report: Path, screen: Console) -> None:
     elif shipped.draft:
         screen.print(f"[bold]draft[/] {escape(str(shipped.path))}")
         screen.print(
-            "verified in the interpreter, speed not measured: it runs the reference until its kernels are asked for\n"
-            f"on a machine with a GPU: triton-agent promote {outcome.run.id}",
+            "A draft is a file whose kernels were proven right but not timed: it runs your module as it was until, "
+            f"on a machine with a GPU, `triton-agent promote {outcome.run.id}` has measured it.",
             markup=False,
+            soft_wrap=True,
         )
     else:
         screen.print(f"[bold green]shipped[/] {escape(str(shipped.path))}")

@@ -19,7 +19,9 @@ from triton_agent.tools.settings import EvaluatorSettings
 COMPARED_WITH = ("compile",)
 """What a measured speed-up is stated against, beside the reference as it is."""
 UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
+DRAFT_PATIENCE = 0
+"""Further turns that the built-in author gets once a kernel passed where nothing is timed: what they vary, tiles and
+warps, makes a difference to a clock only."""
 BUILTIN_PATIENCE = 2
 """Turns without a better kernel after which a run of the built-in author ends; on a GPU each looks at 24 variants."""
 
@@ -102,7 +104,9 @@ class OptimizeRequest(ModelOptions):
             max_cost=self.max_cost,
             seed=self.seed,
         )
-        return dataclasses.replace(settings, patience=BUILTIN_PATIENCE) if self.policy == "builtin" else settings
+        if self.policy != DEFAULT:
+            return settings
+        return dataclasses.replace(settings, patience=DRAFT_PATIENCE if self.device == "cpu" else BUILTIN_PATIENCE)
 
     def judging(self, card: str = "") -> EvaluatorSettings:
         """How to judge, on the GPU of that UUID."""

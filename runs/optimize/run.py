@@ -263,27 +263,30 @@ def machine_here(seed: int, chosen: Chosen) -> GradingMachine:
 
 @contextlib.asynccontextmanager
 async def _interruptible(loop: Loop, screen: Screen) -> AsyncIterator[None]:
-    """The first Ctrl-C ends the run after the evaluations under way; the second ends it at once."""
+    """The first Ctrl-C or SIGTERM ends the search after the evaluations under way; the second ends the run at once."""
     events = asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handled: list[signal.Signals] = []
+
+    def restore() -> None:
+        for number in handled:
+            events.remove_signal_handler(number)
+            signal.signal(number, before[number] if before[number] is not None else signal.default_int_handler)
+        handled.clear()
 
     def first() -> None:
-        screen.say("finishing what is being evaluated; press Ctrl-C again to stop at once")
+        screen.say("finishing what is being evaluated, then shipping the best so far; Ctrl-C again stops at once")
         loop.stop()
-        events.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, before if callable(before) else signal.default_int_handler)
+        restore()
 
-    try:
-        events.add_signal_handler(signal.SIGINT, first)
-        handled = True
-    except (ValueError, RuntimeError, NotImplementedError):  # not in the main thread: whoever is there decides
-        handled = False
+    with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread
+        for number in before:
+            events.add_signal_handler(number, first)
+            handled.append(number)
     try:
         yield
     finally:
-        if handled:
-            events.remove_signal_handler(signal.SIGINT)
-            signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
+        restore()
 
 
 def _title(run: Run, settings: LoopSettings, cards: int) -> str:

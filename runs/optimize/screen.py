@@ -19,6 +19,7 @@ from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.agent.state import LEFT_OUT, Event
 from triton_agent.policy.episode import Graded
+from triton_agent.runs.cli.pace import Pace, in_words
 from triton_agent.tools.ranking import best_of
 from triton_agent.tools.results import AHEAD, Status, to_json
 
@@ -74,6 +75,29 @@ def trouble_of(event: Event) -> str:
 
 
 @dataclasses.dataclass(slots=True)
+class Turns:
+    """The turns of a search, and how long the rest takes at most."""
+
+    settings: LoopSettings
+    pace: Pace = dataclasses.field(default_factory=Pace)
+
+    def begin(self, turn: int) -> None:
+        """Note that a turn begins; the first one noted is that of a new run or of one that is taken up."""
+        if not self.pace.total:
+            self.pace.expect(self.settings.turns - turn, self.settings.turns)
+        self.pace.finish(turn - self.pace.done)
+
+    @property
+    def left(self) -> str:
+        """`at most about 3 min left`; empty before the first turn has ended. A search may end at any turn."""
+        left_s, limit_s = self.pace.left_s, self.settings.seconds
+        if left_s is None:
+            return ""
+        within_s = left_s if limit_s is None else min(left_s, max(0.0, limit_s - self.pace.spent_s))
+        return f"at most about {in_words(within_s)} left"
+
+
+@dataclasses.dataclass(slots=True)
 class JsonLines:
     """One JSON object per event on stdout."""
 
@@ -105,18 +129,20 @@ class PlainLines:
     """A line for each thing worth a line, on stderr."""
 
     ledger: Ledger | None = None
-    settings: LoopSettings | None = None
+    turns: Turns | None = None
 
     def begin(self, ledger: Ledger, settings: LoopSettings, title: str) -> None:
-        self.ledger, self.settings = ledger, settings
+        self.ledger, self.turns = ledger, Turns(settings)
         self.say(title)
 
     def event(self, event: Event) -> None:
-        assert self.ledger is not None and self.settings is not None
+        assert self.ledger is not None and self.turns is not None
         if event["kind"] == "graded" and self.ledger.is_graded(event["key"]):
             self.say("  " + _line(self.ledger.graded(event["key"])))
         elif event["kind"] == "turn":
-            self.say(f"turn {event['turn'] + 1} of {self.settings.turns}")
+            self.turns.begin(event["turn"])
+            turn = f"turn {event['turn'] + 1} of {self.turns.settings.turns}"
+            self.say(", ".join(filter(None, (turn, self.turns.left))))
         elif event["kind"] == "stage" and event["stage"].startswith(AHEAD):
             self.say(f"  {_short(event['key']):6} {event['stage']} of the reference; torch.compile is next")
         elif event["kind"] == "sorting":
@@ -138,21 +164,23 @@ class LiveScreen:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live = Live(console=console, refresh_per_second=REFRESHES_PER_S, transient=False)
         self._ledger: Ledger | None = None
-        self._settings: LoopSettings | None = None
+        self._turns: Turns | None = None
         self._title = ""
         self._doing: dict[str, str] = {}
         self._began_s = time.monotonic()
+        self._closed = False
+        self._live = Live(console=console, refresh_per_second=REFRESHES_PER_S, get_renderable=self._render)
 
     def begin(self, ledger: Ledger, settings: LoopSettings, title: str) -> None:
-        self._ledger, self._settings, self._title = ledger, settings, title
-        self._live.get_renderable = self._render  # type: ignore[method-assign]
+        self._ledger, self._turns, self._title = ledger, Turns(settings), title
         self._live.start()
 
     def event(self, event: Event) -> None:
         key = event.get("key", "")
-        if event["kind"] in ("proposed", "evaluating"):
+        if event["kind"] == "turn" and self._turns is not None:
+            self._turns.begin(event["turn"])
+        elif event["kind"] in ("proposed", "evaluating"):
             self._doing[key] = "waiting" if event["kind"] == "proposed" else "evaluating"
         elif event["kind"] == "stage":
             self._doing[key] = event["stage"]
@@ -163,21 +191,25 @@ class LiveScreen:
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False)
+        if not self._closed:
+            self._live.start()  # what was said takes a while: the seconds go on below it
 
     def close(self) -> None:
+        self._closed = True
         if self._live.is_started:
             self._live.refresh()
             self._live.stop()
 
     def _render(self) -> RenderableType:
-        assert self._ledger is not None and self._settings is not None
+        if self._ledger is None:
+            return Text("" if self._closed else f"{time.monotonic() - self._began_s:.0f} s")
         history = self._ledger.history()
         return Group(Text(self._title), self._table(history), self._foot(history))
 
     def _table(self, history: list[Graded]) -> Table:
         table = Table(box=None, pad_edge=False)
-        for heading in ("attempt", "verdict", "", "plan"):
-            table.add_column(heading, overflow="ellipsis", no_wrap=True)
+        for heading, width in (("attempt", 7), ("verdict", 13), ("", 30), ("plan", None)):  # the plan gives way first
+            table.add_column(heading, min_width=width, overflow="ellipsis", no_wrap=True)
         best = best_of(history)
         for item in history[-ROWS_SHOWN:]:
             mark = "[bold green]*[/] " if best and item.attempt.key == best.attempt.key else "  "
@@ -187,12 +219,14 @@ class LiveScreen:
         return table
 
     def _foot(self, history: list[Graded]) -> Text:
-        assert self._settings is not None
-        best = best_of(history)
+        assert self._turns is not None
+        best, settings = best_of(history), self._turns.settings
         turn = max((item.attempt.turn for item in history), default=0) + 1
-        spent = f"turn {turn} of {self._settings.turns}, {time.monotonic() - self._began_s:.0f} s"
-        limit = f" of {self._settings.seconds:.0f} s" if self._settings.seconds else ""
-        return Text(f"best: {figure_of(best) or 'none yet'}  {sparkline(history)}  {spent}{limit}")
+        limit = f" of {settings.seconds:.0f} s" if settings.seconds else ""
+        spent = f"turn {turn} of {settings.turns}, {time.monotonic() - self._began_s:.0f} s{limit}"
+        left = "" if self._closed else self._turns.left
+        told = (f"best: {figure_of(best) or 'none yet'}", sparkline(history), ", ".join(filter(None, (spent, left))))
+        return Text("  ".join(told))
 
 
 def sparkline(history: list[Graded]) -> str:

@@ -238,6 +238,7 @@ def _constants(
         f"TF32 = {environment.precision == 'tf32'}",
         f"AUTOCAST = {f'torch.{environment.autocast}' if environment.autocast else None}",
         f"DETERMINISTIC = {_is_deterministic(candidate_source, facts)}",
+        f"CALLS_LIBDEVICE = {'libdevice' in candidate_source}",
         f"OPERATOR = {_quoted(operator)}",
     ]
     return "\n".join(lines)

@@ -192,8 +192,8 @@ def _argument(value: Any) -> dict[str, Any]:
 
     if isinstance(value, torch.Tensor):
         return {"tensor": _form(value)}
-    if type(value) in (list, tuple):
-        return {"nest": type(value).__name__, "items": [_argument(item) for item in value]}
+    if type(value) in (list, tuple) or hasattr(value, "_fields"):
+        return {"nest": "list" if type(value) is list else "tuple", "items": [_argument(item) for item in value]}
     if type(value) is dict and all(type(key) is str for key in value):
         return {"nest": "dict", "keys": list(value), "items": [_argument(item) for item in value.values()]}
     return {"value": _hashable_literal(value) or repr(repr(value))}

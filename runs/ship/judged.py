@@ -31,6 +31,8 @@ def _tensors(value):
 def _in_layout(value, strides):
     if isinstance(value, dict):
         return {key: _in_layout(item, strides) for key, item in value.items()}
+    if hasattr(value, "_fields"):
+        return type(value)(*(_in_layout(item, strides) for item in value))
     if isinstance(value, (list, tuple)):
         return type(value)(_in_layout(item, strides) for item in value)
     if not isinstance(value, torch.Tensor):

@@ -50,11 +50,13 @@ MEASURED: dict[Any, bool] = {}
 TF32 = False
 AUTOCAST: Any = None
 DETERMINISTIC = True
+CALLS_LIBDEVICE = False
 OPERATOR = "stand_in"
 
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
 
 OF_ANY_MODULE = frozenset({*vars(nn.Module()), "use_kernels", "_watch"})
+# torch has no public name for them
 HOOKS_ON_ALL = [nn.modules.module._global_forward_hooks, nn.modules.module._global_forward_pre_hooks]
 OF_TENSORS = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.is_contiguous
 # raised by tensors and modules that do not answer like plain ones
@@ -207,6 +209,8 @@ def _is_fit(place: Any, traced: bool) -> bool:
         return known[place]
     if place == "cpu":
         fits, why = INTERPRETED or None, "the kernels need a GPU, or TRITON_INTERPRET=1 set before triton is imported"
+        if INTERPRETED and CALLS_LIBDEVICE:
+            fits, why = None, "the kernels need a GPU, since Triton's interpreter has no libdevice"
     else:
         card = torch.cuda.get_device_properties(place)
         versions = [".".join(text.split(".")[:2]) for text in (torch.__version__, triton.__version__)]

@@ -23,6 +23,7 @@ from triton_agent.runs.ship.source.source_parts import Parts
 from triton_agent.tools.kernels import modules as kernel_modules
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import JitFunction, KernelSet
+from triton_agent.tools.problem.named_tuples import is_named
 from triton_agent.tools.problem.size_range import SizeRange
 from triton_agent.tools.processes.protocol import StateTensor, TapedModule
 from triton_agent.tools.tape.outline import Opaque, Outline, TensorAt, TensorOutline, from_json
@@ -204,6 +205,11 @@ def checks_of(path: str, value: Any, tensors: Sequence[TensorOutline]) -> Iterat
         shape, dtype, strides = form_of(tensors[value.index]).items
         yield f"isinstance({path}, torch.Tensor)"
         yield from (f"{path}.shape == {shape}", f"{path}.stride() == {strides}", f"{path}.dtype is {dtype}")
+    elif is_named(value):
+        yield f"type({path}).__name__ == {literal(type(value).__name__)}"
+        yield f'getattr({path}, "_fields", None) == {tuple(value._fields)!r}'
+        for at, item in enumerate(value):
+            yield from checks_of(f"{path}[{at}]", item, tensors)
     elif isinstance(value, (list, tuple)):
         yield from (f"type({path}) is {type(value).__name__}", f"len({path}) == {len(value)}")
         for at, item in enumerate(value):

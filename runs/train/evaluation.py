@@ -10,9 +10,10 @@ from typing import Any
 
 from rich.table import Table
 
-from triton_agent.policy.train.extra import require_training
 from triton_agent.policy.train.prepare.recipes import recipe_named
 from triton_agent.runs.cli import console, exit_codes
+from triton_agent.runs.cli.pace import counted
+from triton_agent.runs.train.screen import load_libraries
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Interval, to_json
 
@@ -35,11 +36,11 @@ class EvalRequest:
 
 def run(request: EvalRequest) -> int:
     """Ask the models, judge, and print the figures."""
-    require_training()
     if not request.runs:
         raise UsageError("no problems are named", remedy="add --runs all, or a filter")
     if request.answers < max(request.ks):
         raise UsageError(f"pass@{max(request.ks)} needs as many answers", remedy=f"--answers {max(request.ks)}")
+    load_libraries()
     from triton_agent.policy.train.evaluate.figures import figures, gain, scores
     from triton_agent.policy.train.evaluate.trial import TrialSettings
     from triton_agent.policy.train.update.session import load
@@ -57,8 +58,8 @@ def run(request: EvalRequest) -> int:
     judged = {}
     for name in request.models:
         model, tokenizer = load(name, bf16=request.bf16, cpu=request.cpu)
-        with bench(found, tokenizer, settings) as ready:
-            judged[name] = ready.ask(model.eval())
+        with bench(found, tokenizer, settings) as ready, counted(f"{name}: answers sampled and judged") as tell:
+            judged[name] = ready.ask(model.eval(), tell)
     told = {name: figures(answers, recipe, ks=request.ks) for name, answers in judged.items()}
     first = request.models[0]
     gains = {

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from triton_agent.policy.train.extra import require_training
 from triton_agent.runs.cli import console
+from triton_agent.runs.cli.pace import waiting
 
 SHOWN = {
     "loss": "loss",
@@ -24,6 +27,13 @@ SHOWN = {
 }
 """Logged figures and their names on the screen; parts of rewards are shown as well."""
 LINE_EVERY_S = 10.0
+
+
+def load_libraries() -> None:
+    """Import what trains, and say so where that takes long; raise UsageError if the extra is missing."""
+    require_training()
+    with waiting("loading torch, transformers and trl"):
+        importlib.import_module("triton_agent.policy.train.update.session")
 
 
 class TrainScreen:

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.policy.train.extra import require_training
 from triton_agent.policy.train.prepare.recipes import Recipe, recipe_named
 from triton_agent.runs.cli import console, exit_codes
-from triton_agent.runs.train.screen import TrainScreen
+from triton_agent.runs.train.screen import TrainScreen, load_libraries
 from triton_agent.tools.errors import UsageError
 
 Settings = Mapping[str, Any]
@@ -42,7 +41,7 @@ class GRPORequest:
 
 def init(out: str, data: Sequence[str], *, size: str, seed: int, json: bool) -> int:
     """Make a new policy."""
-    require_training()
+    load_libraries()
     from triton_agent.policy.train.update.fresh import make_policy
     from triton_agent.runs.train.data import texts
 
@@ -63,9 +62,9 @@ def sft(
     store: str | None,
     json: bool,
 ) -> int:
-    require_training()
     if not data and not runs:
         raise UsageError("nothing says what to train on", remedy="add --data FILE, or --runs all")
+    load_libraries()
     from triton_agent.policy.llm.prompting.prompt import as_messages
     from triton_agent.policy.train.update.session import Adapter, load_tokenizer
     from triton_agent.policy.train.update.sft import SFTSettings, read_rows, train_sft
@@ -88,13 +87,13 @@ def sft(
 
 def grpo(request: GRPORequest) -> int:
     """Train by GRPO."""
-    require_training()
     if not request.runs and not request.resume:
         raise UsageError("nothing says what to train on", remedy="add --runs all, or a filter")
     if request.start_by not in (None, "entropy"):
         raise UsageError(f"--start-by {request.start_by}", remedy="entropy, or leave it out")
     if bool(request.settings["evaluate_every"]) != bool(request.held_out):
         raise UsageError("--evaluate-every and --held-out go together", remedy="give both, or neither")
+    load_libraries()
     from triton_agent.policy.train.update.grpo import GRPOSettings
     from triton_agent.policy.train.update.session import Adapter, train_grpo
 

@@ -13,7 +13,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    **dict.fromkeys(("optimize", "evaluate", "load", "outcome_of", "Optimized"), "triton_agent.runs.api"),
+    **dict.fromkeys(("optimize", "evaluate", "load", "load_run", "outcome_of", "Optimized"), "triton_agent.runs.api"),
     **dict.fromkeys(("Evaluation", "Status"), "triton_agent.tools.results"),
     **dict.fromkeys(
         ("TritonAgentError", "UsageError", "ProblemError", "InstrumentError", "NotJudgeableHere"),

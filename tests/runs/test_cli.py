@@ -200,6 +200,14 @@ def test_odd_names_and_a_byte_order_mark_do_no_harm(tmp_path: Path) -> None:
 # -- unkind endings ----------------------------------------------------------------------------------------------------
 
 
+def test_a_file_in_the_working_folder_takes_no_module_s_place(tmp_path: Path) -> None:
+    """Neither by accident nor on purpose: the processes that judge do not look there for `random`."""
+    (tmp_path / "random.py").write_text("raise RuntimeError('imported')\n")
+    argv = [sys.executable, "-P", "-m", "triton_agent", "evaluate", "--target", "none", "--shapes", "given"]
+    done = subprocess.run([*argv, PROBLEM, RIGHT], capture_output=True, text=True, timeout=RUN_TIMEOUT_S, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_output_that_nobody_reads_is_no_error() -> None:
     code = f"{sys.executable} -m triton_agent --help | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=30)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from triton_agent.runs.ship import machinery
 from triton_agent.runs.ship.machinery import Watch
 
 Change = Callable[[Any], object]
@@ -95,3 +96,28 @@ def test_new_values_are_no_change() -> None:
         for tensor in [*model.parameters(), *model.buffers()]:
             tensor.add_(1)
     assert not seen.differs(vars(model))
+
+
+@pytest.mark.slow  # starts torch.compile
+def test_a_compiled_graph_can_ask_how_the_process_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `fullgraph=True` a question that torch.compile cannot follow is an error, on measured GPUs alone."""
+    monkeypatch.setattr(machinery, "_is_fit", lambda place, traced: True)
+    for tf32, may in ((False, True), (True, False)):
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+        monkeypatch.setattr(machinery, "TF32", tf32)
+        torch.compiler.reset()
+
+        def asked(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
+            return x + 1, machinery._may_run_on(torch.device("cuda", 0), False, True)
+
+        assert torch.compile(asked, backend="eager", fullgraph=True)(torch.ones(2))[1] is may
+
+
+def test_kernels_that_the_interpreter_cannot_run_are_not_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machinery, "INTERPRETED", True)
+    monkeypatch.setattr(machinery, "known", {})
+    assert machinery._is_fit("cpu", False)
+    monkeypatch.setattr(machinery, "known", {})
+    monkeypatch.setattr(machinery, "CALLS_LIBDEVICE", True)
+    with pytest.warns(UserWarning, match="Triton's interpreter has no libdevice: here the reference runs"):
+        assert not machinery._is_fit("cpu", False)

@@ -109,6 +109,23 @@ def test_a_wrong_request_says_what_is_wrong(tmp_path: Path, arguments: tuple, sa
 
 
 @pytest.mark.slow
+def test_a_first_sigterm_ships_the_best_so_far(tmp_path: Path, kernels: Path) -> None:
+    """As a scheduler or `systemctl stop` sends it: the search ends, what was found is handed over."""
+    options = ("--policy", f"scripted:{kernels}", "--parallel", 1, "--turns", 50, *_where(tmp_path))
+    running = subprocess.Popen(
+        command(PROBLEM, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "passed" in line:
+            break
+    os.killpg(running.pid, signal.SIGTERM)
+    told, rest = running.communicate(timeout=200)
+    assert running.returncode == 0, rest
+    assert "ended: interrupted" in told and "draft" in told and list((tmp_path / "out").glob("*_optimized.py"))
+
+
+@pytest.mark.slow
 def test_a_run_killed_at_any_moment_ends_as_if_nothing_had_happened(tmp_path: Path, kernels: Path) -> None:
     """Every stored attempt once, every verdict once, the same end, and the same file in the user's hands."""
     options = ("--policy", f"scripted:{kernels}", "--parallel", 2, "--turns", 4, "--seed", 1, "--json")

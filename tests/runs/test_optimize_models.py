@@ -146,6 +146,7 @@ def test_every_setting_of_a_model_has_an_option_of_its_name_and_default() -> Non
     assert {name: default for name, (_, default) in OPTIONS.items()} == settings
 
 
-def test_the_help_tells_the_true_defaults() -> None:
+def test_the_help_tells_the_true_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # in a narrow terminal the words stand on several lines
     said = " ".join(call("optimize", "--help").stdout.split())
     assert f"default: {Sampling().temperature:g}" in said and f"default: {Sampling().max_tokens}" in said

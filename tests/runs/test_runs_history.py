@@ -124,6 +124,19 @@ def test_everything_of_one_attempt_is_shown(told: Recorded, place: Path) -> None
     assert raw["gradings"][0]["evaluation"]["status"] == "passed"
 
 
+def test_without_a_name_the_newest_run_is_shown(place: Path) -> None:
+    assert call("runs", "show").stdout == call("runs", "show", "last").stdout
+
+
+def test_a_run_says_in_words_why_it_ended(place: Path) -> None:
+    assert "all turns were used (turns)" in call("runs", "show", FIRST).stdout
+
+
+def test_an_attempt_is_shown_by_one_name_with_its_run(place: Path) -> None:
+    assert call("runs", "show", f"{FIRST}/3.0").stdout == call("runs", "show", FIRST, "--attempt", "3.0").stdout
+    assert call("runs", "show", "last/best").stdout == call("runs", "show", "last", "--attempt", "best").stdout
+
+
 def test_an_answer_without_a_file_is_shown_as_it_was_given(place: Path) -> None:
     assert "I do not know." in call("runs", "show", FIRST, "--attempt", "2.0").stdout
 
@@ -134,6 +147,8 @@ def test_an_answer_without_a_file_is_shown_as_it_was_given(place: Path) -> None:
         (("show", "2027"), "2027"),
         (("show", "2026"), "more than one"),
         (("show", FIRST, "--attempt", "9.9"), "9.9"),
+        (("show", f"{FIRST}/9.9"), "9.9"),
+        (("show", f"{FIRST}/3.0", "--attempt", "2.0"), "two attempts"),
         (("diff", "3.0", f"{FIRST}/3.0"), "RUN/TURN.ANSWER"),
         (("diff", f"{FIRST}/7.0", f"{FIRST}/3.0"), "7.0"),
     ],

@@ -238,6 +238,11 @@ def test_input_grammar(text: str, shown: str) -> None:
     assert parse_input(shown) == parse_input(text)
 
 
+def test_a_shape_alone_is_answered_with_the_nearest_input() -> None:
+    with pytest.raises(UsageError, match=r'did you mean "f32\[8,64\]"'):
+        parse_input("8,64")
+
+
 @pytest.mark.parametrize(
     "text",
     [

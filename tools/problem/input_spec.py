@@ -44,7 +44,8 @@ MOST_SETS = 16
 
 _INPUT_GRAMMAR = (
     'write dtype[size,size,...]: "f16[8,128,1024]", "f32[]" for a scalar, "i64[8]<50000" for integers 0 to 49999; or a '
-    "plain value (5, True, None, \"'full'\"), or a list, tuple or dict of these; with a name in front of it to pass it "
+    "plain value (5, True, None, \"'full'\"), or a list, tuple, dict or named tuple of these, as in "
+    '"State(f32[8], f32[8])"; with a name in front of it to pass it '
     f'by keyword: "mask=bool[8,128]", "pos=5"; dtypes: {" ".join(DTYPES)}'
 )
 _SET_GRAMMAR = (
@@ -54,6 +55,8 @@ _SET_GRAMMAR = (
 )
 _INPUT = re.compile(r"\s*([A-Za-z_][\w.]*)\s*\[([^\[\]]*)\]\s*(?:<\s*(\d[\d_]*)\s*)?")
 _NAMED_INPUT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.*)", re.DOTALL)
+_SIZES = re.compile(r"\s*\d+(\s*,\s*\d+)+\s*")
+"""A shape without a dtype, as people type first."""
 _SCALAR = re.compile(r"([A-Za-z_]\w*)\[\s*\]")
 """A tensor without dimensions, which Python does not read: `f32[]`."""
 _NAMED_SET = re.compile(r"\s*([A-Za-z_][\w.\- ]*?)\s*=(.*)", re.DOTALL)
@@ -85,7 +88,7 @@ class InputSpec:
 
 
 Nest = Any
-"""An `InputSpec`, a plain value, or a list, tuple or dictionary of these."""
+"""An `InputSpec`, a plain value, or a list, tuple, dictionary or `Made` of these."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +142,9 @@ def _text_of(value: Nest) -> str:
         return f"[{', '.join(map(_text_of, value))}]"
     if isinstance(value, tuple):
         return f"({', '.join(map(_text_of, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, Made):
+        named = (f"{name}={_text_of(item)}" for name, item in value.keywords.items())
+        return f"{value.class_name}({', '.join([*map(_text_of, value.positional), *named])})"
     return str(value) if isinstance(value, InputSpec) else repr(value)
 
 
@@ -172,7 +178,8 @@ def parse_input(text: str, *, where: str = "--input", grammar: str = _INPUT_GRAM
                 return GivenInput(value=_nest(tree, where, grammar), name=name)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
-    raise UsageError(f"not an input: {text!r}", where=where, remedy=grammar)
+    hint = f'did you mean "f32[{text.strip()}]"? ' if _SIZES.fullmatch(text) else ""
+    raise UsageError(f"not an input: {text!r}", where=where, remedy=hint + grammar)
 
 
 def _nest(node: ast.expr, where: str, grammar: str) -> Nest:
@@ -187,6 +194,12 @@ def _nest(node: ast.expr, where: str, grammar: str) -> Nest:
         if not all(isinstance(key, str) for key in keys):
             raise ValueError("a key that is no text")
         return dict(zip(keys, (_nest(item, where, grammar) for item in node.values)))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and all(item.arg for item in node.keywords):
+        positional = tuple(_nest(item, where, grammar) for item in node.args)
+        keywords = {str(item.arg): _nest(item.value, where, grammar) for item in node.keywords}
+        made = Made(class_name=node.func.id, positional=positional, keywords=keywords)
+        if GivenInput(value=made).tensors:
+            return made
     return _plain(node)
 
 

@@ -50,10 +50,11 @@ class Zygote:
     def start(cls, log_path: str, card: str = "") -> Zygote:
         """Spawn the first zygote, which imports torch; what it prints goes to a file for post-mortems.
 
+        `-P`: modules of the working folder, where somebody's `random.py` may lie, are not imported in place of others.
         Of the GPUs it sees the `card` alone, and so does every process that comes from it.
         """
         ours, theirs = Channel.pair()
-        argv = [sys.executable, "-m", "triton_agent.tools.processes.zygote", str(theirs.fileno())]
+        argv = [sys.executable, "-P", "-m", "triton_agent.tools.processes.zygote", str(theirs.fileno())]
         with open(log_path, "ab") as log:
             process = subprocess.Popen(
                 argv,

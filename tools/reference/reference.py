@@ -22,6 +22,7 @@ from torch.nn.parameter import UninitializedParameter
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.input_spec import Made, mapped
+from triton_agent.tools.problem.named_tuples import is_named, rebuilt, without_classes
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.problem.size_range import SizeRange
 from triton_agent.tools.reference import calling, input_tensors
@@ -105,7 +106,7 @@ class Reference:
             raise ProblemError(
                 f"{value.class_name} is not a class of this file or of a module beside it",
                 where=self.spec.path,
-                remedy="--init takes literals and calls of the file's own classes",
+                remedy="--init and --input take plain values and calls of the file's own classes",
             )
         return found(*self._made(value.positional), **self._made(dict(value.keywords)))
 
@@ -233,7 +234,9 @@ class Reference:
             if self._saved is not None:
                 made: Any = self._saved
             elif self.spec.kind is ProblemKind.USER_MODULE:
-                drawn = [(item.name, mapped(item.value, input_tensors.drawn)) for item in self._sized.inputs]
+                drawn = [
+                    (item.name, self._made(mapped(item.value, input_tensors.drawn))) for item in self._sized.inputs
+                ]
                 made, named = [value for name, value in drawn if not name], {name: it for name, it in drawn if name}
             else:
                 made = self._function("get_inputs")()
@@ -254,15 +257,15 @@ class Reference:
                 what = f"the inputs do not fit forward{inspect.signature(forward)}: {error}"
                 raise ProblemError(what, where=self.spec.path, remedy=_LIST_REMEDY) from None
         self._require_plain(positional)
-        return positional
+        return [without_classes(value) for value in positional]
 
     def _require_plain(self, value: Any) -> None:
         """Raise if the inputs hold instances of the user's own classes, which a candidate does not have."""
-        if self._user.is_own(type(value)):
+        if self._user.is_own(type(value)) and not is_named(value):
             raise ProblemError(
                 f"get_inputs() gives a {type(value).__name__}, and a kernel's file does not have that class",
                 where=self.spec.path,
-                remedy="give tensors and plain values, in lists, tuples and dictionaries",
+                remedy="give tensors and plain values, in lists, tuples, named tuples and dictionaries",
             )
         if isinstance(value, (list, tuple, Mapping)):
             for item in value.values() if isinstance(value, Mapping) else value:
@@ -300,7 +303,8 @@ def load(spec: ProblemSpec, constants: Mapping[str, int] | None = None, *, batch
 def _load_saved(path: str) -> Any:
     remedy = "save a list of tensors and plain numbers: torch.save([x, y], path)"
     try:
-        return torch.load(path, map_location=None if torch.cuda.is_available() else "cpu", weights_only=True)
+        with torch.serialization.safe_globals([rebuilt]):
+            return torch.load(path, map_location=None if torch.cuda.is_available() else "cpu", weights_only=True)
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ProblemError(f"cannot be loaded: {first}", where=path, remedy=remedy) from None

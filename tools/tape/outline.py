@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.problem import named_tuples
 from triton_agent.tools.processes.tensors import NAMES
 from triton_agent.tools.tape.tape import Named
 
@@ -143,6 +144,8 @@ def _nest_to_json(value: Any) -> dict[str, Any]:
         return {"tensor": value.index}
     if kind in (list, tuple):
         return {kind.__name__: [_nest_to_json(item) for item in value]}
+    if named_tuples.is_named(value):
+        return {"named": [kind.__name__, list(value._fields), [_nest_to_json(item) for item in value]]}
     if kind is dict:
         return {"dict": [[_nest_to_json(key), _nest_to_json(item)] for key, item in value.items()]}
     if kind is types.SimpleNamespace:
@@ -163,6 +166,9 @@ def _nest_from_json(data: Mapping[str, Any]) -> Any:
     if kind in ("list", "tuple"):
         items = [_nest_from_json(item) for item in value]
         return items if kind == "list" else tuple(items)
+    if kind == "named":
+        name, fields, items = value
+        return named_tuples.rebuilt(name, tuple(fields), tuple(map(_nest_from_json, items)))
     if kind == "dict":
         return {_nest_from_json(key): _nest_from_json(item) for key, item in value}
     if kind == "namespace":

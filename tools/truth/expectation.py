@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.problem.named_tuples import is_named
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import Foreign, aliases, flatten, is_expanded, leaves, nested_tensors
 from triton_agent.tools.reference.index_bounds import WildIndex, refusing_on_gpu
@@ -198,7 +199,7 @@ class Given:
 
 def _is_plain(value: Any) -> bool:
     """Return whether runs on copies, or in float64, leave the value as it is."""
-    if type(value) in (list, tuple):
+    if type(value) in (list, tuple) or is_named(value):
         return all(map(_is_plain, value))
     if type(value) is dict:
         return all(map(_is_plain, value.values()))

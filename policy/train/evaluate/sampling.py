@@ -6,7 +6,7 @@ For held-out evaluation and for small models; a served engine answers faster and
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -31,12 +31,18 @@ def sample(
     pad_id: int,
     temperature: float = 1.0,
     batch_size: int = 16,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> list[SampledTokens]:
-    """Sample one answer to each prompt with torch's global generator; set its seed to repeat the answers."""
-    found = []
+    """Sample one answer to each prompt with torch's global generator; set its seed to repeat the answers.
+
+    `on_progress` is called with the number of answers so far and of all.
+    """
+    found: list[SampledTokens] = []
     for start in range(0, len(prompts), batch_size):
         part = prompts[start : start + batch_size]
         found += _sample_batch(model, part, tokens_at_most, end_id, pad_id, temperature)
+        if on_progress is not None:
+            on_progress(len(found), len(prompts))
     return found
 
 

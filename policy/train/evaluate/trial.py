@@ -51,11 +51,14 @@ class Trial:
         self._judge = judge
         self._known: dict[tuple[str, str], Evaluation | None] = {}
 
-    def ask(self, model: Any) -> list[JudgedAnswer]:
-        """Return the model's judged answers to every task. Torch's generator is left unchanged."""
+    def ask(self, model: Any, on_progress: Callable[[int, int], None] | None = None) -> list[JudgedAnswer]:
+        """Return the model's judged answers to every task. Torch's generator is left unchanged.
+
+        `on_progress` is called with the steps done and of all; sampling an answer and judging it are a step each.
+        """
         import torch
 
-        chosen = self.settings
+        chosen, tell = self.settings, on_progress or (lambda done, total: None)
         asked = [task for task in self.tasks for _ in range(chosen.answers)]
         with torch.random.fork_rng():
             torch.manual_seed(chosen.seed)
@@ -67,8 +70,13 @@ class Trial:
                 pad_id=self.tokenizer.pad_token_id,
                 temperature=chosen.temperature,
                 batch_size=chosen.batch_size,
+                on_progress=lambda done, total: tell(done, 2 * total),
             )
-        return [self._judged(task.problem, answer) for task, answer in zip(asked, answers)]
+        judged = []
+        for task, answer in zip(asked, answers):
+            judged.append(self._judged(task.problem, answer))
+            tell(len(answers) + len(judged), 2 * len(answers))
+        return judged
 
     def figures(self, model: Any, recipe: Recipe) -> Figures:
         return figures(self.ask(model), recipe, ks=self.settings.ks)

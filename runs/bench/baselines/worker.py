@@ -54,7 +54,7 @@ class Worker:
 
     async def _begun(self) -> asyncio.subprocess.Process:
         self._process = process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", PROCESS, ZYGOTE.decode()),
+            *(sys.executable, "-P", "-m", PROCESS, ZYGOTE.decode()),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=self._complaints,

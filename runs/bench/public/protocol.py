@@ -69,7 +69,7 @@ class PublicProtocol:
     def _begin(self) -> subprocess.Popen[str]:
         with (self._folder / "public.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", PROCESS, self._device, ZYGOTE.decode()],
+                [sys.executable, "-P", "-m", PROCESS, self._device, ZYGOTE.decode()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

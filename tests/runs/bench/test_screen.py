@@ -13,7 +13,8 @@ from tests.runs.bench.test_journal import row
 
 from triton_agent.runs.bench.problems import Task
 from triton_agent.runs.bench.rows import ProblemRow, Sample
-from triton_agent.runs.bench.screen import Lines, LiveScreen, Progress, in_words, remark_on, verdict_of
+from triton_agent.runs.bench.screen import Lines, LiveScreen, remark_on, verdict_of
+from triton_agent.runs.cli.pace import Pace, in_words
 from triton_agent.tools.results import Status
 
 TASK = Task(label="a/x", group="a", name="x", path=Path("x.py"), sha256="0")
@@ -78,7 +79,7 @@ def test_in_a_pipe_the_number_is_of_the_problem_that_was_finished(capsys: pytest
 
 def test_time_left_is_told_at_the_pace_so_far() -> None:
     now = 100.0
-    progress = Progress(lambda: now)
+    progress = Pace(lambda: now)
     progress.expect(due=10, total=30)
     assert (progress.done, progress.left) == (20, "")
     for _ in range(4):
