@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.runs import reported_run as sample
+from tests.runs.bench import made_records
 from tests.runs.browser import Page, browser
 from tests.runs.pages import BROWSER, Outline
 
@@ -241,6 +242,13 @@ def test_records_and_trainings_are_found_in_the_folder_and_nowhere_else(tmp_path
         text = running.text("/training/run?name=grpo")
         assert "from 0.5 at step 10 to 0.25 at step 20" in text and "reward" in text
         assert "No record of a benchmark lies in" in running.text("/bench")
+        for name, factor in (("first", 1.0), ("second", 1.5)):
+            rows = [made_records.row(f"gemm/{sample.HOSTILE}", made_records.right(made_records.speed(factor)))]
+            made_records.written(tmp_path / name, made_records.record(rows))
+        text = running.text("/bench")
+        assert "first" in text and "1 of 1" in text and "before" in text
+        assert "1 of 1 problems solved" in running.text("/bench/record?name=first")
+        assert "first and" in running.text("/bench/compare?a=first&b=second")
         with running.client() as client:
             for place in ("/training/run?name=../grpo", "/training/run?name=/etc", "/bench/record?name=.."):
                 assert client.get(place).status_code == 404
