@@ -14,7 +14,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-mcp test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean
+.PHONY: help demo test test-train test-mcp test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -54,7 +54,9 @@ $(TRAIN_STAMP): $(STAMP)
 
 test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this installs (40 MB)
 	@echo "== training"; $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadgroup tests/policy/train/test_grpo.py \
-	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/policy/llm/engines/test_transformers_engine.py
+	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/runs/data/test_data_make.py \
+	  tests/policy/train/online \
+	  tests/policy/llm/engines/test_transformers_engine.py
 
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup
@@ -111,8 +113,14 @@ bench-products: $(STAMP) ## half-precision matrix products by the built-in autho
 bench-prompts: $(STAMP) ## the cost of prompts and answers of language models, per turn
 	@$(BIN)/python benchmarks/prompts.py
 
+bench-data: $(STAMP) ## problems that `data make` composes in a minute, checked
+	@$(BIN)/python benchmarks/data_make.py
+
 bench-learning: $(TRAIN_STAMP) ## whether a tiny policy learns from logged runs alone; half an hour
 	@$(BIN)/python benchmarks/learning.py
+
+bench-online: $(TRAIN_STAMP) ## whether a tiny policy learns online, more than by rejection sampling; 15 minutes
+	@$(BIN)/python benchmarks/online_learning.py
 
 bench-store: $(STAMP) ## the store at a million attempts; ten minutes and 10 GB of disk
 	@$(BIN)/python benchmarks/store.py

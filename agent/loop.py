@@ -13,7 +13,7 @@ import asyncio
 import dataclasses
 import functools
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -22,13 +22,14 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send
 
-from triton_agent.agent import portfolio, search, sorting
+from triton_agent.agent import portfolio, search, sorting, tasks
 from triton_agent.agent.authors import Authors
 from triton_agent.agent.ledger import RECALLED, Ledger, graded_like
 from triton_agent.agent.pool import Pool
-from triton_agent.agent.settings import LoopSettings, Spent, StopReason, exhausted, left
+from triton_agent.agent.settings import LoopSettings, Search, Spent, StopReason, exhausted, left
 from triton_agent.agent.state import LEFT_OUT, Assignment, Event, LoopState, initial_state
-from triton_agent.memory.observation import Lesson, Observation
+from triton_agent.agent.tasks import Assigned, TaskCount
+from triton_agent.memory.observation import Lesson, Observation, Task
 from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine
 from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe, trajectory_seed
 from triton_agent.policy.protocol import Policy
@@ -55,18 +56,22 @@ class Loop:
         settings: LoopSettings,
         *,
         recall: Callable[[], Sequence[Lesson]] = tuple,
+        earlier_tasks: Callable[[], Mapping[Task, TaskCount]] = dict,
         machine: GradingMachine | None = None,
         checkpointer: BaseCheckpointSaver[Any] | None = None,
     ) -> None:
-        """`judges`: one for each GPU, all of one model; they share the evaluations."""
+        """`judges`: one for each GPU, all of one model; they share the evaluations. `recall` and `earlier_tasks` ask
+        the store what earlier runs teach, and how often their tasks paid off.
+        """
         self.ledger = ledger
         self.settings = settings
         self._authors = Authors(policies, self._tell)
-        self._recall_from_memory = recall
+        self._recall_from_memory, self._tasks_from_memory = recall, earlier_tasks
         self._machine = machine or GradingMachine()
         self._checkpointer = checkpointer
         self._judges = judges if isinstance(judges, Pool) else Pool(judges)
         self._recalled: tuple[Lesson, ...] = ()
+        self._earlier_tasks: Mapping[Task, TaskCount] = {}
         self._taken_up_s = time.monotonic()
         self._seconds_before = 0.0
         self._asked_to_stop = False
@@ -105,7 +110,7 @@ class Loop:
             known = await graph.aget_state(config)
             if known.next:  # it was killed during a turn
                 self._seconds_before, start = known.values["seconds"], None
-                self._recalled = self._recalled_before() or ()
+                self._take_up_memory()
         kept: Literal["sync"] | None = "sync" if self._checkpointer else None  # without one, langgraph fails over it
         async for event in graph.astream(start, config, stream_mode="custom", durability=kept):
             yield event
@@ -122,19 +127,22 @@ class Loop:
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     async def recall(self, state: LoopState) -> dict[str, Any]:
-        """Recall what earlier runs teach about similar problems."""
-        before = self._recalled_before()
-        if before is None:
+        """Recall what earlier runs teach about similar problems, and how often their tasks paid off."""
+        if not self._take_up_memory():
             lessons = tuple(await asyncio.to_thread(self._recall_from_memory))
-            await self.ledger.note(RECALLED, lessons=[dataclasses.asdict(lesson) for lesson in lessons])
-        self._recalled = lessons if before is None else before
+            task_counts = await asyncio.to_thread(self._tasks_from_memory)
+            plain = [dataclasses.asdict(lesson) for lesson in lessons]
+            await self.ledger.note(RECALLED, lessons=plain, tasks=tasks.to_plain(task_counts))
+            self._recalled, self._earlier_tasks = lessons, task_counts
         _say("recalled", lessons=len(self._recalled))
         return {}
 
-    def _recalled_before(self) -> tuple[Lesson, ...] | None:
-        """Return the lessons recalled when the run began; None if recall has not run yet."""
+    def _take_up_memory(self) -> bool:
+        """Take what was recalled when the run began; return False if recall has not run yet."""
         noted = self.ledger.noted(RECALLED)
-        return tuple(Lesson(**lesson) for event in noted for lesson in event.data["lessons"]) if noted else None
+        self._recalled = tuple(Lesson(**lesson) for event in noted for lesson in event.data["lessons"])
+        self._earlier_tasks = tasks.summed(event.data.get("tasks", {}) for event in noted)
+        return bool(noted)
 
     async def propose(self, state: LoopState) -> Command[Literal["evaluate", "finish"]]:
         """Request the turn's answers, unless they were given before a crash."""
@@ -165,16 +173,15 @@ class Loop:
         return []
 
     async def _ask_of(self, names: list[str], history: list[Graded], turn: int, state: LoopState) -> list[Attempt]:
-        parents = self._parents(history, turn)
-        groups: dict[tuple[str, str | None], int] = {}
-        for name, parent in zip(names, parents):
-            groups[name, parent] = groups.get((name, parent), 0) + 1
+        groups: dict[tuple[str, Assigned], int] = {}
+        for name, assigned in zip(names, self._assigned(names, history, turn)):
+            groups[name, assigned] = groups.get((name, assigned), 0) + 1
         asked = {name: self.ledger.asked(name, turn) for name in names}
         questions: list[tuple[str, str | None, Observation, int]] = []
-        for (name, parent), count in groups.items():
-            observation = self._observe(history, state, turn, parent, asked[name])
+        for (name, assigned), count in groups.items():
+            observation = self._observe(history, state, turn, assigned, asked[name])
             asked[name] += count
-            questions.append((name, parent, observation, count))
+            questions.append((name, assigned.parent, observation, count))
         answers = await asyncio.gather(*(self._answers(name, seen, count) for name, _, seen, count in questions))
         flat: list[tuple[Observation, str | None, Completion]] = [
             (seen, parent, completion)
@@ -186,12 +193,20 @@ class Loop:
             for index, (seen, parent, completion) in enumerate(flat)
         ]
 
-    def _parents(self, history: list[Graded], turn: int) -> list[str | None]:
-        """Return the parents that the search chooses; a forked run starts from the attempt it was forked from."""
+    def _assigned(self, names: list[str], history: list[Graded], turn: int) -> list[Assigned]:
+        """Return the parents that the search chooses, and tasks for policies that take them; a forked run starts from
+        the attempt it was forked from.
+        """
         origin, n = self.ledger.run.forked_from, self.settings.parallel
         if origin is not None and turn == self.ledger.first_turn:
-            return [origin] * n
-        return search.choose_parents(history, self.settings, turn=turn, n=n)
+            return [Assigned(parent=origin)] * n
+        chosen = [Assigned(parent=parent) for parent in search.choose_parents(history, self.settings, turn=turn, n=n)]
+        if self.settings.search is not Search.CHAIN:
+            given = tasks.assign(history, self.settings, self._earlier_tasks, turn=turn, n=n)
+            for place, name in enumerate(names):
+                if getattr(self._authors[name], "takes_tasks", False):
+                    chosen[place] = given[place]
+        return chosen
 
     async def _answers(self, name: str, seen: Observation, count: int) -> list[Completion]:
         """Ask a policy. A trusted policy on a GPU is asked for many more, and the fastest by a quick look are kept."""
@@ -208,7 +223,7 @@ class Loop:
         return kept
 
     def _observe(
-        self, history: list[Graded], state: LoopState, turn: int, parent: str | None, asked: int
+        self, history: list[Graded], state: LoopState, turn: int, assigned: Assigned, asked: int
     ) -> Observation:
         return observe(
             self.ledger.run.problem,
@@ -218,8 +233,10 @@ class Loop:
             turn=turn,
             attempts_before=asked,
             seed=trajectory_seed(self.ledger.run.id, self.settings.seed),
-            parent=parent,
+            parent=assigned.parent,
             recalled=self._recalled,
+            task=assigned.task,
+            partner=assigned.partner,
         )
 
     async def evaluate(self, state: Assignment) -> dict[str, Any]:
@@ -284,6 +301,8 @@ class Loop:
         best = best_of(self.ledger.history())
         key = best.attempt.key if best else None
         summary: dict[str, Any] = {"spent": dataclasses.asdict(self._spent(state))}
+        if given := tasks.task_counts(self.ledger.history()):
+            summary["tasks"] = tasks.to_plain(given)
         if self._authors.failures:
             summary["failed"] = self._authors.failures
         await self.ledger.end(state["stop"], key, summary)

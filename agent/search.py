@@ -41,7 +41,7 @@ def choose_parents(history: Sequence[Graded], settings: LoopSettings, *, turn: i
         return [predecessor(history, turn=turn, index=index) for index in range(n)]
     chance = random.Random(f"{settings.seed}/{turn}")
     incumbents = [item.attempt.key for item in beam(history, settings.beam)]
-    repairs = _repairs(history)
+    repairs = repairs_of(history)
     return [_choose(slot, incumbents, repairs, settings.explore, chance) for slot in range(n)]
 
 
@@ -56,7 +56,7 @@ def _choose(slot: int, incumbents: list[str], repairs: list[str], explore: float
     return chance.choice(others) if exploring else incumbents[slot % len(incumbents)]
 
 
-def _repairs(history: Sequence[Graded]) -> list[str]:
+def repairs_of(history: Sequence[Graded]) -> list[str]:
     """Return failures of the latest turn to repair, unless their line has failed too often."""
     if not history:
         return []

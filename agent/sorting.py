@@ -108,7 +108,7 @@ def fastest_first(looks: Sequence[QuickLook]) -> list[QuickLook]:
 
 
 async def _look(completion: Completion, until_s: float, judge: Judge) -> QuickLook:
-    source = read_answer(completion.text).source
+    source = read_answer(completion.whole).source
     if source is None or not isinstance(judge, Sketcher):
         return QuickLook(completion=completion, sketch=None)
     if time.monotonic() > until_s:

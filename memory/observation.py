@@ -118,6 +118,21 @@ class Role(enum.StrEnum):
     """Shown in short, so that it is not repeated."""
 
 
+class Task(enum.StrEnum):
+    """What an answer is to do; only authors that read prompts are given one."""
+
+    ANY = ""
+    """Improve or repair the parent, or write a first version without one."""
+    REPAIR = "repair"
+    """Find out why the parent failed, and correct it."""
+    IMPROVE = "improve"
+    """Remove the parent's largest bottleneck."""
+    RESTART = "restart"
+    """Start over with another idea."""
+    COMBINE = "combine"
+    """Write one file with the advantages of the parent and its partner."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
     """An earlier attempt of the same run, condensed."""
@@ -130,6 +145,8 @@ class Tried:
     """None if it could not be measured."""
     finding: Finding | None = None
     message: str = ""
+    right_at: tuple[str, ...] = ()
+    """Sizes at which a candidate that failed had been right before; empty in older records."""
     plan: str = ""
     """The author's intention, in a sentence or two."""
     source: str = ""
@@ -185,6 +202,9 @@ class Observation:
     budget: BudgetLeft
     tried: tuple[Tried, ...] = ()
     recalled: tuple[Lesson, ...] = ()
+    task: Task = Task.ANY
+    partner: str = ""
+    """Key of the attempt to combine with the parent."""
 
     def of(self, role: Role) -> tuple[Tried, ...]:
         """Return the earlier attempts shown in that role."""

@@ -18,18 +18,40 @@ from triton_agent.tools.results import Evaluation
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A tool that a model asked for."""
+
+    id: str
+    """The server's name for this call; the result refers to it."""
+    name: str
+    arguments: str
+    """JSON, as the model wrote it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One message of the conversation a model was shown."""
 
     role: str
     """`system`, `user`, `assistant` or `tool`."""
     content: str
+    calls: tuple[ToolCall, ...] = ()
+    """Tools that an assistant's message asks for."""
+    answers_call: str = ""
+    """Id of the call whose result a tool's message is."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
+    """Cost of an answer, over all requests that it took; requests for several answers are shared out."""
+
     prompt_tokens: int = 0
+    cached_tokens: int = 0
+    """Tokens of the prompt that the server had in its cache, as far as it says."""
     completion_tokens: int = 0
+    """Thoughts included."""
+    reasoning_tokens: int = 0
+    """Tokens of thoughts, as far as the server says."""
     cost: float = 0.0
     """In the currency of the policy's price list; 0 where none is known."""
     wall_s: float = 0.0
@@ -61,7 +83,12 @@ class SamplingRecord:
     pattern: str | None = None
     """Regular expression that the answer had to match; empty for none."""
     tokens_at_most: int | None = None
-    """Most tokens the answer could have had."""
+    """Most tokens the answer could have had, thoughts included."""
+    thinking_tokens_at_most: int | None = None
+    """How many of these were meant for thoughts."""
+    reasoning_effort: str | None = None
+    extra_body: str | None = None
+    """Further fields of the request, as JSON text; see `--extra-body`."""
     seed: int | None = None
     """Seed of the engine's random draws: equal prompts, settings and seeds are one draw, not two."""
 
@@ -85,6 +112,9 @@ class Completion:
     """What was sampled, as it was sampled."""
 
     text: str
+    """The answer, without thoughts."""
+    reasoning: str = ""
+    """What the model thought before it answered; no later prompt shows it."""
     policy: str
     """Name of the policy, as `--policy` takes it."""
     policy_version: str = ""
@@ -121,6 +151,13 @@ class Completion:
             values = getattr(self, name)
             if values is not None and self.token_ids is not None and len(values) != len(self.token_ids):
                 raise ValueError(f"{len(values)} {name} for {len(self.token_ids)} tokens")
+
+    @property
+    def whole(self) -> str:
+        """Thoughts and answer, for reading the answer: some models write their file into a thought."""
+        if not self.reasoning:
+            return self.text
+        return f"<think>{self.reasoning}</think>\n{self.text}" if self.text else f"<think>{self.reasoning}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

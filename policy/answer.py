@@ -184,6 +184,25 @@ def _bare(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
 # -- thoughts and plans ------------------------------------------------------------------------------------------------
 
 
+def thoughts_apart(text: str) -> tuple[str, str]:
+    """Split the thoughts that a text begins with from the answer after them; thoughts that never end leave no answer.
+
+    A chat template may have opened the thought, so that the text holds only its end.
+    """
+    tags = THOUGHT.finditer(text)
+    first = next(tags, None)
+    if first is None:
+        return "", text
+    if first[1]:
+        return text[: first.start()], text[first.end() :].lstrip("\n")
+    if text[: first.start()].strip():
+        return "", text
+    end = next((tag for tag in tags if tag[1]), None)
+    if end is None:
+        return text[first.end() :], ""
+    return text[first.end() : end.start()], text[end.end() :].lstrip("\n")
+
+
 def _without_thoughts(text: str) -> tuple[str, str, bool]:
     """Return the answer, the thoughts, and True if the thinking never ended.
 

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules, Tried
+from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules, Task, Tried
 from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine, InstrumentFailure
 from triton_agent.policy.answer import read_answer
 from triton_agent.tools.candidate.identity import candidate_id
@@ -63,9 +63,13 @@ def observe(
     seed: int,
     parent: str | None = None,
     recalled: Sequence[Lesson] = (),
+    task: Task = Task.ANY,
+    partner: str | None = None,
 ) -> Observation:
-    """Build the observation for the next answer; `parent` is the key of the attempt to build on."""
-    shown = _roles(history, parent)
+    """Build the observation for the next answer; `parent` is the key of the attempt to build on, `partner` that of an
+    attempt to combine with it.
+    """
+    shown = _roles(history, parent, partner)
     tried = tuple(_condensed(item, shown[item.attempt.key]) for item in history if item.attempt.key in shown)
     return Observation(
         problem=problem,
@@ -76,16 +80,20 @@ def observe(
         budget=budget,
         tried=tried,
         recalled=tuple(recalled),
+        task=task,
+        partner=partner or "",
     )
 
 
-def _roles(history: Sequence[Graded], parent: str | None) -> dict[str, Role]:
+def _roles(history: Sequence[Graded], parent: str | None, partner: str | None) -> dict[str, Role]:
     """Choose the attempts that are shown, each in its strongest role."""
     roles = {item.attempt.key: Role.TRIED for item in history[-TRIED_SHOWN:]}
     best = sorted((item for item in history if item.standing.passed), key=lambda item: item.standing, reverse=True)
     if len(best) > INCUMBENTS_SHOWN:
         roles[best[-1].attempt.key] = Role.CONTRAST
     roles |= {item.attempt.key: Role.INCUMBENT for item in best[:INCUMBENTS_SHOWN]}
+    if partner is not None:
+        roles[partner] = Role.INCUMBENT
     if parent is not None:
         roles[parent] = Role.PARENT
     return roles
@@ -101,6 +109,7 @@ def _condensed(item: Graded, role: Role) -> Tried:
         status=evaluation.status if evaluation else None,
         finding=evaluation.finding if evaluation else None,
         message=(evaluation.message if evaluation else failure.what if failure else "")[:MESSAGE_CHARACTERS],
+        right_at=_right_at(evaluation) if evaluation and evaluation.finding and role is not Role.TRIED else (),
         plan=attempt.plan[:PLAN_CHARACTERS],
         source=(attempt.source or "") if role is not Role.TRIED else "",
         speedup=device.speedup if device else None,
@@ -110,6 +119,12 @@ def _condensed(item: Graded, role: Role) -> Tried:
         diagnosis=evaluation.diagnosis if evaluation and role is not Role.TRIED else None,
         resources=evaluation.resources if evaluation and role is not Role.TRIED else (),
     )
+
+
+def _right_at(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the sizes at which every answer was right."""
+    wrong = {case.variant for case in evaluation.accuracy if not case.ok}
+    return tuple(dict.fromkeys(case.variant for case in evaluation.accuracy if case.variant not in wrong))
 
 
 def _baselines_ms(evaluation: Evaluation | None) -> dict[str, float]:
@@ -137,7 +152,7 @@ def make_attempt(
     run: str, observation: Observation, completion: Completion, *, index: int, parent: str | None
 ) -> Attempt:
     """Make an attempt from an answer that nobody has judged yet."""
-    answer = read_answer(completion.text)
+    answer = read_answer(completion.whole)
     return Attempt(
         run=run,
         turn=observation.turn,
@@ -159,7 +174,7 @@ async def grade(
     if attempt.source is None:
         completion = attempt.completion
         cut = completion.finish_reason == "length"
-        evaluation = no_answer(completion.text, attempt.observation.problem.digest, cut=cut)
+        evaluation = no_answer(completion.whole, attempt.observation.problem.digest, cut=cut)
     else:
         try:
             evaluation = await judge.evaluate_async(attempt.source, on_stage)

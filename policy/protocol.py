@@ -3,7 +3,7 @@
 A policy keeps nothing between calls: everything it may use is in the observation, otherwise a run could not be resumed,
 replayed or forked. It may give fewer answers than requested, or none if it has no more to propose. A policy with a true
 attribute `trusted` writes only numbers of its own choice, so a quick look in a shared worker may sort its files before
-verdicts.
+verdicts. One with a true attribute `takes_tasks` does what `Observation.task` says, so the search may choose tasks.
 """
 
 from __future__ import annotations

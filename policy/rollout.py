@@ -1,18 +1,22 @@
-"""Runs episodes in lock step for a trainer: all take their next turn together, so that a policy answers in batches.
+"""Runs episodes for a trainer: verdicts are reached while the policy answers other episodes.
 
-No graph, no search, no store: the results are returned as values. Uses `observe` and `step` as the agent's graph does;
-with the same answers both build the same observations.
+No graph and no search. Uses `observe` and `grade` as the agent's graph does; with the same answers both build the same
+observations. An episode that has its verdict is ready for its next turn, whatever the others do. A `Keeper` is told of
+every answer before it is judged and of every verdict, so that a killed trainer loses neither.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
+import time
 from collections.abc import Sequence
+from typing import Protocol
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
-from triton_agent.memory.records import Completion, GradingMachine
-from triton_agent.policy.episode import Graded, Judge, observe, predecessor, step, trajectory_seed
+from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine
+from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe, predecessor, trajectory_seed
 from triton_agent.policy.protocol import Policy
 
 
@@ -27,44 +31,115 @@ class Episode:
     rules: Rules
     seed: int = 0
     history: list[Graded] = dataclasses.field(default_factory=list)
+    unjudged: Attempt | None = None
+    """An answer that an earlier process kept and did not judge: it is judged first."""
     over: bool = False
     """True once the policy has no more to propose."""
 
 
+class Keeper(Protocol):
+    """Stores what happens in episodes, as it happens."""
+
+    def keep_answer(self, attempt: Attempt) -> None:
+        """Store an answer that nobody has judged yet."""
+
+    def keep_verdict(self, grading: Grading) -> None:
+        """Store the verdict on it."""
+
+
+@dataclasses.dataclass(slots=True)
+class TimeSpent:
+    """Where the time of a rollout went."""
+
+    generation_s: float = 0.0
+    """Time during which the policy was answering."""
+    verdicts_s: float = 0.0
+    """Time during which verdicts were reached while the policy had nothing to answer."""
+    overlapped_s: float = 0.0
+    """The part of `generation_s` during which verdicts were reached as well."""
+
+
 async def roll_out(
-    episodes: Sequence[Episode], policy: Policy, *, turns: int, machine: GradingMachine | None = None
+    episodes: Sequence[Episode],
+    policy: Policy,
+    *,
+    turns: int,
+    batch_size: int | None = None,
+    questions: int = 1,
+    keeper: Keeper | None = None,
+    machine: GradingMachine | None = None,
+    spent: TimeSpent | None = None,
 ) -> list[list[Graded]]:
-    """Let every episode take `turns` turns; return the graded attempts of each, in order."""
+    """Let every episode take its turns up to `turns`; return the graded attempts of each, in order.
+
+    The policy is asked about at most `batch_size` episodes at once (None: all that are ready), and about so many
+    batches at a time: one for an engine that takes one after the other, more for an engine that batches by itself.
+    """
     if len({episode.run for episode in episodes}) < len(episodes):
         raise ValueError("two episodes have one run id: they would draw the same answers under the same keys")
-    for turn in range(turns):
-        going = [episode for episode in episodes if not episode.over]
-        if not going:
-            break
-        observations = [_observation(episode, turn, turns) for episode in going]
-        answers = await policy.propose_many(observations)
-        steps = [_take(episode, seen, answer, machine) for episode, seen, answer in zip(going, observations, answers)]
-        await asyncio.gather(*steps)
+    spent = spent or TimeSpent()
+    machine = machine or GradingMachine()
+    ready = collections.deque(one for one in episodes if not one.unjudged and _goes_on(one, turns))
+    asked: dict[asyncio.Task[list[Completion | None]], tuple[list[Episode], list[Observation]]] = {}
+    judged: dict[asyncio.Task[Grading], tuple[Episode, Attempt]] = {}
+
+    def judge(episode: Episode, attempt: Attempt) -> None:
+        judged[asyncio.create_task(grade(attempt, episode.judge, machine))] = (episode, attempt)
+
+    for episode in episodes:
+        if episode.unjudged:
+            judge(episode, episode.unjudged)
+    try:
+        while ready or asked or judged:
+            while ready and len(asked) < questions:
+                part = [ready.popleft() for _ in range(min(batch_size or len(ready), len(ready)))]
+                seen = [_observation(episode, turns) for episode in part]
+                asked[asyncio.create_task(policy.propose_many(seen))] = (part, seen)
+            began, asking, judging = time.monotonic(), bool(asked), bool(judged)
+            await asyncio.wait([*asked, *judged], return_when=asyncio.FIRST_COMPLETED)
+            passed_s = time.monotonic() - began
+            spent.generation_s += passed_s if asking else 0.0
+            spent.overlapped_s += passed_s if asking and judging else 0.0
+            spent.verdicts_s += 0.0 if asking else passed_s
+            for question in [task for task in asked if task.done()]:
+                part, seen = asked.pop(question)
+                for episode, observation, answer in zip(part, seen, question.result()):
+                    if answer is None:
+                        episode.over = True
+                        continue
+                    parent = observation.parent.attempt if observation.parent else None
+                    attempt = make_attempt(episode.run, observation, answer, index=0, parent=parent)
+                    if keeper:
+                        keeper.keep_answer(attempt)
+                    judge(episode, attempt)
+            for verdict in [task for task in judged if task.done()]:
+                episode, attempt = judged.pop(verdict)
+                if keeper:
+                    keeper.keep_verdict(verdict.result())
+                episode.history.append(Graded(attempt=attempt, grading=verdict.result()))
+                episode.unjudged = None
+                if _goes_on(episode, turns):
+                    ready.append(episode)
+    finally:
+        for task in (*asked, *judged):
+            task.cancel()
+        await asyncio.gather(*asked, *judged, return_exceptions=True)
     return [episode.history for episode in episodes]
 
 
-def _observation(episode: Episode, turn: int, turns: int) -> Observation:
+def _goes_on(episode: Episode, turns: int) -> bool:
+    return not episode.over and len(episode.history) < turns
+
+
+def _observation(episode: Episode, turns: int) -> Observation:
+    turn = len(episode.history)
     return observe(
         episode.problem,
         episode.rules,
         episode.history,
         BudgetLeft(turns=turns - turn),
         turn=turn,
-        attempts_before=len(episode.history),
+        attempts_before=turn,
         seed=trajectory_seed(episode.run, episode.seed),
         parent=predecessor(episode.history, turn=turn, index=0),
     )
-
-
-async def _take(episode: Episode, seen: Observation, answer: Completion | None, machine: GradingMachine | None) -> None:
-    if answer is None:
-        episode.over = True
-        return
-    parent = seen.parent.attempt if seen.parent else None
-    graded = await step(episode.run, seen, answer, episode.judge, parent=parent, machine=machine)
-    episode.history.append(graded)

@@ -123,8 +123,14 @@ def _best(judged: Iterable[JudgedAttempt], left_out: SkipCounts) -> list[JudgedA
     return list(found.values())
 
 
-def _plain(message: Message) -> dict[str, str]:
-    return {"role": message.role, "content": message.content}
+def _plain(message: Message) -> dict[str, Any]:
+    plain: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.calls:
+        called = [{"name": call.name, "arguments": call.arguments} for call in message.calls]
+        plain["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": function} for call, function in zip(message.calls, called)
+        ]
+    return plain | {"tool_call_id": message.answers_call} if message.answers_call else plain
 
 
 def _conversation(attempt: Attempt, render: Render | None) -> Sequence[Message]:

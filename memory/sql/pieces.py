@@ -14,11 +14,11 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from triton_agent.memory.observation import Observation, ProblemView
-from triton_agent.memory.records import Attempt, Completion, Message
+from triton_agent.memory.records import Attempt, Completion, Message, ToolCall
 from triton_agent.memory.sql import encoding, packing
 
 SHORT_CHARACTERS = 160
@@ -173,15 +173,24 @@ def _body(attempt: Attempt) -> dict[str, Any]:
 
 
 def _put_conversation(messages: tuple[Message, ...], shelf: Shelf) -> bytes:
-    return shelf.put(
-        encoding.to_text([[message.role, shelf.put_text(message.content)] for message in messages]).encode()
-    )
+    plain = [[message.role, shelf.put_text(message.content), *_about_tools(message)] for message in messages]
+    return shelf.put(encoding.to_text(plain).encode())
+
+
+def _about_tools(message: Message) -> tuple[Any, ...]:
+    """Return what only messages about tools have; nothing for others, so that their conversations stay as they were."""
+    return (message.calls, message.answers_call) if message.calls or message.answers_call else ()
 
 
 def _conversation(sha: bytes | None, fetch: Fetch) -> tuple[Message, ...]:
     if sha is None:
         return ()
-    return tuple(Message(role=role, content=_get_text(text, fetch)) for role, text in json.loads(fetch(sha)))
+    return tuple(_message(fetch, *parts) for parts in json.loads(fetch(sha)))
+
+
+def _message(fetch: Fetch, role: str, text: Any, calls: Sequence[Any] = (), answers_call: str = "") -> Message:
+    asked = tuple(encoding.from_plain(ToolCall, call) for call in calls)
+    return Message(role=role, content=_get_text(text, fetch), calls=asked, answers_call=answers_call)
 
 
 def _put_ids(ids: tuple[int, ...], shelf: Shelf) -> bytes:

@@ -294,5 +294,5 @@ class Technique(TableBase):
 
 SCHEMA_TABLE = "schema_version"
 """Alembic's own table, which holds the revision."""
-REVISION = "0002"
+REVISION = "0003"
 """The newest migration, which a store needs before this program uses it."""

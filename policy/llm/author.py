@@ -1,20 +1,25 @@
 """A policy over an engine: renders an observation, asks the model, and keeps the sample exactly as it was drawn.
 
-A question that is too long for the model is asked again with a shorter prompt. Between calls it keeps only the reasons
+A question that is too long for the model is asked again with a shorter prompt. A model with tools may use them before
+it answers, and one whose answer was cut off is asked once for a shorter one. Between calls it keeps only the reasons
 for missing answers. Not covered: the prompt (`prompting`) and parsing answers (`policy/answer.py`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from triton_agent.memory.observation import Observation
-from triton_agent.memory.records import Completion, Message, Usage
+from triton_agent.memory.records import Completion, Message
+from triton_agent.policy.answer import thoughts_apart
+from triton_agent.policy.llm.conversation import Conversation, asked_to_be_shorter
 from triton_agent.policy.llm.engine import Engine, EngineError, ModelQuestion, Preparable, Sampled, Sampling, Trouble
 from triton_agent.policy.llm.prompting import prompt
+from triton_agent.policy.llm.toolbox import Toolbox
 
 TEMPLATE_TOKENS = 64
 """Tokens of a chat template around two messages, with room to spare."""
@@ -25,6 +30,10 @@ SHRINKS = 5
 LEAST_CONTEXT_TOKENS = 512
 """No useful question fits into less."""
 GROUP_DIGITS = 32
+TOOL_ROUNDS = 8
+"""Requests for one answer that may ask for tools."""
+LEAST_ANSWER_TOKENS = 256
+"""No file fits into less; a conversation with less room left is not continued."""
 TOO_SMALL = "the model's context is too small for this problem; --context-tokens says how large it is, if you know"
 
 
@@ -46,9 +55,23 @@ class Render(Protocol):
 class LanguageAuthor:
     """A language model that writes kernels."""
 
-    def __init__(self, engine: Engine, sampling: Sampling | None = None, *, render: Render = prompt.render) -> None:
+    takes_tasks = True
+    """It reads the task of an observation, so the search may choose one; see `agent/tasks.py`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        sampling: Sampling | None = None,
+        *,
+        uses_tools: bool = False,
+        shortens: bool = True,
+        render: Render = prompt.render,
+    ) -> None:
+        """`uses_tools`: offer the tools of `equip`; `shortens`: ask once more where an answer was cut off."""
         self._engine = engine
         self._sampling = sampling or Sampling()
+        self._uses_tools, self._shortens = uses_tools, shortens
+        self._toolbox: Toolbox | None = None
         self._render = render
         self._count = prompt.RememberedCount(engine.count)
         self._troubles: dict[str, None] = {}
@@ -69,6 +92,11 @@ class LanguageAuthor:
         """Return one answer each, None where it failed; raise EngineError if all failed."""
         found = await self._ask([_Asking(seen=seen, n=1) for seen in observations])
         return [answers[0] if answers else None for answers in found]
+
+    def equip(self, toolbox: Toolbox) -> None:
+        """Offer these tools from now on, if the model is to use any."""
+        if self._uses_tools:
+            self._toolbox = toolbox
 
     def troubles(self) -> list[str]:
         """Return and clear the reasons for missing answers."""
@@ -92,7 +120,7 @@ class LanguageAuthor:
             if not open_ones:
                 break
         troubles = [sampled.trouble for item in asking for sampled in item.sampled if sampled.trouble]
-        answers = [self._completions(item) for item in asking]
+        answers = list(await asyncio.gather(*map(self._completions, asking)))
         if troubles and not any(answers):
             raise _error(troubles[0], self.name)
         self._troubles |= dict.fromkeys(trouble.what for trouble in troubles)
@@ -111,45 +139,90 @@ class LanguageAuthor:
             item.sampled = sampled
 
     def _question(self, item: _Asking) -> ModelQuestion:
-        """Render a question; the answer gets at most half of the context, the prompt the rest."""
-        answer = min(self._sampling.max_tokens, item.context_tokens // 2)
-        budget = max(0, item.context_tokens - answer - TEMPLATE_TOKENS)
+        """Render a question; thoughts and answer share at most half of the context, and the prompt gets the rest."""
+        wanted = self._sampling
+        share = min(1.0, item.context_tokens // 2 / wanted.tokens_at_most)
+        answer, thoughts = int(wanted.max_tokens * share), int(wanted.max_thinking_tokens * share)
+        budget = max(0, item.context_tokens - answer - thoughts - TEMPLATE_TOKENS)
         page = self._render(item.seen, budget_tokens=budget, count=self._count)
         item.messages = tuple(dataclasses.replace(one, content=_sendable(one.content)) for one in page.messages)
         item.prompt_version = page.version
-        sampling = dataclasses.replace(self._sampling, max_tokens=answer, seed=_seed(item.seen))
-        question = ModelQuestion(messages=item.messages, n=item.n, sampling=sampling)
-        item.group = question.digest.hex()[:GROUP_DIGITS]
-        return question
+        item.sampling = dataclasses.replace(
+            wanted, max_tokens=answer, max_thinking_tokens=thoughts, seed=_seed(item.seen)
+        )
+        tools = self._toolbox.specs if self._toolbox is not None else ()
+        return ModelQuestion(messages=item.messages, n=item.n, sampling=item.sampling, tools=tools)
 
-    def _completions(self, item: _Asking) -> list[Completion]:
-        return [
-            Completion(
-                text=sampled.text,
-                policy=self.name,
-                policy_version=sampled.version or self.version,
-                adapter_version=sampled.adapter_version,
-                prompt_version=item.prompt_version,
-                tokenizer=sampled.tokenizer,
-                sampling=sampled.sampling,
-                group=item.group,
-                messages=item.messages,
-                prompt_ids=sampled.prompt_ids,
-                token_ids=sampled.token_ids,
-                log_probabilities=sampled.log_probabilities,
-                log_probabilities_of=sampled.log_probabilities_of,
-                finish_reason=sampled.finish_reason,
-                missing=sampled.missing,
-                usage=Usage(
-                    prompt_tokens=sampled.prompt_tokens,
-                    completion_tokens=sampled.completion_tokens,
-                    cost=sampled.cost,
-                    wall_s=sampled.wall_s,
-                ),
-            )
-            for sampled in item.sampled[: item.n]
-            if sampled.trouble is None
-        ]
+    async def _completions(self, item: _Asking) -> list[Completion]:
+        answered = [sampled for sampled in item.sampled[: item.n] if sampled.trouble is None]
+        talks = [self._conversed(item, number, sampled) for number, sampled in enumerate(answered)]
+        return [self._completion(item, talk) for talk in await asyncio.gather(*talks) if talk is not None]
+
+    async def _conversed(self, item: _Asking, number: int, sampled: Sampled) -> Conversation | None:
+        """Let the model use its tools, and ask once more for an answer that was cut off; None if a server failed.
+
+        An answer that was cut off is kept if the second request fails.
+        """
+        talk, used = Conversation(messages=item.messages, sampled=sampled), list[str]()
+        for _ in range(TOOL_ROUNDS):
+            if self._toolbox is None or not talk.sampled.calls:
+                break
+            asked = Message(role="assistant", content=talk.sampled.text, calls=talk.sampled.calls)
+            results = []
+            for call in talk.sampled.calls:
+                result = _sendable(await self._toolbox.use(call, item.seen, used))
+                results.append(Message(role="tool", content=result, answers_call=call.id))
+                used.append(call.name)
+            continued = await self._continued(item, number, talk, (asked, *results))
+            if continued is None:
+                return None
+            talk = continued
+        if self._shortens and talk.sampled.finish_reason == "length":
+            talk = await self._continued(item, number, talk, asked_to_be_shorter(talk.sampled)) or talk
+        return talk
+
+    async def _continued(
+        self, item: _Asking, number: int, talk: Conversation, messages: tuple[Message, ...]
+    ) -> Conversation | None:
+        """Ask for the next answer of a conversation; None if there is no room for it or the server failed."""
+        whole = (*talk.messages, *messages)
+        taken = sum(self._count(one.content) + TEMPLATE_TOKENS for one in whole)
+        taken += sum(self._count(call.arguments) for one in whole for call in one.calls)
+        room = item.context_tokens - taken - item.sampling.max_thinking_tokens
+        if room < LEAST_ANSWER_TOKENS:
+            return None
+        sampling = dataclasses.replace(
+            item.sampling, max_tokens=min(item.sampling.max_tokens, room), seed=item.sampling.seed + number
+        )
+        tools = self._toolbox.specs if self._toolbox is not None else ()
+        (answers,) = await self._engine.answer([ModelQuestion(messages=whole, sampling=sampling, tools=tools)])
+        troubles = [sampled.trouble for sampled in answers if sampled.trouble]
+        self._troubles |= dict.fromkeys(trouble.what for trouble in troubles)
+        return talk.and_then(messages, answers[0]) if answers and not troubles else None
+
+    def _completion(self, item: _Asking, talk: Conversation) -> Completion:
+        sampled = talk.sampled
+        apart = (sampled.reasoning, sampled.text) if sampled.reasoning else thoughts_apart(sampled.text)
+        return Completion(
+            text=apart[1],
+            reasoning=apart[0],
+            policy=self.name,
+            policy_version=sampled.version or self.version,
+            adapter_version=sampled.adapter_version,
+            prompt_version=item.prompt_version,
+            tokenizer=sampled.tokenizer,
+            sampling=sampled.sampling,
+            group=ModelQuestion(messages=talk.messages).digest.hex()[:GROUP_DIGITS],
+            messages=talk.messages,
+            prompt_ids=sampled.prompt_ids,
+            token_ids=sampled.token_ids,
+            log_probabilities=sampled.log_probabilities,
+            log_probabilities_of=sampled.log_probabilities_of,
+            mask=talk.mask,
+            finish_reason=sampled.finish_reason,
+            missing=sampled.missing,
+            usage=sampled.usage,
+        )
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -162,7 +235,7 @@ class _Asking:
     """Tokens that question and answer have to fit into."""
     messages: tuple[Message, ...] = ()
     prompt_version: str = ""
-    group: str = ""
+    sampling: Sampling = dataclasses.field(default_factory=Sampling)
     sampled: list[Sampled] = dataclasses.field(default_factory=list)
 
     def shrink(self) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from triton_agent.memory.records import Distribution, Message, SamplingRecord
+from triton_agent.memory.records import Distribution, Message, SamplingRecord, ToolCall, Usage
 from triton_agent.tools.errors import InstrumentError
 
 
@@ -21,27 +21,48 @@ class Sampling:
 
     temperature: float = 0.8
     top_p: float = 1.0
+    top_k: int = 0
+    """0 for no limit."""
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
     max_tokens: int = 8192
-    """Limit for one answer."""
+    """Limit for one answer, thoughts not included."""
+    max_thinking_tokens: int = 0
+    """Further tokens for thoughts before it; 0 for models that do not think."""
     seed: int = 0
     """Equal seeds and questions give equal answers where the engine can promise that."""
     pattern: str = ""
     """A regular expression that the whole answer has to match; engines without that ability report trouble."""
+
+    @property
+    def tokens_at_most(self) -> int:
+        """Most tokens of thoughts and answer."""
+        return self.max_tokens + self.max_thinking_tokens
 
     def record(self, *, seed: int, tokens_at_most: int) -> SamplingRecord:
         """Return the record of one draw by an engine that changes the distribution in no other way."""
         return SamplingRecord(
             temperature=self.temperature,
             top_p=self.top_p,
-            top_k=0,
-            min_p=0.0,
+            top_k=self.top_k,
+            min_p=self.min_p,
             frequency_penalty=0.0,
             presence_penalty=0.0,
-            repetition_penalty=1.0,
+            repetition_penalty=self.repetition_penalty,
             pattern=self.pattern,
             tokens_at_most=tokens_at_most,
             seed=seed,
         )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool that a model may ask for."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON schema of its arguments."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +72,7 @@ class ModelQuestion:
     messages: tuple[Message, ...]
     n: int = 1
     sampling: Sampling = Sampling()
+    tools: tuple[ToolSpec, ...] = ()
 
     @property
     def digest(self) -> bytes:
@@ -58,6 +80,8 @@ class ModelQuestion:
         said = hashlib.sha256()
         for message in self.messages:
             said.update(f"\0{message.role}\0{message.content}".encode(errors="surrogatepass"))
+            for call in message.calls:
+                said.update(f"\0{call.name}\0{call.arguments}".encode(errors="surrogatepass"))
         return said.digest()
 
 
@@ -91,6 +115,11 @@ class Sampled:
     """One answer as it was drawn, or the trouble that prevented it."""
 
     text: str
+    """The answer; with its thoughts, if the engine does not keep them apart."""
+    reasoning: str = ""
+    """Thoughts that the engine keeps apart."""
+    calls: tuple[ToolCall, ...] = ()
+    """Tools that the model asks for before it answers."""
     finish_reason: str = "stop"
     """`stop`, `length` (cut short by its limit), or the engine's own word."""
     prompt_ids: tuple[int, ...] | None = None
@@ -103,10 +132,7 @@ class Sampled:
     """Digest of the vocabulary; see `vocabulary_digest` in `engines/vllm_worker.py`."""
     missing: str = ""
     """Why tokens or log-probabilities are missing, or the text may differ from the tokens."""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
-    wall_s: float = 0.0
+    usage: Usage = dataclasses.field(default_factory=Usage)
     version: str = ""
     """Version of the weights if the answer names it; otherwise it is the engine's."""
     adapter_version: str = ""

@@ -22,6 +22,7 @@ from triton_agent.memory.errors import StoreError
 from triton_agent.runs.bench import commands as bench_commands
 from triton_agent.runs.cli import config_file, exit_codes, model_options
 from triton_agent.runs.cli.shared_options import sharing
+from triton_agent.runs.data import commands as data_commands
 from triton_agent.runs.history import commands as history_commands
 from triton_agent.runs.train import commands as train_commands
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
@@ -460,6 +461,7 @@ def doctor(json: JSON = False) -> None:
 
 history_commands.attach(app)
 train_commands.attach(app)
+data_commands.attach(app)
 bench_commands.attach(app)
 
 

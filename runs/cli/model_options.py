@@ -7,6 +7,7 @@ run.
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from triton_agent.tools.errors import UsageError
 if TYPE_CHECKING:
     from triton_agent.policy.llm.engine import Sampling
     from triton_agent.policy.llm.engines.vllm_engine import VllmSettings
+    from triton_agent.policy.llm.servers.pacing import Limits
     from triton_agent.policy.llm.servers.price import Price
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -32,15 +34,43 @@ API_KEY_ENV = Annotated[
 TEMPERATURE = Annotated[
     float | None, typer.Option("--temperature", help="Sampling temperature of the language model; default: 0.8.")
 ]
+TOP_P = Annotated[float | None, typer.Option("--top-p", help="Sample from the likeliest tokens of this total.")]
+TOP_K = Annotated[int | None, typer.Option("--top-k", help="Sample from so many likeliest tokens; 0: from all.")]
+MIN_P = Annotated[
+    float | None, typer.Option("--min-p", help="Leave out tokens below this share of the likeliest one's probability.")
+]
+REPETITION_PENALTY = Annotated[
+    float | None, typer.Option("--repetition-penalty", help="Above 1: make tokens that occurred before less likely.")
+]
 MAX_ANSWER_TOKENS = Annotated[
+    int | None, typer.Option("--max-answer-tokens", help="Length of one answer at most; default: 8192.")
+]
+MAX_THINKING_TOKENS = Annotated[
     int | None,
-    typer.Option("--max-answer-tokens", help="Length of one answer at most, reasoning included; default: 8192."),
+    typer.Option("--max-thinking-tokens", help="Room for thoughts, beside that of the answer; 16384 with an effort."),
+]
+REASONING_EFFORT = Annotated[
+    str | None,
+    typer.Option("--reasoning-effort", metavar="WORD", help="openai: how much to think: low, medium, high, ..."),
+]
+EXTRA_BODY = Annotated[
+    str | None, typer.Option("--extra-body", metavar="JSON", help="openai: further fields of each request.")
+]
+REQUESTS_PER_MINUTE = Annotated[
+    int | None, typer.Option("--requests-per-minute", help="openai: send no more requests than this.")
+]
+TOKENS_PER_MINUTE = Annotated[
+    int | None, typer.Option("--tokens-per-minute", help="openai: use no more tokens than this, prompts included.")
+]
+MODEL_TOOLS = Annotated[
+    bool,
+    typer.Option("--model-tools", help="openai: let the model profile, try drafts and read memory before it answers."),
 ]
 CONTEXT_TOKENS = Annotated[
     int | None, typer.Option("--context-tokens", help="Context length, if the server does not report it.")
 ]
 PRICE = Annotated[
-    str | None, typer.Option("--price", metavar="IN,OUT", help="Price of a million input and output tokens: 0.15,0.60.")
+    str | None, typer.Option("--price", metavar="IN,OUT[,CACHED]", help="Price of a million tokens: 0.15,0.60.")
 ]
 VLLM_PYTHON = Annotated[
     str | None,
@@ -69,7 +99,17 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "base_url": (BASE_URL, None),
     "api_key_env": (API_KEY_ENV, None),
     "temperature": (TEMPERATURE, None),
+    "top_p": (TOP_P, None),
+    "top_k": (TOP_K, None),
+    "min_p": (MIN_P, None),
+    "repetition_penalty": (REPETITION_PENALTY, None),
     "max_answer_tokens": (MAX_ANSWER_TOKENS, None),
+    "max_thinking_tokens": (MAX_THINKING_TOKENS, None),
+    "reasoning_effort": (REASONING_EFFORT, None),
+    "extra_body": (EXTRA_BODY, None),
+    "requests_per_minute": (REQUESTS_PER_MINUTE, None),
+    "tokens_per_minute": (TOKENS_PER_MINUTE, None),
+    "model_tools": (MODEL_TOOLS, False),
     "context_tokens": (CONTEXT_TOKENS, None),
     "price": (PRICE, None),
     "vllm_python": (VLLM_PYTHON, None),
@@ -82,6 +122,18 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 """Options of every command that uses language models: annotation and default by name."""
 
 
+ONLY_FOR: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("reasoning_effort", "extra_body", "requests_per_minute", "tokens_per_minute", "model_tools"), ("openai",)
+    ),
+    **dict.fromkeys(("top_p", "top_k", "min_p", "repetition_penalty", "max_thinking_tokens"), ("openai", "vllm", "hf")),
+    "structured": ("vllm",),
+}
+"""Kinds of language models that have an option; the others refuse it."""
+THINKING_TOKENS = 16_384
+"""Room for thoughts where an effort is stated and no number."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
     """The options as given; None if not given."""
@@ -89,7 +141,17 @@ class ModelOptions:
     base_url: str | None = None
     api_key_env: str | None = None
     temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
     max_answer_tokens: int | None = None
+    max_thinking_tokens: int | None = None
+    reasoning_effort: str | None = None
+    extra_body: str | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    model_tools: bool = False
     context_tokens: int | None = None
     price: str | None = None
     vllm_python: str | None = None
@@ -102,10 +164,21 @@ class ModelOptions:
     def __post_init__(self) -> None:
         if self.temperature is not None and not 0 <= self.temperature <= HOTTEST:
             raise UsageError(f"--temperature {self.temperature}", remedy=f"a number from 0 to {HOTTEST:g}")
-        for name in ("max_answer_tokens", "context_tokens"):
+        for name in ("max_answer_tokens", "context_tokens", "requests_per_minute", "tokens_per_minute"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name.replace('_', '-')} {value}", remedy="at least 1")
+        for name in ("top_k", "max_thinking_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise UsageError(f"--{name.replace('_', '-')} {value}", remedy="at least 0")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise UsageError(f"--top-p {self.top_p}", remedy="above 0, at most 1")
+        if self.min_p is not None and not 0 <= self.min_p <= 1:
+            raise UsageError(f"--min-p {self.min_p}", remedy="a number from 0 to 1")
+        if self.repetition_penalty is not None and self.repetition_penalty <= 0:
+            raise UsageError(f"--repetition-penalty {self.repetition_penalty}", remedy="above 0; 1 for none")
+        self.extra_fields()
         if self.speculate is not None and self.speculate < 0:
             raise UsageError(f"--speculate {self.speculate}", remedy="a number of tokens; 0: no speculation")
         if self.gpu_memory is not None and not 0 < self.gpu_memory <= 1:
@@ -120,11 +193,42 @@ class ModelOptions:
         usual, pattern = Sampling(), ""
         if self.structured:
             from triton_agent.policy.answer import ANSWER_PATTERN as pattern
-        return Sampling(
-            temperature=usual.temperature if self.temperature is None else self.temperature,
-            max_tokens=usual.max_tokens if self.max_answer_tokens is None else self.max_answer_tokens,
-            pattern=pattern,
-        )
+        thinking = self.max_thinking_tokens
+        given: dict[str, Any] = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "min_p": self.min_p,
+            "repetition_penalty": self.repetition_penalty,
+            "max_tokens": self.max_answer_tokens,
+            "max_thinking_tokens": THINKING_TOKENS if thinking is None and self.reasoning_effort else thinking,
+            "pattern": pattern,
+        }
+        return dataclasses.replace(usual, **{name: value for name, value in given.items() if value is not None})
+
+    def extra_fields(self) -> dict[str, Any]:
+        """Return the further fields of each request."""
+        try:
+            found = json.loads(self.extra_body) if self.extra_body is not None else {}
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            remedy = """a JSON object, as in '{"chat_template_kwargs": {"enable_thinking": true}}'"""
+            raise UsageError(f"--extra-body {self.extra_body}", remedy=remedy)
+        return found
+
+    def limits(self) -> Limits:
+        """Return the limits per minute of a server."""
+        from triton_agent.policy.llm.servers.pacing import Limits
+
+        return Limits(requests=self.requests_per_minute, tokens=self.tokens_per_minute)
+
+    def only_for(self, kind: str) -> None:
+        """Raise UsageError if an option was given that this kind of language model does not have."""
+        for name, kinds in ONLY_FOR.items():
+            if getattr(self, name) not in (None, False) and kind not in kinds:
+                others = " or ".join(f"{other}:" for other in kinds)
+                raise UsageError(f"--{name.replace('_', '-')}: not for {kind}:", remedy=f"use {others}")
 
     def vllm(self) -> VllmSettings:
         """Return the settings for starting vLLM."""

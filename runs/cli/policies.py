@@ -34,8 +34,7 @@ def asks_models(text: str) -> bool:
 def _make(name: str, options: ModelOptions) -> Policy:
     kind, _, rest = name.partition(":")
     if kind in _MODELS:
-        if options.structured and kind != "vllm":
-            raise UsageError(f"--structured: {kind}: cannot hold an answer to a form", remedy="use vllm:")
+        options.only_for(kind)
         return _author(_MODELS[kind](rest, options), options)
     if kind not in _KINDS:
         raise UsageError(f"--policy {name}: there is no such policy", remedy=KINDS_TEXT)
@@ -45,7 +44,7 @@ def _make(name: str, options: ModelOptions) -> Policy:
 def _author(engine: Engine, options: ModelOptions) -> Policy:
     from triton_agent.policy.llm.author import LanguageAuthor
 
-    return LanguageAuthor(engine, options.sampling())
+    return LanguageAuthor(engine, options.sampling(), uses_tools=options.model_tools)
 
 
 def _builtin(rest: str) -> Policy:
@@ -71,8 +70,15 @@ def _own(rest: str) -> Policy:
 def _openai(rest: str, options: ModelOptions) -> Engine:
     from triton_agent.policy.llm.servers.openai import OpenAIEngine, Server
 
-    price, context = options.price_list(), options.context_tokens
-    server = Server.at(options.base_url, options.api_key_env, context_tokens=context, price=price)
+    server = Server.at(
+        options.base_url,
+        options.api_key_env,
+        context_tokens=options.context_tokens,
+        price=options.price_list(),
+        limits=options.limits(),
+        reasoning_effort=options.reasoning_effort or "",
+        extra_body=options.extra_fields(),
+    )
     return OpenAIEngine(rest, server)
 
 

@@ -138,7 +138,7 @@ def _code(item: StoredAttempt, parent: StoredAttempt | None, changes: bool) -> l
 
 
 def _raw_answer(item: StoredAttempt) -> list[RenderableType]:
-    return [_prose(item.attempt.completion.text)] if item.attempt.completion.text else []
+    return [_prose(item.attempt.completion.whole)] if item.attempt.completion.whole else []
 
 
 def _heading(text: str) -> Rule:

@@ -16,18 +16,22 @@ import os
 import secrets
 import signal
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triton_agent.agent import tasks
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
-from triton_agent.memory.observation import Lesson, ProblemView
+from triton_agent.agent.tasks import TaskCount
+from triton_agent.memory.listing import RunFilter, RunState
+from triton_agent.memory.observation import Lesson, ProblemView, Task
 from triton_agent.memory.recall import recall
 from triton_agent.memory.records import GradingMachine, Run, RunEnd, new_run_id, run_of
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded
+from triton_agent.policy.llm.toolbox import Equippable, RunTools
 from triton_agent.policy.protocol import Policy
 from triton_agent.runs.cli.devices import Chosen, chosen_before
 from triton_agent.runs.cli.policies import make_policies
@@ -45,7 +49,7 @@ from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.ranking import best_of, standing
-from triton_agent.tools.results import to_json
+from triton_agent.tools.results import Evaluation, to_json
 from triton_agent.tools.versions import project_version
 
 if TYPE_CHECKING:
@@ -55,6 +59,8 @@ TRACING = "LANGSMITH_TRACING"
 """Of langgraph's vendor; nothing is sent anywhere unless the user's own environment says otherwise."""
 
 
+RUNS_LOOKED_AT = 50
+"""Latest runs of the same policy whose tasks are counted."""
 Preparation = Callable[[Ledger, LoopSettings], Awaitable[tuple[list[Policy], LoopSettings]]]
 
 
@@ -228,17 +234,43 @@ async def _drive(
     def lessons() -> tuple[Lesson, ...]:
         return tuple(recall(store, ledger.run.problem))
 
+    def earlier_tasks() -> Mapping[Task, TaskCount]:
+        ended = store.runs(RunFilter(policy=ledger.run.policy, state=RunState.ENDED, limit=RUNS_LOOKED_AT))
+        ends = (store.end(run.id) for run in ended)
+        return tasks.summed(end.summary.get("tasks", {}) for end in ends if end is not None)
+
+    _equip(policies, judges, lessons)
     from triton_agent.agent.loop import Loop
     from triton_agent.runs.optimize.checkpoints import checkpointer
 
     async with checkpointer(store) as saver:
-        loop = Loop(ledger, policies, judges, settings, recall=lessons, machine=machine, checkpointer=saver)
+        loop = Loop(
+            ledger,
+            policies,
+            judges,
+            settings,
+            recall=lessons,
+            earlier_tasks=earlier_tasks,
+            machine=machine,
+            checkpointer=saver,
+        )
         if on_start is not None:
             on_start(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, loop.stop))
         async with _interruptible(loop, screen):
             async for event in loop.events():
                 screen.event(event)
         await saver.adelete_thread(ledger.run.id)  # it has ended; the store knows all that is worth knowing
+
+
+def _equip(policies: list[Policy], judges: Pool[AnyEvaluator], lessons: Callable[[], Sequence[Lesson]]) -> None:
+    """Give language models their tools, which use the judges of this run."""
+
+    async def try_draft(source: str) -> Evaluation:
+        return await asyncio.to_thread(judges.members[0].try_out, source)
+
+    for policy in policies:
+        if isinstance(policy, Equippable):
+            policy.equip(RunTools(try_draft=try_draft, recall=lessons))
 
 
 def _require_one_model(ledger: Ledger, device: str) -> None:

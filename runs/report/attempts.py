@@ -65,7 +65,7 @@ def code(item: StoredAttempt, others: list[tuple[str, str | None]], *, whole_ope
     source = item.attempt.source
     if source is None:
         yield tag("p", "The answer held no code.")
-        yield folded("The answer", tag("pre", item.attempt.completion.text[:TEXT_AT_MOST]))
+        yield folded("The answer", tag("pre", item.attempt.completion.whole[:TEXT_AT_MOST]))
         return
     source = without_notes(source)
     for place, (name, text) in enumerate(others):
@@ -106,7 +106,8 @@ def asked(seen: Observation, said: Completion, own: str, address: lines.Address)
     if not said.messages:
         yield tag("p", "This author reads the observation itself; no messages were written for it.", class_="soft")
     for message in said.messages:
-        text = message.content
+        calls = [f"asks for {call.name}: {call.arguments}" for call in message.calls]
+        text = "\n".join([message.content, *calls]) if calls else message.content
         yield folded(f"{message.role}, {len(text):,} characters", tag("pre", text[:TEXT_AT_MOST], class_="wrapped"))
 
 
@@ -130,6 +131,9 @@ def answered(said: Completion) -> Iterator[object]:
             ("finished", "" if said.finish_reason == "stop" else f"cut off: {said.finish_reason}"),
         ]
     )
+    if said.reasoning:
+        thoughts = tag("pre", said.reasoning[:TEXT_AT_MOST], class_="wrapped")
+        yield folded(f"Its thoughts, {len(said.reasoning):,} characters", thoughts)
     if said.text:
         shown = without_notes(said.text)[:TEXT_AT_MOST]
         yield folded(f"The answer, {len(said.text):,} characters", tag("pre", shown, class_="wrapped"))

@@ -41,7 +41,12 @@ LORA = Annotated[
 ]
 BF16 = Annotated[bool, typer.Option("--bf16", help="Compute in bfloat16.")]
 CHECKPOINTING = Annotated[bool, typer.Option("--recompute", help="Recompute activations: less memory, more time.")]
-SAVE = Annotated[int, typer.Option("--save-every", metavar="N", help="Steps between checkpoints.")]
+SAVE = Annotated[
+    int | None,
+    typer.Option(
+        "--save-every", metavar="N", help="Steps between checkpoints (default: 100); online, updates between them (10)."
+    ),
+]
 RESUME = Annotated[bool, typer.Option("--resume", help="Continue from the last complete checkpoint in --out.")]
 REPORT = Annotated[
     list[str] | None, typer.Option("--report-to", metavar="R", help="Report to tensorboard, wandb, ...; repeatable.")
@@ -57,7 +62,7 @@ TRAINING: dict[str, tuple[Any, Any]] = {
     "lora": (LORA, None),
     "bf16": (BF16, False),
     "recompute": (CHECKPOINTING, False),
-    "save_every": (SAVE, 100),
+    "save_every": (SAVE, None),
     "resume": (RESUME, False),
     "report_to": (REPORT, None),
     "seed": (SEED, 0),
@@ -66,6 +71,52 @@ TRAINING: dict[str, tuple[Any, Any]] = {
     "json": (JSON, False),
 }
 """Options of every training command: annotation and default by name."""
+ONLINE: dict[str, tuple[Any, Any]] = {
+    "problems": (
+        Annotated[
+            list[str] | None,
+            typer.Option("--problems", metavar="PATH", help="Problem file, or a folder of them; repeatable."),
+        ],
+        None,
+    ),
+    "updates": (Annotated[int | None, typer.Option("--updates", help="Updates to make; default: 100.")], None),
+    "per_update": (
+        Annotated[int | None, typer.Option("--per-update", help="Problems in an update; default: 8.")],
+        None,
+    ),
+    "turns": (Annotated[int | None, typer.Option("--turns", help="Turns of a rollout; default: 2.")], None),
+    "passes": (
+        Annotated[int | None, typer.Option("--passes", help="Passes over the rows of an update; default: 1.")],
+        None,
+    ),
+    "engine": (
+        Annotated[
+            str | None,
+            typer.Option("--engine", help="What draws answers: hf (in this process) or vllm; default: hf."),
+        ],
+        None,
+    ),
+    "device": (
+        Annotated[
+            str | None,
+            typer.Option("--device", help="Where verdicts are reached: auto, cpu, cuda:N or cuda:N,M; default: auto."),
+        ],
+        None,
+    ),
+    "max_answer_tokens": (
+        Annotated[int | None, typer.Option("--max-answer-tokens", help="Length of an answer at most; default: 4096.")],
+        None,
+    ),
+    "vllm_python": (
+        Annotated[str | None, typer.Option("--vllm-python", metavar="PATH", help="Python with vLLM installed.")],
+        None,
+    ),
+    "gpu_memory": (
+        Annotated[float | None, typer.Option("--gpu-memory", metavar="SHARE", help="vllm: share of the GPU's memory.")],
+        None,
+    ),
+}
+"""Options of `train grpo --online`; each is None if it was not given."""
 
 HELP = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
 train_app = typer.Typer(name="train", help="Train a policy on logged runs.", **HELP)  # type: ignore[arg-type]
@@ -123,11 +174,14 @@ def sft(
 
 
 @train_app.command("grpo")
-@sharing(TRAINING)
+@sharing(TRAINING | ONLINE)
 def grpo(
     said: dict[str, Any],
     model: MODEL,
     out: OUT,
+    online: Annotated[
+        bool, typer.Option("--online", help="Train on answers that the model gives to --problems meanwhile.")
+    ] = False,
     runs: RUNS = None,
     recipe: Annotated[
         str,
@@ -139,7 +193,10 @@ def grpo(
     max_tokens: LENGTH = 16384,
     temperature: Annotated[
         float | None,
-        typer.Option("--temperature", help="Train only on what was sampled at this temperature; default: as recorded."),
+        typer.Option(
+            "--temperature",
+            help="Train only on what was sampled at this temperature (default: as recorded); online, sample at it (1).",
+        ),
     ] = None,
     proximal: Annotated[
         bool,
@@ -168,7 +225,12 @@ def grpo(
     held_out: Annotated[
         str | None, typer.Option("--held-out", metavar="FILTER", help="Runs whose problems are used for evaluation.")
     ] = None,
-    answers: Annotated[int, typer.Option("--answers", help="Answers per held-out problem.")] = 4,
+    answers: Annotated[
+        int | None,
+        typer.Option(
+            "--answers", help="Answers per held-out problem (default: 4); online, rollouts of each problem (8)."
+        ),
+    ] = None,
     problem_reports: Annotated[
         list[str] | None,
         typer.Option(
@@ -178,7 +240,22 @@ def grpo(
         ),
     ] = None,
 ) -> None:
-    """Train a model by multi-turn GRPO on logged runs. New answers are sampled only for evaluation."""
+    """Train a model by multi-turn GRPO, on logged runs or with --online on answers that it gives meanwhile."""
+    offline = {
+        "runs": runs,
+        "stale": stale,
+        "start_by": start_by,
+        "held_out": held_out,
+        "problem_reports": problem_reports,
+        "version": version,
+        "evaluate_every": evaluate_every,
+        "steps": said["steps"],
+        "epochs": epochs != 1.0,
+    }
+    _require_one_kind(online, said, offline)
+    if online:
+        settings = _settings(said) | {"proximal": proximal, "kl": kl, "dual_clip": dual_clip}
+        raise typer.Exit(_online(said, model, out, recipe, temperature, answers, max_tokens, settings))
     from triton_agent.runs.train.training import GRPORequest, grpo
 
     settings = {
@@ -201,11 +278,62 @@ def grpo(
         stale=stale,
         start_by=start_by,
         held_out=held_out,
-        answers=answers,
+        answers=4 if answers is None else answers,
         problem_reports=tuple(problem_reports or ()),
         **_handling(said),
     )
     raise typer.Exit(grpo(request))
+
+
+def _require_one_kind(online: bool, said: Mapping[str, Any], offline: Mapping[str, Any]) -> None:
+    """Refuse options of the other kind of training."""
+    from triton_agent.tools.errors import UsageError
+
+    foreign = offline if online else {name: said[name] for name in ONLINE}
+    given = [f"--{OPTION_NAMES.get(name, name).replace('_', '-')}" for name, value in foreign.items() if value]
+    if given and online:
+        raise UsageError(f"{', '.join(given)} is for training on logged runs", remedy="leave it out, or --online")
+    if given:
+        raise UsageError(f"{', '.join(given)} is for online training", remedy="add --online, or leave it out")
+    if online and not said["problems"]:
+        raise UsageError("nothing says what to answer", remedy="add --problems FOLDER")
+
+
+OPTION_NAMES = {"version": "version_name"}
+"""Options that are not called as their parameter is."""
+
+
+def _online(
+    said: Mapping[str, Any],
+    model: str,
+    out: str,
+    recipe: str,
+    temperature: float | None,
+    answers: int | None,
+    max_tokens: int,
+    settings: Mapping[str, Any],
+) -> int:
+    from triton_agent.runs.train.online import OnlineRequest, train
+
+    rollouts = {"updates": said["updates"], "problems": said["per_update"], "answers": answers, "turns": said["turns"]}
+    rollouts |= {"passes": said["passes"], "save_every": said["save_every"]}
+    rollouts |= {"row_tokens_at_most": max_tokens}
+    request = OnlineRequest(
+        model=model,
+        out=out,
+        problems=tuple(said["problems"]),
+        recipe=recipe,
+        engine=said["engine"] or "hf",
+        device=said["device"] or "auto",
+        rollouts={name: value for name, value in rollouts.items() if value is not None},
+        temperature=temperature,
+        max_answer_tokens=said["max_answer_tokens"] or 4096,
+        vllm_python=said["vllm_python"],
+        gpu_memory=said["gpu_memory"],
+        settings=settings,
+        **_handling(said),
+    )
+    return train(request)
 
 
 def _settings(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from triton_agent.memory.records import (
     Run,
     RunEnd,
     SamplingRecord,
+    ToolCall,
     Usage,
     attempt_key,
 )
@@ -148,18 +149,28 @@ def sampled(text: str = "", *, tokens: int = 50) -> Completion:
     return completion(
         text,
         prompt_version="p1",
-        messages=(Message(role="system", content="You write kernels. " * 20), Message(role="user", content="Go.")),
+        reasoning="A row is read twice.",
+        messages=(
+            Message(role="system", content="You write kernels. " * 20),
+            Message(role="user", content="Go."),
+            Message(role="assistant", content="", calls=(ToolCall(id="c", name="profile", arguments="{}"),)),
+            Message(role="tool", content="softmax: 0.1 ms", answers_call="c"),
+        ),
         prompt_ids=tuple(range(100, 180)),
         token_ids=tuple((7919 * number) % 151_936 for number in range(tokens)),
         log_probabilities=tuple(-((number * 0.37) % 5.0) for number in range(tokens)),
         log_probabilities_of=Distribution.SAMPLED,
         adapter_version="a1",
         tokenizer="0123456789abcdef",
-        sampling=SamplingRecord(temperature=0.8, top_p=1.0, top_k=0, pattern="", tokens_at_most=512, seed=2**61 + 1),
+        sampling=SamplingRecord(
+            temperature=0.8, top_p=1.0, top_k=0, pattern="", tokens_at_most=512, seed=2**61 + 1, extra_body="{}"
+        ),
         group="fedcba98",
         mask=tuple(number % 7 != 0 for number in range(tokens)),
         finish_reason="stop",
-        usage=Usage(prompt_tokens=80, completion_tokens=tokens, cost=0.001, wall_s=1.5),
+        usage=Usage(
+            prompt_tokens=80, cached_tokens=9, completion_tokens=tokens, reasoning_tokens=3, cost=0.001, wall_s=1.5
+        ),
     )
 
 

@@ -9,9 +9,11 @@ import pytest
 from tests.policy.llm.asking import VIEW, render
 
 from triton_agent.memory.observation import Rules
+from triton_agent.memory.records import Attempt, Grading
+from triton_agent.policy.answer import write_answer
 from triton_agent.policy.llm.author import LanguageAuthor
 from triton_agent.policy.llm.engine import ModelQuestion, Sampled, seeds_of
-from triton_agent.policy.rollout import Episode, roll_out
+from triton_agent.policy.rollout import Episode, TimeSpent, roll_out
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.results import Evaluation
 
@@ -58,3 +60,46 @@ def test_answers_to_one_question_have_one_group() -> None:
     rolled = asyncio.run(roll_out(episodes, LanguageAuthor(SeedEngine(), render=render), turns=1))
     groups = {item.attempt.completion.group for history in rolled for item in history}
     assert len(groups) == 1 and groups != {""}
+
+
+def test_an_episode_takes_its_next_turn_while_others_wait_for_their_verdicts() -> None:
+    class HoldingJudge:
+        """Judges the episode `a` only when `b` has had all its answers."""
+
+        def __init__(self) -> None:
+            self.released = asyncio.Event()
+
+        async def evaluate_async(self, source: str, on_stage: object = None) -> Evaluation:
+            await self.released.wait()
+            raise InstrumentError("there is nothing to judge")
+
+    class FileEngine(SeedEngine):
+        async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
+            text = write_answer("", "class ModelNew:\n    pass\n")
+            return [[Sampled(text=text) for _ in seeds_of(question)] for question in questions]
+
+    order: list[str] = []
+
+    class Order:
+        def keep_answer(self, attempt: Attempt) -> None:
+            order.append(attempt.key)
+            if attempt.key == "b/1.0":
+                held.released.set()
+
+        def keep_verdict(self, grading: Grading) -> None:
+            order.append(f"verdict {grading.attempt}")
+
+    async def go() -> TimeSpent:
+        spent = TimeSpent()
+        episodes = [
+            Episode(run=run, problem=VIEW, judge=judge, rules=Rules()) for run, judge in (("a", held), ("b", NoJudge()))
+        ]
+        author = LanguageAuthor(FileEngine(), render=render)
+        await asyncio.wait_for(roll_out(episodes, author, turns=2, keeper=Order(), spent=spent), 60)
+        return spent
+
+    held = HoldingJudge()
+    spent = asyncio.run(go())
+    assert order.index("b/1.0") < order.index("verdict a/0.0") < order.index("a/1.0")
+    assert order.index("verdict b/0.0") < order.index("b/1.0"), "no turn without the verdict of the one before"
+    assert spent.generation_s > 0

@@ -76,6 +76,36 @@ def test_a_right_kernel_after_two_bad_answers_becomes_a_draft(tmp_path: Path) ->
     assert KEY not in told
 
 
+def calling(name: str, arguments: dict[str, str]) -> faults.Behaviour:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    delta = {"content": "", "tool_calls": [{"index": 0, "id": "c", "type": "function", "function": function}]}
+    event = {"choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]}
+    return faults.streaming(event, faults.USAGE, "[DONE]")
+
+
+@pytest.mark.slow
+def test_a_model_tries_a_draft_with_the_real_judge_before_it_answers(tmp_path: Path) -> None:
+    draft = calling("evaluate_draft", {"source": (KERNELS / "wrong_first_block_only.py").read_text()})
+    with FaultServer(draft, calling("read_memory", {}), RIGHT) as server:
+        options = ("--policy", "openai:served", "--base-url", server.url, "--model-tools", "--turns", 1)
+        done = optimize(tmp_path / "run", PROBLEM, *options, "--parallel", 1, "--json")
+    assert done.returncode == 0, done.stderr
+    assert [tool["function"]["name"] for tool in server.asked[0].body["tools"]][1] == "evaluate_draft"
+    told = [message["content"] for message in server.asked[-1].body["messages"] if message["role"] == "tool"]
+    assert "wrong" in told[0] or "agrees with the reference" in told[0], "one small call may not tell"
+    assert "Earlier runs know nothing" in told[1]
+    with Store.open(tmp_path / "run" / "runs.db") as store:
+        (attempt,) = store.attempts(json.loads(done.stdout.splitlines()[-1])["run"])
+        assert len(store.gradings(attempt.key)) == 1, "a trial is no verdict"
+    assert [message.role for message in attempt.completion.messages] == [
+        *("system", "user"),
+        *("assistant", "tool"),
+        *("assistant", "tool"),
+    ]
+    assert attempt.completion.messages[2].calls[0].name == "evaluate_draft"
+    assert attempt.completion.usage.prompt_tokens == 3 * 70
+
+
 @pytest.mark.slow
 def test_where_the_server_is_dead_the_built_in_author_goes_on(tmp_path: Path) -> None:
     with faults.dead_port() as port:
@@ -122,6 +152,15 @@ def test_an_interrupt_does_not_wait_for_a_server_that_hangs(tmp_path: Path) -> N
         (("--policy", "openai:m", "--base-url", "http://h", "--temperature", "-1"), "--temperature -1"),
         (("--policy", "openai:m", "--base-url", "http://h", "--max-answer-tokens", "0"), "--max-answer-tokens 0"),
         (("--policy", "chat:nobody"), "chat:PROVIDER:MODEL"),
+        (("--policy", "chat:a:b", "--reasoning-effort", "low"), "--reasoning-effort: not for chat:"),
+        (("--policy", "hf:x", "--model-tools"), "--model-tools: not for hf:"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--extra-body", "{"), "--extra-body {"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--extra-body", '{"n": 3}'), "--extra-body sets n"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--top-p", "0"), "--top-p 0"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--min-p", "2"), "--min-p 2"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--top-k", "-1"), "--top-k -1"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--repetition-penalty", "0"), "--repetition-penalty 0"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--tokens-per-minute", "0"), "--tokens-per-minute 0"),
     ],
 )
 def test_a_wrong_request_says_what_is_wrong(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -139,6 +178,12 @@ def test_options_reach_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first.name, second.name) == ("builtin", "openai:a/b:c")
     assert options.sampling() == Sampling(temperature=0.0, max_tokens=7)
     assert KEY not in repr(vars(second))
+
+
+def test_thoughts_have_room_where_an_effort_or_a_number_is_given() -> None:
+    assert ModelOptions().sampling().max_thinking_tokens == 0
+    assert ModelOptions(reasoning_effort="low").sampling().max_thinking_tokens == 16384
+    assert ModelOptions(reasoning_effort="low", max_thinking_tokens=5).sampling().max_thinking_tokens == 5
 
 
 def test_every_setting_of_a_model_has_an_option_of_its_name_and_default() -> None:

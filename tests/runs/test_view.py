@@ -22,7 +22,7 @@ from tests.runs.bench import made_records
 from tests.runs.browser import Page, browser
 from tests.runs.pages import BROWSER, Outline
 
-from triton_agent.memory.records import Message
+from triton_agent.memory.records import Message, ToolCall
 from triton_agent.memory.store import Store
 from triton_agent.runs.jobs import Jobs
 from triton_agent.runs.serve.actions import Actions, CommandJob
@@ -45,7 +45,11 @@ def fill(path: Path) -> None:
                 item.attempt.completion,
                 token_ids=ids,
                 log_probabilities=tuple(-0.01 * number for number in ids),
-                messages=(Message(role="user", content=f"Make it fast. {sample.HOSTILE}"),),
+                reasoning=f"Think of rows first. {sample.HOSTILE}",
+                messages=(
+                    Message(role="user", content=f"Make it fast. {sample.HOSTILE}"),
+                    Message(role="assistant", content="", calls=(ToolCall(id="1", name="evaluate", arguments="{}"),)),
+                ),
             )
             store.add_attempt(dataclasses.replace(item.attempt, completion=said), item.gradings[0])
         assert timed.end is not None
@@ -193,6 +197,7 @@ def test_an_attempt_shows_verdict_changes_prompt_and_tokens(served: Served) -> N
     assert "passed ★ the best of its run" in text and "1.61x device time" in text
     assert "Changes to its parent 2.1 (+1 -1 lines)" in text and "Changes to the reference" in text
     assert "user, " in text and "Make it fast." in text
+    assert "asks for evaluate: {}" in text and "Think of rows first." in text
     assert "200 sampled tokens; mean log-probability -0.995" in text
     assert "Errors and their limits" in text and "Times, median and confidence interval" in text
     lost = served.text(f"/attempt?key={sample.RUN}/2.0")

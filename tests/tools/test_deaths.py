@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from triton_agent.tools.processes.deaths import Ending, Exit, Sign, cause_of
+from triton_agent.tools.processes.deaths import ENDLESS, Ending, Exit, Sign, cause_of
 from triton_agent.tools.results import Finding
 
 KILLED = Exit(status=-signal.SIGKILL)
@@ -31,7 +31,7 @@ def test_what_happens_before_a_worker_is_ready_is_never_the_candidates_fault(
             Ending(sign=Sign.SILENT, doing="trace", limit_s=20.4, detail="no answer in time"),
             [],
             Finding.TOO_SLOW,
-            "trace took longer than 20 s",
+            f"trace took longer than 20 s\nlikely cause: {ENDLESS}",
         ),
         (
             Ending(sign=Sign.GARBLED, doing="trace", detail="not a length"),

@@ -391,3 +391,22 @@ class ModelNew(nn.Module):
     assert "tl.load(x_ptr + at)" in verdict.message
     assert "mask" in verdict.message
     assert len(verdict.message) <= 700
+
+
+def test_a_trial_ends_after_the_first_call_and_tells_errors_as_a_verdict_does(nursery: Nursery, tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(HEAD + textwrap.dedent(DOUBLE_PROBLEM))
+    model = """
+    class ModelNew(nn.Module):
+        def forward(self, x):
+            y = torch.empty_like(x)
+            double[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+            return y
+    """
+    right = HEAD + DOUBLE_KERNEL + textwrap.dedent(model)
+    settings = EvaluatorSettings(target=None, call_timeout_s=10, total_timeout_s=60)
+    with Evaluator(parse_problem(str(path)), settings, nursery=nursery) as evaluator:
+        tried, refused = evaluator.try_out(right), evaluator.try_out(right.replace("BLOCK=256", "BLOCK=255"))
+    assert [stage.stage for stage in tried.stages] == ["screen", "trace", "compile", "first"]
+    assert len({case.variant for case in tried.accuracy}) == 1 and tried.timings == ()
+    assert refused.finding is not None and "power of 2" in refused.message

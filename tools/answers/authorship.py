@@ -264,9 +264,10 @@ def check_library(work: Work, original: OriginalWork, *, allow_library: bool) ->
         moved = work.moved_elements + work.light_elements  # what is gathered is moved, too
         share, what = moved / max(1, original.moved), "copying, and the reference does nothing else"
     if share >= ELEMENTS_SHARE and (original.arithmetic or original.moved):
+        done = f"{100 * share:.0f}%" if share < 1 else "all"
         raise Failed(
             Finding.LIBRARY_WORK,
-            f"torch operators do {100 * share:.0f}% of the {what}; own kernels must do the larger part",
+            f"torch operators do {done} of the {what}; own kernels must do the larger part",
         )
 
 

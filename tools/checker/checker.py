@@ -26,7 +26,7 @@ from triton_agent.tools.audit.audit import audit
 from triton_agent.tools.checker import quick_race, verified_tapes
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.memory_shortage import SHORT_OF_MEMORY, memory_was_taken
-from triton_agent.tools.checker.pipeline import STAGES, run
+from triton_agent.tools.checker.pipeline import STAGES, TRIAL_STAGES, run
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.checker.profiling import Leaders
 from triton_agent.tools.checker.session import Failed, Session
@@ -276,6 +276,7 @@ class Checker:
         collect = ("collect", lambda job: modules.extend(verified_tapes.tapes_of(job, self.spec, request.lengths)))
         stages = {
             Wanted.VERDICT: STAGES,
+            Wanted.TRIAL: TRIAL_STAGES,
             Wanted.SKETCH: quick_race.STAGES,
             Wanted.TAPES: (*verified_tapes.stages(request.lengths), collect),
         }

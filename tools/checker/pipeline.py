@@ -237,11 +237,15 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: Called) -> None:
     checks.check_races(case, reply.launches)
 
 
-STAGES: tuple[Stage, ...] = (
+TRIAL_STAGES: tuple[Stage, ...] = (
     ("screen", screen_text),
     ("trace", trace_calls),
     ("compile", compile_ahead),
     ("first", first_call),
+)
+"""Enough to tell an author of errors early; what passes them has no verdict."""
+STAGES: tuple[Stage, ...] = (
+    *TRIAL_STAGES,
     ("check", check_all),
     ("file", check_file),
     ("spots", check_spots),

@@ -100,9 +100,12 @@ def call(
     )
     inputs = [] if request.again else [case.expectation.packed_inputs]
     job.kept = None
-    reply, blobs = job.runner.ask(
-        request, Called, [*payloads, *inputs], expected_bytes=case.expectation.answer_bytes + more_bytes
-    )
+    try:
+        reply, blobs = job.runner.ask(
+            request, Called, [*payloads, *inputs], expected_bytes=case.expectation.answer_bytes + more_bytes
+        )
+    except Failed as failed:
+        raise failed.during(case.name) from failed
     if request.keep and not reply.changed:
         job.kept = case
     return checks.read_answer(program.tape.tree, reply, blobs, job.settings.device), reply

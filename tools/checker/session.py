@@ -7,6 +7,7 @@ before READY, or whose harness (not its candidate) raised, is an `InstrumentErro
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from typing import NoReturn, TypeVar
@@ -61,6 +62,14 @@ class Failed(Exception):
         self.ending = ending
         """Set if a worker gave no answer."""
         self.measured = measured
+
+    def during(self, case: str) -> Failed:
+        """Return the failure of a call with the name of its case."""
+        ending = self.ending
+        if ending is not None:  # the driver words this one, when it knows how the process ended
+            ending = dataclasses.replace(ending, doing=f"the call at {case}")
+            return Failed(self.finding, cause_of(ending).message, ending=ending, measured=self.measured)
+        return Failed(self.finding, f"case {case}: {self.message}", measured=self.measured)
 
     @property
     def worker_died(self) -> bool:
@@ -141,7 +150,8 @@ class Session:
         ending = ENDINGS.get(raised.ending)
         if ending is not None:
             where = f"line {raised.lines[-1].line}: " if raised.lines else ""
-            raise Failed(ending[0], f"{where}{raised.text[:300]}\nlikely cause: {ending[1]}")
+            said = f"{where}{raised.text[:300]}".strip()
+            raise Failed(ending[0], f"{said}\nlikely cause: {ending[1]}" if said else ending[1])
         condensed = condense(raised)
         if raised.unsupported and is_believed:
             raise NotJudgeableHere(

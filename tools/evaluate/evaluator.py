@@ -150,12 +150,24 @@ class Evaluator:
         except WorkerNeverReady:  # before it saw the candidate, so nothing of the candidate's; once in a thousand
             return self._evaluate(source, on_stage, as_given, file)
 
-    def _evaluate(self, source: str, on_stage: Callable[[str], None] | None, as_given: bool, file: str) -> Evaluation:
+    def try_out(self, source: str) -> Evaluation:
+        """Compile a candidate and check one call at its cheapest size, in the same sandbox as for a verdict.
+
+        What is returned is no verdict: one that passed may be wrong at every other size.
+        """
+        return self._evaluate(source, None, False, "", Wanted.TRIAL)
+
+    def _evaluate(
+        self,
+        source: str,
+        on_stage: Callable[[str], None] | None,
+        as_given: bool,
+        file: str,
+        wanted: Wanted = Wanted.VERDICT,
+    ) -> Evaluation:
         with self._checker.job() as job, self._pool.team() as team:
             try:
-                judged = job.answer(
-                    Judged, source, team, Wanted.VERDICT, as_given=as_given, file=file, on_stage=on_stage
-                )
+                judged = job.answer(Judged, source, team, wanted, as_given=as_given, file=file, on_stage=on_stage)
             except WorkerNeverReady as error:
                 ends = [f"status {end.status}: {end.last_words.strip()[-500:]}" for end in exits_of(team.workers)]
                 raise WorkerNeverReady("\n".join([error.what, *ends]), remedy=error.remedy) from error

@@ -97,6 +97,10 @@ class SetsEvaluator:
         ]
         return judged_at_all(judges, source, problem=self.spec.digest, on_stage=on_stage)
 
+    def try_out(self, source: str) -> Evaluation:
+        """Try a candidate at the main set; see `Evaluator.try_out`."""
+        return self._at[0][1].try_out(source)
+
     def tapes(self, source: str, names: Collection[str] | None = None) -> Tapes:
         """Return what the candidate does at all sets, or at those named."""
         modules: list[TapedModule] = []

@@ -86,11 +86,11 @@ class Kernels:
 
     def report(self, error: BaseException) -> Raised:
         """Return an error as a message, with the lines of the candidate's file."""
+        passed = report_of(error, self.path).lines  # of the module; their code is read from there
+        found = [dataclasses.replace(at, line=self.line_of(at.line or 0)) for at in passed if at.code]
         if isinstance(getattr(error, "line", None), int):
-            error.line = self.line_of(error.line)  # type: ignore[attr-defined]
-        report = report_of(error, self.path)
-        found = [dataclasses.replace(at, line=self.line_of(at.line or 0)) for at in report.lines if at.code]
-        return dataclasses.replace(report, lines=tuple(found))
+            error.line = self.line_of(error.line)  # type: ignore[attr-defined]  # for its text
+        return dataclasses.replace(report_of(error, self.path), lines=tuple(found))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

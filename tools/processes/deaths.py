@@ -51,6 +51,9 @@ class Exit:
     """The end of its output."""
 
 
+ENDLESS = "a loop that never ends, or far more work than the reference does"
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """Why a worker gave no answer."""
@@ -65,7 +68,8 @@ def cause_of(ending: Ending, exits: Sequence[Exit] = ()) -> Cause:
     if not ending.doing:  # it had not seen the candidate, so the machine or the sandbox is to blame
         return Cause(finding=None, message=f"a candidate worker ended before it was ready ({ending.detail})")
     if ending.sign is Sign.SILENT:
-        return Cause(finding=Finding.TOO_SLOW, message=f"{ending.doing} took longer than {ending.limit_s:.0f} s")
+        slow = f"{ending.doing} took longer than {ending.limit_s:.0f} s\nlikely cause: {ENDLESS}"
+        return Cause(finding=Finding.TOO_SLOW, message=slow)
     if ending.sign is Sign.GARBLED:
         return Cause(finding=Finding.TAMPERED, message=f"the verdict channel was written to ({ending.detail})")
     message = f"the process ended during {ending.doing}"

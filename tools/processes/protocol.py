@@ -93,6 +93,8 @@ class Wanted(enum.StrEnum):
     """What a candidate is handed over for."""
 
     VERDICT = "verdict"
+    TRIAL = "trial"
+    """The stages up to the first call, as for a verdict; its evaluation is none."""
     SKETCH = "sketch"
     TAPES = "tapes"
 

@@ -25,6 +25,10 @@ class DrawRequest:
     temperature: float
     """0 takes the likeliest token; its log-probability is then that at temperature 1."""
     top_p: float
+    top_k: int = 0
+    """0 for no limit."""
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
     seed: int
 
 
@@ -95,18 +99,39 @@ class _Sampler:
         self.temperature = torch.tensor([row.temperature or 1.0 for row in rows], device=device)
         self.top_p = torch.tensor([row.top_p if row.temperature else 1.0 for row in rows], device=device)
         self.cut = any(row.top_p < 1 for row in rows)
+        self.top_k = [row.top_k for row in rows]
+        self.min_p = torch.tensor([row.min_p for row in rows], device=device).unsqueeze(1)
+        self.penalty = torch.tensor([row.repetition_penalty for row in rows], device=device).unsqueeze(1)
+        self.seen = [list(row.prompt_ids) for row in rows]
         self.generators = [torch.Generator(device).manual_seed(row.seed) for row in rows]
 
     def next_tokens(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Draw a token for each row; return it with its log-probability in the distribution it was drawn from."""
-        scaled = logits.float() / self.temperature.unsqueeze(1)
+        scaled = self._penalised(logits.float()) / self.temperature.unsqueeze(1)
+        for row, most in enumerate(self.top_k):
+            if 0 < most < scaled.shape[1]:
+                scaled[row].masked_fill_(scaled[row] < scaled[row].topk(most).values[-1], -torch.inf)
+        if bool((self.min_p > 0).any()):
+            least = scaled.amax(-1, keepdim=True) + self.min_p.log()  # min_p times the likeliest token's probability
+            scaled = scaled.masked_fill(scaled < least, -torch.inf)
         if self.cut:
             scaled = _nucleus(scaled, self.top_p.unsqueeze(1))
         likely = scaled.log_softmax(-1)
         chances = likely.exp()
         tokens = torch.cat([torch.multinomial(row, 1, generator=g) for row, g in zip(chances, self.generators)])
         tokens = torch.where(self.greedy, likely.argmax(-1), tokens)
+        for seen, token in zip(self.seen, tokens.tolist()):
+            seen.append(token)
         return tokens, likely.gather(1, tokens.unsqueeze(1)).squeeze(1)
+
+    def _penalised(self, logits: torch.Tensor) -> torch.Tensor:
+        """Make tokens of the conversation less likely: positive logits are divided, negative ones multiplied."""
+        if bool((self.penalty == 1).all()):
+            return logits
+        known = torch.zeros_like(logits, dtype=torch.bool)
+        for row, seen in enumerate(self.seen):
+            known[row, seen] = True
+        return torch.where(known, torch.where(logits > 0, logits / self.penalty, logits * self.penalty), logits)
 
 
 def _nucleus(scaled: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.memory.records import Distribution, SamplingRecord
+from triton_agent.memory.records import Distribution, SamplingRecord, Usage
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble, seeds_of
 from triton_agent.policy.llm.engines.model_folder import PLAIN_TEMPLATE, context_of, require_model, version_of
 from triton_agent.policy.llm.engines.vllm_worker import prompt_ids, text_of, vocabulary_digest
@@ -177,9 +177,7 @@ class TransformersEngine:
                 log_probabilities=tuple(answer.log_probabilities),
                 log_probabilities_of=Distribution.SAMPLED,
                 tokenizer=self._vocabulary,
-                prompt_tokens=len(row.prompt_ids),
-                completion_tokens=len(answer.token_ids),
-                wall_s=wall_s,
+                usage=Usage(prompt_tokens=len(row.prompt_ids), completion_tokens=len(answer.token_ids), wall_s=wall_s),
                 version=version,
             )
             for row, answer in zip(rows, drawn)
@@ -199,9 +197,12 @@ def _rows(question: ModelQuestion, ids: list[int], room: int) -> list[Any]:
     return [
         DrawRequest(
             prompt_ids=tuple(ids),
-            tokens_at_most=min(drawn.max_tokens, room),
+            tokens_at_most=min(drawn.tokens_at_most, room),
             temperature=drawn.temperature,
             top_p=drawn.top_p,
+            top_k=drawn.top_k,
+            min_p=drawn.min_p,
+            repetition_penalty=drawn.repetition_penalty,
             seed=seed,
         )
         for seed in seeds_of(question)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.memory.records import Distribution
+from triton_agent.memory.records import Distribution, Usage
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble, seeds_of
 from triton_agent.policy.llm.engines.interpreters import find_interpreter
 from triton_agent.policy.llm.engines.lookup import ModelLookup
@@ -197,7 +197,10 @@ class VllmEngine:
             "seeds": seeds_of(question),
             "temperature": drawn.temperature,
             "top_p": drawn.top_p,
-            "max_tokens": drawn.max_tokens,
+            "top_k": drawn.top_k,
+            "min_p": drawn.min_p,
+            "repetition_penalty": drawn.repetition_penalty,
+            "max_tokens": drawn.tokens_at_most,
             "pattern": drawn.pattern,
         }
         began, version, adapter = time.monotonic(), self.version, self.adapter_version
@@ -221,9 +224,11 @@ class VllmEngine:
                 log_probabilities_of=MODES.get(said["logprobs_mode"], Distribution.UNKNOWN),
                 sampling=drawn.record(seed=found["seed"], tokens_at_most=found["tokens_at_most"]),
                 tokenizer=said["tokenizer"],
-                prompt_tokens=len(found["prompt_ids"]),
-                completion_tokens=len(found["token_ids"]),
-                wall_s=wall_s,
+                usage=Usage(
+                    prompt_tokens=len(found["prompt_ids"]),
+                    completion_tokens=len(found["token_ids"]),
+                    wall_s=wall_s,
+                ),
                 version=version,
                 adapter_version=adapter,
             )

@@ -144,6 +144,9 @@ class Served:
         return SamplingParams(
             temperature=asked["temperature"],
             top_p=asked["top_p"],
+            top_k=asked["top_k"],
+            min_p=asked["min_p"],
+            repetition_penalty=asked["repetition_penalty"],
             max_tokens=limit,
             seed=seed,
             logprobs=0,  # of the sampled token, and of no other

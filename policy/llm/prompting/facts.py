@@ -12,6 +12,7 @@ from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView
 from triton_agent.policy.answer import without_notes
 from triton_agent.policy.llm.prompting.quoting import inline, on_a_line
 from triton_agent.tools.compile.targets import TARGETS
+from triton_agent.tools.kernel_profile import Bottleneck
 from triton_agent.tools.results import DECISIONS, Diagnosis, Interval, KernelResources, Status
 
 VARIANTS_SHOWN = 12
@@ -52,8 +53,15 @@ def problem_facts(problem: ProblemView) -> list[str]:
         shown = "; ".join(problem.variants[:VARIANTS_SHOWN])
         more = f", and {len(problem.variants) - VARIANTS_SHOWN} more" if len(problem.variants) > VARIANTS_SHOWN else ""
         lines.append(f"checked at {inline(shown, 600)}{more}")
-    lines += [f"note: {inline(note, LINE_CHARACTERS)}" for note in problem.notes[:NOTES_SHOWN]]
+    for note in problem.notes[:NOTES_SHOWN]:
+        lines.append(f"note: {inline(note, LINE_CHARACTERS)}")
+        if _is_scaling(note):
+            lines[-1] += ", for checking here only: the file will be used at the sizes before the arrows"
     return lines
+
+
+def _is_scaling(note: str) -> bool:
+    return note.startswith("scaled down: ")
 
 
 def _call(spec: dict[str, object]) -> str:
@@ -67,12 +75,15 @@ def hardware_facts(observation: Observation) -> list[str]:
     card = str(problem.card) if problem.card else ", ".join(problem.hardware)
     lines = []
     if problem.device == "cpu":
-        lines.append("no GPU here: kernels run in Triton's interpreter, bytes moved are counted, speed is not measured")
+        lines.append(
+            "no GPU here: kernels run in Triton's interpreter and speed is not measured. Of two right files the better "
+            "one leaves fewer operators to torch, then moves fewer bytes, then has fewer launches"
+        )
     else:
         told = f": {inline(card, LINE_CHARACTERS)}" if card else ""
         lines.append(f"GPU: {inline(problem.device)}{told}")
     if target is not None:
-        example = "" if card else f" (say, {target.card} with its {target.multiprocessors} multiprocessors)"
+        example = "" if card else f" (for example {target.card}, {target.multiprocessors} multiprocessors)"
         lines.append(
             f"compiled for `{target.name}`{example}: "
             f"{target.warp_size} threads a warp, at most {target.shared_limit_bytes // 1024} KiB of shared memory "
@@ -89,7 +100,9 @@ def hardware_facts(observation: Observation) -> list[str]:
     ]
     lines += [f"versions: {inline(', '.join(versions))}"] if versions else []
     if problem.floor_bytes or problem.floor_flops:
-        least = f"least work of a call: {problem.floor_bytes:,} bytes moved, {problem.floor_flops:,} operations"
+        size = "scaled-down" if any(map(_is_scaling, problem.notes)) else "given"
+        least = f"least work of a call at the {size} sizes: {problem.floor_bytes:,} bytes moved"
+        least += f", {problem.floor_flops:,} operations"
         intensity = f" ({problem.floor_flops / problem.floor_bytes:.3g} a byte)" if problem.floor_bytes else ""
         lines.append(least + intensity)
     return lines
@@ -152,6 +165,8 @@ def times(ratio: Interval) -> str:
 def attempt_facts(item: Tried) -> list[str]:
     """State the verdict and all measurements."""
     lines = [f"verdict: {verdict(item)}"]
+    if item.right_at:
+        lines.append(f"right until it failed: at {inline('; '.join(item.right_at), 300)}")
     if item.device_ms is not None or item.latency_ms is not None:
         told = [("on the device", item.device_ms), ("a whole call", item.latency_ms)]
         lines.append("time: " + ", ".join(f"{value:.4g} ms {name}" for name, value in told if value is not None))
@@ -168,7 +183,8 @@ def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
     for launch in diagnosis.launches[:KERNELS_SHOWN]:
         moved = (("loads", launch.bytes_loaded), ("stores", launch.bytes_stored))
         told = "".join(f", {name} {count:,} bytes" for name, count in moved if count is not None)
-        where = f"launched {launch.launches}x, {launch.programs:,} programs{told}, at the first size checked"
+        programs = f"{launch.programs:,} program{'' if launch.programs == 1 else 's'}"
+        where = f"launched {launch.launches}x, {programs}{told}, in a call at the smallest size checked"
         lines.append(f"{inline(launch.kernel, 60)}: {where}")
     if diagnosis.profile is not None:
         for kernel in diagnosis.profile.kernels[:KERNELS_SHOWN]:
@@ -190,6 +206,12 @@ def resource_facts(resources: Sequence[KernelResources]) -> list[str]:
         constants = f" with {inline(kernel.constants, 120)}" if kernel.constants else ""
         lines.append(f"{inline(kernel.kernel, 60)}{constants}: {', '.join(told)}")
     return lines
+
+
+def largest_bottleneck(item: Tried) -> Bottleneck | None:
+    """Return the bottleneck that costs an attempt the most; None without a profile."""
+    profile = item.diagnosis.profile if item.diagnosis else None
+    return max(profile.bottlenecks, key=lambda found: found.lost_ms, default=None) if profile else None
 
 
 def in_short(item: Tried) -> str:

@@ -12,7 +12,7 @@ import functools
 import json
 from collections.abc import Iterator, Sequence
 
-from triton_agent.memory.observation import Lesson, Observation
+from triton_agent.memory.observation import Lesson, Observation, Task
 from triton_agent.policy.llm.prompting import facts
 from triton_agent.policy.llm.prompting.attempts import attempt_parts
 from triton_agent.policy.llm.prompting.facts import bullets, short_key
@@ -150,10 +150,19 @@ def _recalled(lessons: Sequence[Lesson]) -> Iterator[PromptPart]:
 
 
 def _turn(observation: Observation) -> PromptPart:
-    budget, parent = facts.budget_facts(observation.budget), observation.parent
-    if parent is None:
-        only = form(0, lambda: worded("turn_fresh", budget=budget))
+    budget, parent, task = facts.budget_facts(observation.budget), observation.parent, observation.task
+    values = {"budget": budget, "key": short_key(parent.attempt) if parent else ""}
+    if task is Task.RESTART and observation.tried:
+        template = "turn_restart"
+    elif parent is None:
+        template = "turn_fresh"
+    elif parent.status is not Status.PASSED:
+        template = "turn_repair"
+    elif task is Task.COMBINE and observation.partner:
+        template, values["partner"] = "turn_combine", short_key(observation.partner)
+    elif task is Task.IMPROVE and (worst := facts.largest_bottleneck(parent)) is not None:
+        template = "turn_bottleneck"
+        values |= {"bottleneck": inline(worst.name, 40), "cost": f"{worst.lost_ms:.3g}"}
     else:
-        template = "turn_improve" if parent.status is Status.PASSED else "turn_repair"
-        only = form(0, lambda: worded(template, budget=budget, key=short_key(parent.attempt)))
-    return PromptPart(name="turn", forms=(only,), needed=True)
+        template = "turn_improve"
+    return PromptPart(name="turn", forms=(form(0, lambda: worded(template, **values)),), needed=True)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from triton_agent.memory.records import Message, SamplingRecord
+from triton_agent.memory.records import Message, SamplingRecord, Usage
 from triton_agent.memory.redaction import REDACTED, redact_text, secrets_of
 from triton_agent.policy.llm.engine import ModelQuestion, Sampled, Sampling, Trouble
 from triton_agent.policy.llm.prompting.counting import token_bound
@@ -85,6 +85,7 @@ class ChatEngine:
         known = "input_tokens" in used and "output_tokens" in used
         prompt_tokens = used["input_tokens"] if known else self._bound(question.messages)
         completion_tokens = used["output_tokens"] if known else self.count(text)
+        cached_tokens = min(prompt_tokens, (used.get("input_token_details") or {}).get("cache_read") or 0)
         reason = str(about.get("finish_reason") or about.get("stop_reason") or "stop")
         return Sampled(
             text=text,
@@ -93,10 +94,13 @@ class ChatEngine:
             ),
             finish_reason="length" if reason in CUT_SHORT else "stop" if reason in ("end_turn", "STOP") else reason,
             missing=MISSING if known else f"{MISSING}, and no usage: it is estimated, rather too high",
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            cost=self._price.of(prompt_tokens, completion_tokens),
-            wall_s=wall_s,
+            usage=Usage(
+                prompt_tokens=prompt_tokens,
+                cached_tokens=cached_tokens,
+                completion_tokens=completion_tokens,
+                cost=self._price.of(prompt_tokens, completion_tokens, cached_tokens),
+                wall_s=wall_s,
+            ),
             version=str(about.get("model_name") or about.get("model") or ""),
         )
 

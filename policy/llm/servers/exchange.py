@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import httpx
@@ -18,7 +18,7 @@ import httpx
 from triton_agent.policy.llm.servers.keys import Key
 from triton_agent.policy.llm.servers.patience import Patience
 from triton_agent.policy.llm.servers.refusals import NoReply, Refusal, read_error_event, read_refusal
-from triton_agent.policy.llm.servers.reply import Reply, garbage
+from triton_agent.policy.llm.servers.reply import Response, garbage
 
 ERROR_BYTES = 16 << 10
 """Bytes of an error response that are read."""
@@ -34,13 +34,15 @@ class Exchange:
     url: str
     key: Key
     patience: Patience
+    heed: Callable[[Mapping[str, str]], None] = lambda headers: None
+    """Called with the headers of each response."""
 
-    async def ask(self, body: dict[str, Any]) -> Reply:
-        """Send a request; return the complete answer or raise NoReply."""
-        model = str(body["model"])
+    async def ask(self, body: dict[str, Any]) -> Response:
+        """Send a request; return a response with at least one finished answer, or raise NoReply."""
+        model, reply = str(body["model"]), Response(wanted=body.get("n", 1))
         request = self.client.build_request("POST", self.url, content=json.dumps(body), headers=self._headers())
         try:
-            return await self._ask(request, model)
+            return await self._ask(request, model, reply)
         except httpx.ConnectTimeout:
             raise lost(f"no connection within {self.patience.connect_s:g} s", NOBODY) from None
         except httpx.ConnectError as error:
@@ -55,12 +57,12 @@ class Exchange:
         plain = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
         return plain | {"Accept-Encoding": "identity"} | self.key.headers()
 
-    async def _ask(self, request: httpx.Request, model: str) -> Reply:
+    async def _ask(self, request: httpx.Request, model: str, reply: Response) -> Response:
         first_by = asyncio.get_running_loop().time() + self.patience.first_byte_s
         async with self._sent(request, first_by) as response:
+            self.heed(response.headers)
             if response.status_code != 200:
                 raise NoReply(await self._refusal(response, model, first_by))
-            reply = Reply()
             chunks = self._chunks(response, first_by, reply)
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind == "text/event-stream":
@@ -86,7 +88,7 @@ class Exchange:
         finally:
             await response.aclose()
 
-    async def _chunks(self, response: httpx.Response, first_by: float, reply: Reply) -> AsyncIterator[bytes]:
+    async def _chunks(self, response: httpx.Response, first_by: float, reply: Response) -> AsyncIterator[bytes]:
         """Yield bytes as they arrive, within the limits of silence and size. Before the first word a model may think
         for long.
         """
@@ -109,37 +111,37 @@ class Exchange:
     async def _refusal(self, response: httpx.Response, model: str, first_by: float) -> Refusal:
         body = bytearray()
         with contextlib.suppress(NoReply, httpx.TransportError, httpx.DecodingError):  # what has come has to do
-            async for chunk in self._chunks(response, first_by, Reply()):
+            async for chunk in self._chunks(response, first_by, Response()):
                 body += chunk
                 if len(body) > ERROR_BYTES:
                     break
         text = bytes(body[:ERROR_BYTES]).decode("utf-8", "replace")
         return read_refusal(response.status_code, response.headers, text, model=model, key_name=self.key.name)
 
-    async def _streamed(self, chunks: AsyncIterator[bytes], reply: Reply, model: str) -> Reply:
+    async def _streamed(self, chunks: AsyncIterator[bytes], reply: Response, model: str) -> Response:
         try:
             async for data in events(chunks):
                 if data == DONE:
+                    reply.complete = True
                     return _finished(reply, "stop")
                 self._take(reply, data, model)
-                if reply.text_bytes > self.patience.answer_bytes:
-                    reply.cut(self.patience.answer_bytes)
+                if reply.cut(self.patience.answer_bytes):
                     return reply
         except (NoReply, httpx.TransportError):
-            if not reply.finish_reason:  # the rest is only what the server says of it
+            if not reply.finished:  # the rest is asked for again, or only what the server says of it
                 raise
         return _finished(reply, "")
 
-    async def _whole(self, chunks: AsyncIterator[bytes], reply: Reply, model: str) -> Reply:
+    async def _whole(self, chunks: AsyncIterator[bytes], reply: Response, model: str) -> Response:
         body = bytearray()
         async for chunk in chunks:
             body += chunk
         self._take(reply, body.decode("utf-8", "replace"), model)
-        if reply.text_bytes > self.patience.answer_bytes:
-            reply.cut(self.patience.answer_bytes)
+        reply.complete = True
+        reply.cut(self.patience.answer_bytes)
         return _finished(reply, "stop")
 
-    def _take(self, reply: Reply, data: str, model: str) -> None:
+    def _take(self, reply: Response, data: str, model: str) -> None:
         try:
             event = json.loads(data)
         except (ValueError, RecursionError):
@@ -149,12 +151,12 @@ class Exchange:
         reply.take(event)
 
 
-def _finished(reply: Reply, otherwise: str) -> Reply:
-    """Return a complete reply; a stream that just ends is not complete."""
-    if not reply.answered:
+def _finished(reply: Response, otherwise: str) -> Response:
+    """Return a response with finished answers; a stream that just ends finishes none."""
+    if not reply.replies:
         raise garbage("a response without an answer in it")
-    reply.finish_reason = reply.finish_reason or otherwise
-    if not reply.finish_reason:
+    reply.finish(otherwise)
+    if not reply.finished:
         raise lost("the stream ended in the middle of the answer")
     return reply
 

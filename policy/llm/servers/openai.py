@@ -1,33 +1,36 @@
 """`openai:MODEL`: any server with OpenAI's chat completions: vllm serve, llama.cpp, Ollama, or a hosted one.
 
-Each answer is a request of its own, so that one failure does not cost the others. Fields that a server refuses are left
-out of later requests, and the answers say so. Token ids are requested from vLLM; llama.cpp sends them anyway. If the
-text may differ from the tokens, the answer says so (`spelling.py`). Not covered: prompts and parsing of answers
-(`policy/llm/author.py`), the bytes of a request (`exchange.py`).
+Several answers to one question are one request where the server can, and its finished answers are kept if it breaks
+off; otherwise each is a request of its own. Fields that a server refuses are left out of later requests, and the
+answers say so. Token ids are requested from vLLM; llama.cpp sends them anyway. If the text may differ from the tokens,
+the answer says so (`spelling.py`). Not covered: prompts and parsing of answers (`policy/llm/author.py`), the bytes of a
+request (`exchange.py`), limits per minute (`pacing.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import random
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
-from triton_agent.memory.records import SamplingRecord
+from triton_agent.memory.records import Message, SamplingRecord, Usage
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble, seeds_of
 from triton_agent.policy.llm.prompting.counting import token_bound
 from triton_agent.policy.llm.servers.exchange import Exchange
 from triton_agent.policy.llm.servers.keys import Key
+from triton_agent.policy.llm.servers.pacing import Limits, Pace, Sent
 from triton_agent.policy.llm.servers.patience import Patience
 from triton_agent.policy.llm.servers.price import UNKNOWN, Price
 from triton_agent.policy.llm.servers.refusals import NoReply, Refusal
-from triton_agent.policy.llm.servers.reply import Reply
+from triton_agent.policy.llm.servers.reply import Reply, Response
 from triton_agent.policy.llm.servers.server_card import ServerCard, look
 from triton_agent.policy.llm.servers.spelling import Speller, respell
 from triton_agent.tools.errors import UsageError
@@ -41,8 +44,17 @@ AT_ONCE = 32
 RENAMED = {"max_tokens": "max_completion_tokens"}
 """Fields that newer OpenAI models have renamed."""
 UNCHANGED = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
-"""vLLM takes these from the model's folder unless they are given; said here, they are known."""
+"""Servers take these from the model's folder or from defaults of their own unless they are given. OpenAI's own service
+has only these values and refuses the fields.
+"""
+PENALTY = {"llamacpp": "repeat_penalty"}
+"""Names of the repetition penalty, by the server that has another than vLLM."""
+SEVERAL = "n"
+SILENT = frozenset({SEVERAL, *RENAMED})
+"""Fields that are expressed otherwise when a server refuses them: the answer is the same."""
 SYSTEM_ROLE = "system role"
+OWN_FIELDS = frozenset({"model", "messages", SEVERAL, "stream", "stream_options", "tools", "max_tokens", "seed"})
+"""Fields that `--extra-body` may not set: options of their own, or what this module rests on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +67,15 @@ class Server:
     """None: as the server says, or as assumed."""
     price: Price = UNKNOWN
     patience: Patience = dataclasses.field(default_factory=Patience)
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    reasoning_effort: str = ""
+    """How much a model shall think, in the server's words; empty for its default."""
+    extra_body: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Further fields of each request, over those of this program."""
+
+    def __post_init__(self) -> None:
+        if taken := sorted(OWN_FIELDS & set(self.extra_body)):
+            raise UsageError(f"--extra-body sets {', '.join(taken)}", remedy="leave these fields out")
 
     @classmethod
     def at(cls, base_url: str | None, key_name: str | None, **rest: Any) -> Server:
@@ -74,6 +95,7 @@ class OpenAIEngine:
         self._told_context: int | None = None
         self._refused: dict[str, str] = {}
         self._chance = random.Random()
+        self._pace = Pace(server.limits, longest_wait_s=server.patience.retry_within_s)
 
     @property
     def name(self) -> str:
@@ -89,8 +111,8 @@ class OpenAIEngine:
         return self._server.context_tokens or self._told_context or listed or ASSUMED_CONTEXT_TOKENS
 
     @property
-    def _is_vllm(self) -> bool:
-        return self._card is not None and self._card.is_vllm
+    def _owner(self) -> str:
+        return self._card.owner if self._card is not None else ""
 
     def count(self, text: str) -> int:
         return token_bound(text)
@@ -105,17 +127,21 @@ class OpenAIEngine:
         await self.prepare()
         room = asyncio.Semaphore(AT_ONCE)
         async with self._client() as client:
-            url = f"{self._server.base_url}/chat/completions"
-            exchange = Exchange(client=client, url=url, key=self._server.key, patience=self._server.patience)
+            exchange = Exchange(
+                client=client,
+                url=f"{self._server.base_url}/chat/completions",
+                key=self._server.key,
+                patience=self._server.patience,
+                heed=self._pace.heed,
+            )
             async with asyncio.TaskGroup() as group:
                 asked = [
-                    [
-                        group.create_task(self._sample(exchange, question, seed >> 31, room))  # some take 31 bits
-                        for seed in seeds_of(question)
-                    ]
-                    for question in questions
+                    group.create_task(
+                        self._draws(exchange, one, [seed >> 31 for seed in seeds_of(one)], room)  # some take 31 bits
+                    )
+                    for one in questions
                 ]
-        return [[task.result() for task in tasks] for tasks in asked]
+        return [task.result() for task in asked]
 
     async def close(self) -> None:
         """Nothing to close: connections end with each `answer`."""
@@ -134,59 +160,110 @@ class OpenAIEngine:
                 remedy="mend HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or name the server in NO_PROXY",
             ) from None
 
-    # -- one answer ------------------------------------------------------------------------------------------------
+    # -- answers to one question -----------------------------------------------------------------------------------
 
-    async def _sample(self, exchange: Exchange, question: ModelQuestion, seed: int, room: asyncio.Semaphore) -> Sampled:
+    async def _draws(
+        self, exchange: Exchange, question: ModelQuestion, seeds: Sequence[int], room: asyncio.Semaphore
+    ) -> list[Sampled]:
+        """Draw an answer for each seed: in one request where the server can, otherwise in one each."""
+        if len(seeds) > 1 and SEVERAL in self._refused:
+            each = (self._draws(exchange, question, [seed], room) for seed in seeds)
+            return [sampled for found in await asyncio.gather(*each) for sampled in found]
+        sampled = await self._sample(exchange, question, seeds, room)
+        if 0 < len(sampled) < len(seeds):
+            sampled += await self._draws(exchange, question, seeds[len(sampled) :], room)
+        return sampled
+
+    async def _sample(
+        self, exchange: Exchange, question: ModelQuestion, seeds: Sequence[int], room: asyncio.Semaphore
+    ) -> list[Sampled]:
+        """Send one request; return its answers, or the trouble once for each seed."""
         async with room:
             began_s = time.monotonic()
+            total_s = self._server.patience.total_s
             try:
-                async with asyncio.timeout(self._server.patience.total_s):
-                    reply, body, without = await self._insist(exchange, question, seed, began_s)
+                async with asyncio.timeout(total_s) as limit:
+                    response, body, without = await self._insist(exchange, question, seeds, limit)
             except TimeoutError:
-                total_s = self._server.patience.total_s
-                return self._trouble(Refusal(what=f"no whole answer within {total_s:g} s"))
+                return [self._trouble(Refusal(what=f"no whole answer within {total_s:g} s"))] * len(seeds)
             except NoReply as error:
-                return self._trouble(error.refusal)
-            await respell(reply, self._speller(exchange.client))
-            return self._sampled(reply, question, body, without, time.monotonic() - began_s)
+                return [self._trouble(error.refusal)] * len(seeds)
+            for reply in response.finished:
+                await respell(reply, self._speller(exchange.client))
+            return self._sampled(response, question, body, without, time.monotonic() - began_s)
 
     async def _insist(
-        self, exchange: Exchange, question: ModelQuestion, seed: int, began_s: float
-    ) -> tuple[Reply, dict[str, Any], dict[str, str]]:
-        """Ask until there is an answer or no hope of one; return it with the request, and why fields were left out."""
-        patience, tries = self._server.patience, 0
+        self, exchange: Exchange, question: ModelQuestion, seeds: Sequence[int], limit: asyncio.Timeout
+    ) -> tuple[Response, dict[str, Any], dict[str, str]]:
+        """Ask until there is an answer or no hope of one; return it with the request, and why fields were left out.
+
+        Time spent waiting for a limit per minute counts against no other limit.
+        """
+        patience, tries, paced_s = self._server.patience, 0, 0.0
+        estimate = sum(self.count(message.content) for message in question.messages)
+        estimate += len(seeds) * question.sampling.tokens_at_most
+        began_s = time.monotonic()
         while True:
             without = dict(self._refused)
-            body = self._body(question, seed, without)
+            body = self._body(question, seeds, without)
+            due_s = limit.when()
+            sent, waited_s = await self._waited(estimate, limit, due_s)
+            paced_s += waited_s
             try:
-                return await exchange.ask(body), body, without
+                response = await exchange.ask(body)
+                sent.tokens = (response.prompt_tokens or 0) + (response.completion_tokens or 0) or sent.tokens
+                if len(seeds) > 1 and response.complete and len(response.replies) < len(seeds):
+                    self._refused.setdefault(SEVERAL, "the server gave fewer answers than it was asked for")
+                return response, body, without
             except NoReply as error:
                 refusal = error.refusal
             if refused := [field for field in refusal.fields if field not in without and _holds(body, field)]:
                 self._refused |= dict.fromkeys(refused, refusal.what)
                 continue
             tries += 1
+            if refusal.retry_after_s is not None:
+                self._pace.rest(refusal.retry_after_s)
             wait_s = patience.wait_s(tries, refusal.retry_after_s, self._chance)
-            late = time.monotonic() - began_s + wait_s > patience.retry_within_s
+            late = time.monotonic() - began_s - paced_s + wait_s > patience.retry_within_s
             if not refusal.again or tries >= patience.tries or late:
                 raise NoReply(_given_up(refusal, tries, late))
             await asyncio.sleep(wait_s)
 
-    def _body(self, question: ModelQuestion, seed: int, without: dict[str, str]) -> dict[str, Any]:
+    async def _waited(self, tokens: int, limit: asyncio.Timeout, due_s: float | None) -> tuple[Sent, float]:
+        """Wait for the limits per minute, while the time for the answer stands still."""
+        limit.reschedule(None)
+        sent, waited_s = await self._pace.enter(tokens)
+        limit.reschedule(None if due_s is None else due_s + waited_s)
+        return sent, waited_s
+
+    def _body(self, question: ModelQuestion, seeds: Sequence[int], without: dict[str, str]) -> dict[str, Any]:
         sampling = question.sampling
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": [{"role": item.role, "content": item.content} for item in question.messages],
-            "max_tokens": sampling.max_tokens,
+            "messages": [_plain(message) for message in question.messages],
+            "max_tokens": sampling.tokens_at_most,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
-            "seed": seed,
+            "seed": seeds[0],
             "stream": True,
             "stream_options": {"include_usage": True},
             "logprobs": True,
         }
-        if self._is_vllm:
-            body |= {"return_token_ids": True, **UNCHANGED}
+        for field, neutral in UNCHANGED.items():
+            value = getattr(sampling, field)
+            if self._server.base_url != HOSTED or value != neutral:
+                body[PENALTY.get(self._owner, field) if field == "repetition_penalty" else field] = value
+        if len(seeds) > 1:
+            body[SEVERAL] = len(seeds)
+        if self._server.reasoning_effort:
+            body["reasoning_effort"] = self._server.reasoning_effort
+        if question.tools:
+            body["tools"] = [{"type": "function", "function": dataclasses.asdict(tool)} for tool in question.tools]
+        if self._owner == "vllm":
+            body["return_token_ids"] = True
+            if sampling.max_thinking_tokens:
+                body["thinking_token_budget"] = sampling.max_thinking_tokens
+        body |= self._server.extra_body
         if "stream" in without:
             body.pop("stream_options")
         for field in without:
@@ -198,7 +275,7 @@ class OpenAIEngine:
         return body
 
     def _speller(self, client: httpx.AsyncClient) -> Speller | None:
-        if not self._is_vllm:
+        if self._owner != "vllm":
             return None
         server = self._server
         return Speller(
@@ -210,33 +287,55 @@ class OpenAIEngine:
         )
 
     def _sampled(
-        self, reply: Reply, question: ModelQuestion, body: dict[str, Any], without: dict[str, str], wall_s: float
+        self,
+        response: Response,
+        question: ModelQuestion,
+        body: dict[str, Any],
+        without: dict[str, str],
+        wall_s: float,
+    ) -> list[Sampled]:
+        replies, usages = response.finished, response.usages()
+        notes = [f"asked without {field}: {why}" for field, why in without.items() if field not in SILENT]
+        if usages is None:
+            asked = sum(self.count(message.content) for message in question.messages)
+            usages = [
+                Usage(
+                    prompt_tokens=asked,
+                    completion_tokens=len(reply.tokens()[0] or ()) or self.count(reply.reasoning + reply.text),
+                )
+                for reply in replies
+            ]
+            notes.append("the server tells no usage: it is estimated, rather too high")
+        return [
+            self._one(
+                reply, usage, notes, response, _record(body, number, self._owner, self._server.extra_body), wall_s
+            )
+            for number, (reply, usage) in enumerate(zip(replies, usages))
+        ]
+
+    def _one(
+        self, reply: Reply, usage: Usage, notes: list[str], response: Response, record: SamplingRecord, wall_s: float
     ) -> Sampled:
         token_ids, log_probabilities, missing = reply.tokens()
-        notes = [note for note in (missing, reply.doubt) if note]
-        notes += [f"asked without {field}: {why}" for field, why in without.items() if field not in RENAMED]
-        text = reply.text
-        if self._server.key.is_in(text):
-            text, token_ids, log_probabilities = self._server.key.hide(text), None, None
+        notes = [note for note in (missing, reply.doubt, *notes) if note]
+        key, text, reasoning, calls = self._server.key, reply.text, reply.reasoning, reply.calls
+        if key.is_in("\0".join((text, reasoning, *(call.arguments for call in calls)))):
+            text, reasoning, token_ids, log_probabilities = key.hide(text), key.hide(reasoning), None, None
+            calls = tuple(dataclasses.replace(call, arguments=key.hide(call.arguments)) for call in calls)
             notes = ["the answer held the key to the server, which was taken out"]
-        prompt_tokens, completion_tokens = reply.prompt_tokens, reply.completion_tokens
-        if prompt_tokens is None or completion_tokens is None:
-            prompt_tokens = sum(self.count(message.content) for message in question.messages)
-            completion_tokens = len(token_ids) if token_ids else self.count(text)
-            notes.append("the server tells no usage: it is estimated, rather too high")
+        cost = self._server.price.of(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
         return Sampled(
             text=text,
+            reasoning=reasoning,
+            calls=calls,
             finish_reason=reply.finish_reason,
-            prompt_ids=reply.prompt_ids,
+            prompt_ids=response.prompt_ids,
             token_ids=token_ids,
             log_probabilities=log_probabilities,
-            sampling=_record(body),
-            missing=self._server.key.clean("; ".join(notes)),
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            cost=self._server.price.of(prompt_tokens, completion_tokens),
-            wall_s=wall_s,
-            version=self._server.key.clean(reply.version),
+            sampling=record,
+            missing=key.clean("; ".join(notes)),
+            usage=dataclasses.replace(usage, cost=cost, wall_s=wall_s),
+            version=key.clean(response.version),
         )
 
     def _trouble(self, refusal: Refusal) -> Sampled:
@@ -252,20 +351,41 @@ class OpenAIEngine:
         return Sampled(text="", finish_reason="", trouble=trouble)
 
 
-def _record(body: dict[str, Any]) -> SamplingRecord:
-    """Return the settings of a draw as far as the request states them; the server's defaults are not known."""
+def _record(body: dict[str, Any], number: int, owner: str, extra: Mapping[str, Any]) -> SamplingRecord:
+    """Return the settings of the draw of this number in a request, as far as the request states them.
+
+    The server's defaults are not known. Of several draws in a request only vLLM's seeds are: they count up.
+    """
+    names = ("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "reasoning_effort")
+    several, seed = SEVERAL in body, body.get("seed")
+    if several and seed is not None:
+        seed = seed + number if owner == "vllm" else None
     return SamplingRecord(
-        **{name: body.get(name) for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed")},
+        **{name: body.get(name) for name in names},
+        repetition_penalty=body.get(PENALTY.get(owner, "repetition_penalty")),
         tokens_at_most=body.get("max_tokens", body.get(RENAMED["max_tokens"])),
+        thinking_tokens_at_most=body.get("thinking_token_budget"),
+        extra_body=json.dumps(dict(extra), sort_keys=True) if extra else None,
+        seed=seed,
         pattern="",
     )
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    plain: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.calls:
+        plain["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.calls
+        ]
+    return plain | {"tool_call_id": message.answers_call} if message.answers_call else plain
 
 
 def _holds(body: dict[str, Any], field: str) -> bool:
     return field in body or (field == SYSTEM_ROLE and any(one["role"] == "system" for one in body["messages"]))
 
 
-def _without_system(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+def _without_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Move system messages into the first user message: some models' templates know no other role."""
     system = [one["content"] for one in messages if one["role"] == "system"]
     rest = [one for one in messages if one["role"] != "system"]

@@ -13,26 +13,31 @@ PER = 1_000_000
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Price per million tokens, in any currency. Discounts for cached tokens are not covered."""
+    """Price per million tokens, in any currency."""
 
     prompt: float = 0.0
     completion: float = 0.0
+    cached: float | None = None
+    """Price of prompt tokens that the server had in its cache; None: as the others."""
 
-    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
-        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / PER
+    def of(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
+        cached = self.prompt if self.cached is None else self.cached
+        fresh = prompt_tokens - cached_tokens
+        return (fresh * self.prompt + cached_tokens * cached + completion_tokens * self.completion) / PER
 
 
 UNKNOWN = Price()
 
 
 def parse_price(text: str | None) -> Price:
-    """Parse `0.15,0.60`: price of a million prompt tokens, and of a million answer tokens."""
+    """Parse `0.15,0.60` or `0.15,0.60,0.075`: price of a million tokens of prompt, of answer, of cached prompt."""
     if text is None:
         return UNKNOWN
     try:
-        prompt, completion = (float(part) for part in text.split(","))
+        prompt, completion, *rest = (float(part) for part in text.split(","))
     except ValueError:
-        prompt = completion = math.nan
-    if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
-        raise UsageError(f"--price {text}", remedy="two numbers per million tokens, prompt and answer, as in 0.15,0.60")
-    return Price(prompt=prompt, completion=completion)
+        prompt, completion, rest = math.nan, math.nan, []
+    if len(rest) > 1 or not all(0 <= price < math.inf for price in (prompt, completion, *rest)):
+        remedy = "two or three numbers per million tokens, prompt, answer and cached prompt, as in 0.15,0.60,0.075"
+        raise UsageError(f"--price {text}", remedy=remedy)
+    return Price(prompt=prompt, completion=completion, cached=rest[0] if rest else None)

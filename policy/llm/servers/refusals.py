@@ -24,18 +24,32 @@ OVERFLOW = re.compile(
 )
 CONTEXT_IS = re.compile(r"context (?:length|size|window|limit)(?: of| is)?(?: only)?:? ?\(?(\d+)", re.I)
 FIELDS_REFUSED = frozenset({400, 422})
-OPTIONAL_FIELDS = (
-    "return_token_ids",
-    "stream_options",
-    "logprobs",
-    "top_p",
-    "temperature",
-    "seed",
-    "stream",
-    "max_tokens",
-    "system role",
-)
-"""Fields that a request can omit or, for the last two, express otherwise."""
+OPTIONAL_FIELDS: dict[str, str] = {
+    **{
+        name: rf"\b{name}\b"
+        for name in (
+            "return_token_ids",
+            "stream_options",
+            "logprobs",
+            "top_p",
+            "top_k",
+            "min_p",
+            "repetition_penalty",
+            "repeat_penalty",
+            "reasoning_effort",
+            "thinking_token_budget",
+            "temperature",
+            "seed",
+            "stream",
+            "max_tokens",
+            "system role",
+        )
+    },
+    "n": r"""one completion choice|['"]n['"]|\bn (?:> ?1|must|is not|parameter)|\bn ?= ?\d|body\.n\b""",
+    "tools": r"\btools\b|tool[ _]choice|tool-call-parser|tool use",
+}
+"""Fields that a request can omit or, as `max_tokens` and `system role`, express otherwise; and how a refusal names
+them."""
 NO_CREDIT = ("insufficient_quota", "billing")
 
 
@@ -79,7 +93,7 @@ def read_refusal(status: int, headers: Mapping[str, str], body: str, *, model: s
     if status == 404:
         return Refusal(what=what, remedy=f"is {model} what the server calls its model, and --base-url its address?")
     if status in FIELDS_REFUSED:
-        fields = _fields(f"{said} {details.get('param') or ''}")
+        fields = _fields(f"{said} '{details.get('param') or ''}'")
         return Refusal(what=what, fields=fields, remedy="try a lower --max-answer-tokens" if "max_" in said else "")
     if status in RETRIED or status >= 500:
         return Refusal(what=what, again=True, retry_after_s=_retry_after(headers))
@@ -135,7 +149,7 @@ def _context(details: dict[str, Any], said: str) -> int | None:
 
 
 def _fields(said: str) -> tuple[str, ...]:
-    named = [name for name in OPTIONAL_FIELDS if re.search(rf"\b{name}\b", said, re.I)]
+    named = [name for name, words in OPTIONAL_FIELDS.items() if re.search(words, said, re.I)]
     return tuple(name for name in named if name != "max_tokens" or "max_completion_tokens" in said)
 
 

@@ -1,43 +1,41 @@
-"""Collects an answer from the pieces of a stream or from one response.
+"""Collects the answers of a response from the pieces of a stream, or from one whole response.
 
-Reads the OpenAI format and the token ids that vLLM and llama.cpp add. Reasoning that a server keeps apart is put back
-before the answer, between tags that `policy/answer.py` skips, so that no sampled text is lost.
+Reads the OpenAI format and the token ids that vLLM and llama.cpp add. Thoughts that a server keeps apart stay apart.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from triton_agent.memory.records import ToolCall, Usage
 from triton_agent.policy.llm.servers.refusals import NoReply, Refusal
 
 REASONING_NAMES = ("reasoning_content", "reasoning")
 NO_IDS = "the server tells no token ids"
 NO_LOG_PROBABILITIES = "the server tells no log-probabilities"
+MOST_CALLS = 16
+"""Tools that one message may ask for; the rest is dropped."""
 
 
 @dataclasses.dataclass(slots=True)
 class Reply:
-    """The answer so far."""
+    """One answer so far."""
 
     said: list[str] = dataclasses.field(default_factory=list)
     reasoned: list[str] = dataclasses.field(default_factory=list)
+    called: dict[int, dict[str, str]] = dataclasses.field(default_factory=dict)
+    """Tools asked for: id, name and arguments, by their place."""
     text_bytes: int = 0
     finish_reason: str = ""
-    prompt_ids: tuple[int, ...] | None = None
     token_ids: list[int] = dataclasses.field(default_factory=list)
     listed_ids: list[int] = dataclasses.field(default_factory=list)
     """Token ids in the list of log-probabilities."""
     listed_texts: list[str] = dataclasses.field(default_factory=list)
     """Text of each token; empty where its bytes await those of the next."""
     log_probabilities: list[float] = dataclasses.field(default_factory=list)
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    model: str = ""
-    fingerprint: str = ""
-    answered: bool = False
-    """The response held at least one choice."""
     spelled: str | None = None
     """The text decoded from the tokens, if it was requested."""
     doubt: str = ""
@@ -45,42 +43,24 @@ class Reply:
 
     @property
     def text(self) -> str:
-        if self.spelled is not None:
-            return self.spelled
-        said, reasoned = "".join(self.said), "".join(self.reasoned)
-        if not reasoned:
-            return said
-        return f"<think>{reasoned}</think>\n{said}" if said else f"<think>{reasoned}"
+        return self.spelled if self.spelled is not None else "".join(self.said)
 
     @property
-    def version(self) -> str:
-        """The model's name and the server's configuration, as far as it says."""
-        return f"{self.model} {self.fingerprint}".strip()
+    def reasoning(self) -> str:
+        return "".join(self.reasoned)
 
-    def take(self, event: Any) -> None:
-        """Add one piece of a stream, or the whole response."""
-        if not isinstance(event, dict):
-            raise garbage(f"a {type(event).__name__} instead of an object")
-        self.model = _text(event.get("model")) or self.model
-        self.fingerprint = _text(event.get("system_fingerprint")) or self.fingerprint
-        self._count(event.get("usage"))
-        ids = _ids(event.get("prompt_token_ids"))
-        self.prompt_ids = tuple(ids) if ids else self.prompt_ids
-        choices = event.get("choices")
-        if choices is not None and not isinstance(choices, list):
-            raise garbage("choices that are no list")
-        for choice in (choices or [])[:1]:
-            self._choose(choice)
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(ToolCall(**call) for _, call in sorted(self.called.items()) if call["name"])
 
-    def _choose(self, choice: Any) -> None:
-        if not isinstance(choice, dict):
-            raise garbage("a choice that is no object")
-        self.answered = True
+    def take(self, choice: dict[str, Any]) -> None:
+        """Add one piece of this answer, or the whole of it."""
         message = choice.get("delta") or choice.get("message") or {}
         if not isinstance(message, dict):
             raise garbage("a message that is no object")
         self._say(self.said, _content(message.get("content")) or _text(message.get("refusal")))
         self._say(self.reasoned, next(filter(None, (_text(message.get(name)) for name in REASONING_NAMES)), ""))
+        self._call(message.get("tool_calls"))
         self.token_ids += _ids(choice.get("token_ids"))
         self._list(choice.get("logprobs"))
         self.finish_reason = _text(choice.get("finish_reason")) or self.finish_reason
@@ -89,6 +69,21 @@ class Reply:
         if text:
             where.append(text)
             self.text_bytes += len(text.encode("utf-8", "surrogatepass"))
+
+    def _call(self, tool_calls: Any) -> None:
+        """Add to the tools asked for; their arguments come in pieces, too."""
+        for place, item in enumerate(tool_calls if isinstance(tool_calls, list) else []):
+            if not isinstance(item, dict):
+                continue
+            index = item["index"] if type(item.get("index")) is int else place
+            function = item["function"] if isinstance(item.get("function"), dict) else {}
+            if index in self.called or len(self.called) < MOST_CALLS:
+                call = self.called.setdefault(index, {"id": "", "name": "", "arguments": ""})
+                call["id"] = _text(item.get("id")) or call["id"] or f"call_{index}"
+                call["name"] = call["name"] or _text(function.get("name"))
+                arguments = _text(function.get("arguments"))
+                call["arguments"] += arguments
+                self.text_bytes += len(arguments.encode("utf-8", "surrogatepass"))
 
     def _list(self, logprobs: Any) -> None:
         content = logprobs.get("content") if isinstance(logprobs, dict) else None
@@ -99,15 +94,12 @@ class Reply:
                 self.listed_ids += _ids([item.get("id")])
                 self.listed_texts += [item["token"]] if isinstance(item.get("token"), str) else []
 
-    def _count(self, usage: Any) -> None:
-        if isinstance(usage, dict):
-            self.prompt_tokens = _count(usage.get("prompt_tokens"), self.prompt_tokens)
-            self.completion_tokens = _count(usage.get("completion_tokens"), self.completion_tokens)
-
     def cut(self, limit: int) -> None:
-        """Cut the text to `limit` bytes."""
-        text = self.text.encode("utf-8", "surrogatepass")[:limit].decode("utf-8", "ignore")
-        self.said, self.reasoned, self.text_bytes = [text], [], min(self.text_bytes, limit)
+        """Cut thoughts and text to `limit` bytes in all, and drop tools asked for."""
+        reasoning = _first_bytes(self.reasoning, limit)
+        left = limit - len(reasoning.encode("utf-8", "surrogatepass"))
+        self.said, self.reasoned, self.called = [_first_bytes(self.text, left)], [reasoning], {}
+        self.text_bytes = min(self.text_bytes, limit)
         self.finish_reason = OVERSIZED
 
     def tokens(self) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None, str]:
@@ -125,12 +117,124 @@ class Reply:
         return tuple(ids), tuple(self.log_probabilities), ""
 
 
+@dataclasses.dataclass(slots=True)
+class Response:
+    """What a server sent for one request so far: one answer or several, and what holds for all of them."""
+
+    wanted: int = 1
+    """Answers asked for."""
+    replies: dict[int, Reply] = dataclasses.field(default_factory=dict)
+    """By the server's number of the answer."""
+    prompt_ids: tuple[int, ...] | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    model: str = ""
+    fingerprint: str = ""
+    complete: bool = False
+    """The server said that there is no more."""
+
+    @property
+    def text_bytes(self) -> int:
+        return sum(reply.text_bytes for reply in self.replies.values())
+
+    @property
+    def version(self) -> str:
+        """The model's name and the server's configuration, as far as it says."""
+        return f"{self.model} {self.fingerprint}".strip()
+
+    @property
+    def finished(self) -> list[Reply]:
+        """The answers that have come to their end, in order."""
+        return [reply for _, reply in sorted(self.replies.items()) if reply.finish_reason]
+
+    def take(self, event: Any) -> None:
+        """Add one piece of a stream, or the whole response."""
+        if not isinstance(event, dict):
+            raise garbage(f"a {type(event).__name__} instead of an object")
+        self.model = _text(event.get("model")) or self.model
+        self.fingerprint = _text(event.get("system_fingerprint")) or self.fingerprint
+        self._count(event.get("usage"))
+        ids = _ids(event.get("prompt_token_ids"))
+        self.prompt_ids = tuple(ids) if ids else self.prompt_ids
+        choices = event.get("choices")
+        if choices is not None and not isinstance(choices, list):
+            raise garbage("choices that are no list")
+        for place, choice in enumerate(choices or []):
+            if not isinstance(choice, dict):
+                raise garbage("a choice that is no object")
+            number = choice["index"] if type(choice.get("index")) is int else place
+            if 0 <= number < self.wanted:
+                self.replies.setdefault(number, Reply()).take(choice)
+
+    def cut(self, limit: int) -> bool:
+        """Cut the answers that are longer than `limit` bytes; return True if there were any."""
+        long = [reply for reply in self.replies.values() if reply.text_bytes > limit]
+        for reply in long:
+            reply.cut(limit)
+        return bool(long)
+
+    def finish(self, otherwise: str) -> None:
+        """Give the answers without a finish reason this one."""
+        for reply in self.replies.values():
+            reply.finish_reason = reply.finish_reason or otherwise
+
+    def usages(self) -> list[Usage] | None:
+        """Return the usage of each finished answer, which add up to that of the request; None if the server tells none.
+
+        Answers of one request share its prompt. Each answer's own tokens are counted where the server lists them,
+        otherwise in proportion to its text.
+        """
+        if self.prompt_tokens is None or self.completion_tokens is None:
+            return None
+        replies = self.finished
+        lengths = [len(reply.token_ids or reply.listed_ids) for reply in replies]
+        weights = lengths if all(lengths) else [1 + reply.text_bytes for reply in replies]
+        even = [1] * len(replies)
+        shares = zip(
+            _shared(self.prompt_tokens, even),
+            _shared(min(self.cached_tokens or 0, self.prompt_tokens), even),
+            _shared(self.completion_tokens, weights),
+            _shared(self.reasoning_tokens or 0, weights),
+        )
+        return [
+            Usage(prompt_tokens=prompt, cached_tokens=cached, completion_tokens=completion, reasoning_tokens=reasoning)
+            for prompt, cached, completion, reasoning in shares
+        ]
+
+    def _count(self, usage: Any) -> None:
+        if not isinstance(usage, dict):
+            return
+        self.prompt_tokens = _count(usage.get("prompt_tokens"), self.prompt_tokens)
+        self.completion_tokens = _count(usage.get("completion_tokens"), self.completion_tokens)
+        prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+        cached = prompt.get("cached_tokens") if isinstance(prompt, dict) else usage.get("prompt_cache_hit_tokens")
+        self.cached_tokens = _count(cached, self.cached_tokens)
+        thought = completion.get("reasoning_tokens") if isinstance(completion, dict) else None
+        self.reasoning_tokens = _count(thought, self.reasoning_tokens)
+
+
 OVERSIZED = "oversized"
 """Our own finish reason for an answer that was cut."""
 
 
 def garbage(what: str) -> NoReply:
     return NoReply(Refusal(what=f"the server sent {what}", again=True))
+
+
+def _shared(total: int, weights: Sequence[int]) -> list[int]:
+    """Divide a number in proportion to the weights, without a remainder."""
+    found, before = [], 0
+    for number in range(1, len(weights) + 1):
+        upto = total * sum(weights[:number]) // sum(weights)
+        found.append(upto - before)
+        before = upto
+    return found
+
+
+def _first_bytes(text: str, limit: int) -> str:
+    return text.encode("utf-8", "surrogatepass")[:limit].decode("utf-8", "ignore")
 
 
 def _content(value: Any) -> str:

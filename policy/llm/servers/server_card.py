@@ -23,7 +23,8 @@ LIST_BYTES = 4 << 20
 class ServerCard:
     """The known properties of a server."""
 
-    is_vllm: bool = False
+    owner: str = ""
+    """`vllm` or `llamacpp`, among others."""
     context_tokens: int | None = None
 
 
@@ -49,7 +50,7 @@ def _read(response: httpx.Response, model: str) -> ServerCard:
     except (ValueError, KeyError, TypeError, RecursionError):
         return ServerCard()
     card = next((item for item in cards if item.get("id") == model), cards[0] if len(cards) == 1 else {})
-    return ServerCard(is_vllm=card.get("owned_by") == "vllm", context_tokens=_context(card))
+    return ServerCard(owner=str(card.get("owned_by") or ""), context_tokens=_context(card))
 
 
 def _context(card: dict[str, Any]) -> int | None:

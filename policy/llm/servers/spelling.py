@@ -20,7 +20,7 @@ from triton_agent.policy.llm.servers.reply import Reply
 SPELLING_BYTES = 16 << 20
 UNREADABLE = "\ufffd"
 """Stands for bytes that are no character."""
-PUT_TOGETHER = "the server keeps thoughts apart: the text puts them back, and its tokens do not spell it to the letter"
+KEPT_APART = "the server keeps thoughts and calls of tools apart: the tokens spell these, too"
 KEPT_BACK = "the text may lack its last character, whose bytes the server kept back"
 OTHERWISE = "the text is not what its tokens spell, by the server itself"
 
@@ -60,8 +60,8 @@ async def respell(reply: Reply, speller: Speller | None) -> None:
     texts = reply.listed_texts
     if token_ids is None:
         return
-    if reply.reasoned:
-        reply.doubt = PUT_TOGETHER
+    if reply.reasoned or reply.called:
+        reply.doubt = KEPT_APART
     elif len(texts) == len(token_ids) and "" in texts:
         if speller is not None:
             await _spell(reply, token_ids, speller)

@@ -139,6 +139,28 @@ def kernel_share(evaluation: Evaluation | None) -> float | None:
     return min(profile.own_share, 1.0) if profile else None
 
 
+def reward_of(
+    attempt: Attempt, evaluation: Evaluation | None, recipe: Recipe, *, program: str = "", sound: bool | None = None
+) -> Reward:
+    """Compute the reward of an attempt as far as it follows from the attempt alone.
+
+    `program` is the hash of its candidate, see `novelty.program`; `sound` is the result of `check-problem`.
+    """
+    said, shown = attempt.completion, _shown_passed(attempt.observation)
+    facts = Facts(
+        source=attempt.source or "",
+        problem_sound=sound,
+        kernel_share=kernel_share(evaluation),
+        tokens=len(said.token_ids or ()),
+        token_limit=said.sampling.tokens_at_most,
+        shown_passed=bool(shown),
+        shown_speedup=_best(shown),
+    )
+    reward = grade(recipe, evaluation, facts)
+    copied = program and program in _programs_shown(attempt.observation)
+    return reward.of_a_copy(COPY) if copied else reward
+
+
 def _take(
     reading: _Reading,
     attempt: Attempt,
@@ -164,19 +186,7 @@ def _take(
             reading.left_out["the same draw is in another run"] += 1
             return
         reading.draws.add(draw.digest())
-    shown = [item for item in seen.tried if item.source and item.status is Status.PASSED]
-    facts = Facts(
-        source=source,
-        problem_sound=sound.get(seen.problem.digest),
-        kernel_share=kernel_share(evaluation),
-        tokens=len(numbers.token_ids),
-        token_limit=said.sampling.tokens_at_most,
-        shown_passed=bool(shown),
-        shown_speedup=_best(shown),
-    )
-    reward = grade(recipe, evaluation, facts)
-    if program and program in _programs_shown(seen):
-        reward = reward.of_a_copy(COPY)
+    reward = reward_of(attempt, evaluation, recipe, program=program, sound=sound.get(seen.problem.digest))
     if recipe.novelty and evaluation and source and rewards.launches_triton(evaluation, source):
         reading.structures[attempt.key] = novelty.structure(source)
     sample = TrainingSample(
@@ -187,7 +197,7 @@ def _take(
             parent=attempt.parent,
             reward=reward,
             potential=recipe.potentials.get(evaluation.status, 0.0) if evaluation else 0.0,
-            improves=bool(shown),
+            improves=bool(_shown_passed(seen)),
         ),
         numbers=reading.spool.add(numbers),
         roles=token_roles(said.token_ids or (), said.mask, attempt.source, spelling),
@@ -197,10 +207,14 @@ def _take(
         sampling=said.sampling,
         tokenizer=said.tokenizer,
         policy_version=said.policy_version,
-        kernel_share=facts.kernel_share,
+        kernel_share=kernel_share(evaluation),
         problem=held_out.identity(seen.problem),
     )
     reading.samples.append(((attempt.created_at, attempt.key), sample))
+
+
+def _shown_passed(seen: Observation) -> list[Tried]:
+    return [item for item in seen.tried if item.source and item.status is Status.PASSED]
 
 
 def _best(shown: Sequence[Tried]) -> Interval | None:

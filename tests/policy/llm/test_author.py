@@ -11,6 +11,7 @@ import pytest
 from tests.policy.llm.asking import render, seen
 
 from triton_agent.memory.observation import BudgetLeft
+from triton_agent.memory.records import Usage
 from triton_agent.policy.llm.author import LanguageAuthor
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Sampling, Trouble
 from triton_agent.policy.protocol import Policy
@@ -55,17 +56,14 @@ def test_a_completion_keeps_all_that_was_sampled() -> None:
     sampled = said(
         "text", finish_reason="length", prompt_ids=(1,), token_ids=(2, 3), log_probabilities=(-1.0, -2.0), missing="m"
     )
-    sampled = dataclasses.replace(sampled, prompt_tokens=4, completion_tokens=2, cost=0.5, wall_s=0.25, version="8")
-    (answer,) = asyncio.run(LanguageAuthor(Heard(lambda question: [sampled]), render=render).propose(seen()))
+    usage = Usage(prompt_tokens=4, cached_tokens=3, completion_tokens=2, reasoning_tokens=1, cost=0.5, wall_s=0.25)
+    sampled = dataclasses.replace(sampled, usage=usage, version="8")
+    engine = Heard(lambda question: [sampled])
+    (answer,) = asyncio.run(LanguageAuthor(engine, render=render, shortens=False).propose(seen()))
     for name in ("text", "finish_reason", "prompt_ids", "token_ids", "log_probabilities", "missing"):
         assert getattr(answer, name) == getattr(sampled, name)
     assert (answer.policy, answer.policy_version, answer.prompt_version) == ("heard:model", "8", "test/1")
-    assert dataclasses.asdict(answer.usage) == {
-        "prompt_tokens": 4,
-        "completion_tokens": 2,
-        "cost": 0.5,
-        "wall_s": 0.25,
-    }
+    assert answer.usage == usage
     assert [message.role for message in answer.messages] == ["system", "user"]
 
 
@@ -76,6 +74,16 @@ def test_question_and_answer_fit_into_the_context_together(context: int, answer:
     ((question,),) = engine.batches
     assert question.sampling.max_tokens == answer
     assert words(question) + answer <= context
+
+
+def test_thoughts_and_answer_share_half_of_a_small_context() -> None:
+    engine = Heard(lambda question: [said("x")], 4000)
+    asyncio.run(
+        LanguageAuthor(engine, Sampling(max_tokens=1000, max_thinking_tokens=3000), render=render).propose(seen())
+    )
+    ((question,),) = engine.batches
+    assert (question.sampling.max_tokens, question.sampling.max_thinking_tokens) == (500, 1500)
+    assert words(question) + question.sampling.tokens_at_most <= 4000
 
 
 def test_only_the_questions_that_were_too_long_are_asked_again() -> None:

@@ -118,14 +118,14 @@ def assert_exact(
 
 
 @contextlib.contextmanager
-def vllm_server(model: Path, log: Path) -> Iterator[str]:
+def vllm_server(model: Path, log: Path, *options: str) -> Iterator[str]:
     """A real OpenAI server of vLLM; its base URL."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [vllm_python(), "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--port", str(port)]
     command += ["--host", "127.0.0.1", "--served-model-name", "served", "--dtype", "float32", "--enforce-eager"]
-    command += ["--logprobs-mode", "processed_logprobs"]
+    command += ["--logprobs-mode", "processed_logprobs", *options]
     quiet = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
     with log.open("w") as said:
         server = subprocess.Popen(

@@ -1,7 +1,7 @@
 """Makes small models of random weights for engines to serve, and says what their log-probabilities ought to be.
 
 A script, since what it imports is often installed beside an engine only: `python served_model.py make FOLDER`,
-`adapter FOLDER MODEL`, `vary FOLDER MODEL`, `recompute` with JSON on stdin.
+`adapter FOLDER MODEL`, `vary FOLDER MODEL`, `thinking FOLDER MODEL`, `recompute` with JSON on stdin.
 """
 
 from __future__ import annotations
@@ -35,6 +35,23 @@ def vary(folder: Path, model: Path) -> None:
     shutil.copytree(model, folder)
     weights = {name: tensor.roll(1, 0) for name, tensor in load_file(model / "model.safetensors").items()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def thinking(folder: Path, model: Path) -> None:
+    """The same model with tokens for the two ends of a thought, which its template begins."""
+    shutil.copytree(model, folder)
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    for mark in ("<think>", "</think>"):  # in place of the rarest tokens: the model has no more numbers
+        rarest = max(vocabulary, key=vocabulary.get)
+        number = vocabulary.pop(rarest)
+        tokenizer["model"]["merges"].pop()
+        about = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        tokenizer["added_tokens"].append({"id": number, "content": mark, "special": False, **about})
+    path.write_text(json.dumps(tokenizer))
+    template = "{% for message in messages %}{{ message['content'] + '\\n' }}{% endfor %}<think>"
+    (folder / "chat_template.jinja").write_text(template)
 
 
 def adapter(folder: Path, model: Path) -> None:
@@ -100,7 +117,7 @@ def main() -> None:
         asked = json.load(sys.stdin)
         json.dump(recompute(asked["model"], asked["dtype"], asked["answers"], asked.get("adapter")), sys.stdout)
     else:
-        {"make": make, "vary": vary, "adapter": adapter}[what](*map(Path, rest))
+        {"make": make, "vary": vary, "adapter": adapter, "thinking": thinking}[what](*map(Path, rest))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.policy.llm.prompting import record_runs
 from tests.policy.llm.prompting.shown import EXAMPLES_SHOWN, improve
 
 from triton_agent.policy.llm.prompting.prompt import Prompt, prompt_version, render
@@ -29,6 +30,8 @@ def rendered() -> dict[str, str]:
     """By the name of the file: every example, and the longest one with few tokens."""
     made = {name: render(make(), budget_tokens=PLENTY, count=len) for name, make in EXAMPLES_SHOWN.items()}
     made["improve_short"] = render(improve(), budget_tokens=FEW, count=len)
+    for name, seen in record_runs.load().items():
+        made[f"run_{name}"] = render(seen, budget_tokens=PLENTY, count=len)
     return {f"{name}.md": _text(prompt) for name, prompt in made.items()}
 
 

@@ -15,10 +15,12 @@ from tests.policy.llm.prompting import renew_golden, shown
 from tests.policy.llm.prompting.test_quoting import FENCE_BREAKERS, MARKS
 
 from triton_agent.memory.exchange.trl import JudgedAttempt, Shape, SkipCounts, Which, sft_rows
-from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules
+from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules, Task
 from triton_agent.memory.records import Completion, GradingMachine
 from triton_agent.policy.episode import Graded, grade, make_attempt, observe
 from triton_agent.policy.fences import blocks
+from triton_agent.policy.llm.conversation import asked_to_be_shorter
+from triton_agent.policy.llm.engine import Sampled
 from triton_agent.policy.llm.prompting.counting import token_bound
 from triton_agent.policy.llm.prompting.fitting import PromptTooLong
 from triton_agent.policy.llm.prompting.prompt import Prompt, RememberedCount, as_messages, prompt_version, render
@@ -39,11 +41,11 @@ def text_of(prompt: Prompt) -> str:
 # -- words and versions ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*shown.EXAMPLES_SHOWN, "improve_short"])
-def test_prompts_are_those_that_were_looked_at(name: str) -> None:
+def test_prompts_are_those_that_were_looked_at() -> None:
     """Where this is meant to differ: python -m tests.policy.llm.prompting.renew_golden."""
-    golden = renew_golden.GOLDEN / f"{name}.md"
-    assert golden.read_text(encoding="utf-8") == renew_golden.rendered()[f"{name}.md"]
+    golden = {path.name: path.read_text(encoding="utf-8") for path in renew_golden.GOLDEN.glob("*.md")}
+    assert golden == renew_golden.rendered()
+    assert len(golden) > 15
 
 
 def test_a_version_stands_for_the_same_words_for_ever() -> None:
@@ -58,12 +60,40 @@ def test_the_version_tells_folder_and_words() -> None:
     assert re.fullmatch(rf"{FOLDER}-[0-9a-f]{{8}}", prompt.version)
 
 
+def shown_tasks() -> list[Observation]:
+    """Each task, with what it needs."""
+    two = (shown.passed("0.0", 1.2), shown.passed("1.0", 1.5, Role.PARENT))
+    return [
+        shown.observation(*two, task=Task.IMPROVE),
+        shown.observation(*two, task=Task.COMBINE, partner=two[0].attempt),
+        shown.observation(two[0], task=Task.RESTART),
+        dataclasses.replace(shown.repair(), task=Task.REPAIR),
+    ]
+
+
+def test_each_task_is_asked_for_in_words_of_its_own() -> None:
+    improve, combine, restart, repair = (whole(seen).rpartition("# Your answer")[2] for seen in shown_tasks())
+    assert "Its largest bottleneck is `" in improve and "costs at most" in improve
+    assert "Attempts 1.0 and 0.0 are both right" in combine
+    assert "Start over" in restart
+    assert "Find out why attempt 0.0 failed" in repair
+
+
+def test_a_task_that_lacks_what_it_needs_is_an_ordinary_one() -> None:
+    unprofiled = shown.passed("1.0", 1.5, Role.PARENT, diagnosis=None)
+    assert "faster than attempt 1.0 and as accurate" in whole(shown.observation(unprofiled, task=Task.IMPROVE))
+    assert "Write a first version" in whole(shown.observation(task=Task.RESTART))
+    assert "Find out why attempt 0.0 failed" in whole(dataclasses.replace(shown.repair(), task=Task.IMPROVE))
+
+
 def test_every_template_is_used_and_every_name_in_it_filled_in() -> None:
     shown_all = [make() for make in shown.EXAMPLES_SHOWN.values()]
-    shown_all += [shown.observation(rules=Rules(allow_library=True)), shown.repair()]
+    shown_all += [shown.observation(rules=Rules(allow_library=True)), shown.repair(), *shown_tasks()]
     shown_all += [shown.observation(problem=shown.problem(graphs=(_graph_of(operator),))) for operator in OPERATORS]
     parts = [part for seen in shown_all for part in (system_part(seen), *user_parts(seen))]
     texts = [form.write() for part in parts for form in part.forms]
+    cut = [Sampled(text=text, finish_reason="length") for text in ("a plan", "")]
+    texts += [message.content for sampled in cut for message in asked_to_be_shorter(sampled)]
     everything = "\n".join(texts)
     for name, template in templates().items():
         pieces = re.split(r"\$\w+", template.template)

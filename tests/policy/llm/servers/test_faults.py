@@ -200,7 +200,7 @@ def test_nobody_listens() -> None:
 
 def test_asking_that_is_called_off_closes_its_connection() -> None:
     async def call_off(url: str) -> None:
-        asking = asyncio.ensure_future(author(url).propose(seen(), 2))
+        asking = asyncio.ensure_future(author(url).propose_many([seen(), seen(attempts_before=1)]))
         while len(server.asked) < 2:
             await asyncio.sleep(0.005)
         asking.cancel()

@@ -122,7 +122,7 @@ def test_thoughts_that_a_server_keeps_apart_are_not_spelled_by_the_tokens() -> N
     thought = {"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]}
     said = piece("ab", token_ids=[7, 8], logprobs={"content": LIKELY}, finish="stop")
     answer, _ = one(streaming(thought, said, USAGE, "[DONE]"), VLLM)
-    assert answer.text == "<think>hm</think>\nab" and "keeps thoughts apart" in answer.missing
+    assert (answer.reasoning, answer.text) == ("hm", "ab") and "keeps thoughts" in answer.missing
 
 
 def refusing_field(name: str, message: str) -> Behaviour:
@@ -225,10 +225,23 @@ def test_an_answer_cut_short_by_its_limit_says_so() -> None:
     assert (answer.text, answer.finish_reason) == ("half an ans", "length")
 
 
-def test_reasoning_that_comes_apart_stands_before_the_answer() -> None:
-    thought = {"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]}
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_that_comes_apart_stays_apart(name: str) -> None:
+    thought = {"choices": [{"index": 0, "delta": {name: "hm"}}]}
     answer, _ = one(streaming(thought, thought, piece("so", finish="stop"), "[DONE]"))
-    assert answer.text == "<think>hmhm</think>\nso"
+    assert (answer.reasoning, answer.text, answer.whole) == ("hmhm", "so", "<think>hmhm</think>\nso")
+
+
+def test_reasoning_within_the_text_is_taken_out_of_it() -> None:
+    assert_apart = {
+        "<think>\nhm</think>\n\nso": ("\nhm", "so"),
+        "hm</think>so": ("hm", "so"),
+        "<think>for ever": ("for ever", ""),
+        "so <think> is a tag": ("", "so <think> is a tag"),
+    }
+    for said, apart in assert_apart.items():
+        answer, _ = one(saying(said))
+        assert (answer.reasoning, answer.text) == apart
 
 
 def test_a_server_that_does_not_stream_is_understood() -> None:

@@ -1,0 +1,5 @@
+"""Problems without end: random operator graphs as problem files, their split, and conversations about them.
+
+Nothing here starts a process, and files of users are only parsed. `runs/data` writes the folder. Begin with
+`compose.py`.
+"""

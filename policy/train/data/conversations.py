@@ -1,0 +1,58 @@
+"""Conversations to imitate, from the attempts of a dataset's problems.
+
+Each has the prompt that a language model would be shown and an answer that passed, plan and code. A first answer is
+`single`. An answer to an attempt that failed is a `repair`, one that surpasses an attempt that passed is an
+`improvement`; both prompts hold that attempt and what the evaluator said of it, as in every later turn of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from triton_agent.memory.records import Attempt, Grading, Message
+from triton_agent.memory.verdicts import passed
+from triton_agent.tools.ranking import standing
+from triton_agent.tools.results import Evaluation
+
+Render = Callable[[Attempt], Sequence[Message]]
+"""Makes prompt and answer of an attempt; nothing where the prompt is too long."""
+FAULT_POLICY = "fault"
+"""Name of the author of attempts with an injected fault; the fault follows after a colon."""
+SINGLE, REPAIR, IMPROVEMENT = "single", "repair", "improvement"
+
+
+def conversations(
+    problem: Mapping[str, Any], found: Iterable[tuple[Attempt, Sequence[Grading]]], render: Render
+) -> Iterator[dict[str, Any]]:
+    """Yield the conversations of a problem's attempts; what did not pass is only ever part of a prompt."""
+    judged: dict[str, tuple[Attempt, Evaluation | None]] = {}
+    for attempt, gradings in found:
+        verdicts = [grading.evaluation for grading in gradings if grading.evaluation is not None]
+        judged[attempt.key] = attempt, verdicts[-1] if verdicts else None
+    written: set[tuple[str, str | None]] = set()
+    for attempt, evaluation in judged.values():
+        if not passed(evaluation) or attempt.completion.policy.startswith(FAULT_POLICY):
+            continue
+        parent, before = judged.get(attempt.parent or "", (None, None))
+        kind = SINGLE if parent is None else REPAIR if not passed(before) else IMPROVEMENT
+        if kind == IMPROVEMENT and not standing(evaluation).surpasses(standing(before)):
+            continue
+        said = render(attempt)
+        if not said or (attempt.source or "", parent.source if parent else "") in written:
+            continue
+        written.add((attempt.source or "", parent.source if parent else ""))
+        *prompt, answer = ({"role": message.role, "content": message.content} for message in said)
+        policy = parent.completion.policy if parent else ""
+        yield {
+            "kind": kind,
+            "problem": problem["name"],
+            "difficulty": problem["difficulty"],
+            "fingerprint": problem["fingerprint"],
+            "attempt": attempt.key,
+            "turn": attempt.turn,
+            "fault": policy.partition(":")[2] if policy.startswith(FAULT_POLICY) else "",
+            "status_before": before.status.value if before else "",
+            "prompt": prompt,
+            "completion": [answer],
+        }

@@ -1,0 +1,142 @@
+"""Problems as an environment for trainers of other libraries: prompts, verdicts and rewards by the same step as here.
+
+    with opened(["examples/"]) as problems:                                    # runs/train/environment.py
+        reward = TrlReward(problems, recipe_named("default"))
+        GRPOTrainer(model, reward_funcs=reward, train_dataset=Dataset.from_list(reward.rows(context_tokens=4096)), ...)
+
+`KernelEpisode` is for trainers that take several turns. Not covered: tokens and log-probabilities, which are the other
+library's own, so these answers are not stored as rollouts; rewards that compare a group (novelty, plans that help).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from triton_agent.memory.observation import BudgetLeft, Observation
+from triton_agent.memory.records import Completion, Message
+from triton_agent.policy.episode import Graded, observe, predecessor, step, trajectory_seed
+from triton_agent.policy.llm.author import Render
+from triton_agent.policy.llm.prompting import prompt
+from triton_agent.policy.train.online.rollouts import OpenProblem, SharedVerdicts
+from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.policy.train.record import novelty
+from triton_agent.policy.train.record.trajectories import reward_of
+
+CHARACTERS_A_TOKEN = 3
+"""Assumed where no tokenizer counts; code has more, so that a prompt is rather too short than too long."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What an answer brought."""
+
+    reward: float | None
+    """None if the answer could not be measured: it says nothing about the policy, so do not train on it."""
+    parts: Mapping[str, float | None]
+    hack: bool
+    over: bool
+    """True after the last turn."""
+    graded: Graded
+
+
+class KernelEpisode:
+    """An episode of some turns at one problem: read `messages`, pass the answer to `answer`, and again until over."""
+
+    def __init__(
+        self,
+        problem: OpenProblem,
+        recipe: Recipe,
+        *,
+        turns: int = 1,
+        context_tokens: int = 8192,
+        count: Callable[[str], int] | None = None,
+        render: Render = prompt.render,
+        seed: int = 0,
+    ) -> None:
+        """`context_tokens` is the limit for a prompt; `count` counts its tokens with the model's tokenizer."""
+        self._problem, self._recipe, self._turns = problem, recipe, turns
+        self._tokens, self._render = context_tokens, render
+        self._count = count or (lambda text: -(-len(text) // CHARACTERS_A_TOKEN))
+        self._run, self._seed = f"environment-{uuid.uuid4().hex[:12]}", seed
+        self._history: list[Graded] = []
+
+    @property
+    def observation(self) -> Observation:
+        """What the author of the next answer is shown."""
+        turn = len(self._history)
+        return observe(
+            self._problem.view,
+            self._problem.rules,
+            self._history,
+            BudgetLeft(turns=self._turns - turn),
+            turn=turn,
+            attempts_before=turn,
+            seed=trajectory_seed(self._run, self._seed),
+            parent=predecessor(self._history, turn=turn, index=0),
+        )
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The prompt for the next answer."""
+        return self._render(self.observation, budget_tokens=self._tokens, count=self._count).messages
+
+    async def answer(self, text: str, *, policy: str = "environment") -> Reply:
+        """Judge an answer; raise ValueError after the last turn."""
+        if len(self._history) >= self._turns:
+            raise ValueError(f"the episode was over after {self._turns} turns")
+        seen = self.observation
+        parent = seen.parent.attempt if seen.parent else None
+        said = Completion(text=text, policy=policy)
+        graded = await step(self._run, seen, said, self._problem.judge, parent=parent)
+        self._history.append(graded)
+        source = graded.attempt.source
+        program = novelty.program(source) if source else ""
+        reward = reward_of(graded.attempt, graded.evaluation, self._recipe, program=program)
+        return Reply(
+            reward=reward.total,
+            parts=reward.parts,
+            hack=reward.hack,
+            over=len(self._history) >= self._turns,
+            graded=graded,
+        )
+
+
+class TrlReward:
+    """A reward function of TRL's `GRPOTrainer`, for answers of one turn. Rows name their problem in `problem`."""
+
+    __name__ = "triton_agent"
+
+    def __init__(self, problems: Mapping[str, OpenProblem], recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._problems = {
+            name: dataclasses.replace(problem, judge=SharedVerdicts(problem.judge))
+            for name, problem in problems.items()
+        }
+
+    def rows(self, *, context_tokens: int, render: Render = prompt.render) -> list[dict[str, Any]]:
+        """Return a row for each problem: its prompt, and its name for the reward."""
+        return [
+            {
+                "prompt": [
+                    {"role": message.role, "content": message.content}
+                    for message in KernelEpisode(
+                        problem, self._recipe, context_tokens=context_tokens, render=render
+                    ).messages
+                ],
+                "problem": name,
+            }
+            for name, problem in self._problems.items()
+        ]
+
+    async def __call__(
+        self, *, completions: Sequence[Any], problem: Sequence[str], **columns: Any
+    ) -> list[float | None]:
+        """Return the rewards of a batch, None where an answer could not be measured."""
+        texts = [said if isinstance(said, str) else said[-1]["content"] for said in completions]
+        episodes = [KernelEpisode(self._problems[name], self._recipe) for name in problem]
+        replies = await asyncio.gather(*(episode.answer(text) for episode, text in zip(episodes, texts)))
+        return [reply.reward for reply in replies]

@@ -1,0 +1,162 @@
+"""Keeps the episodes of an online training in the store, and finds them there again after a kill.
+
+Every episode is a run of its own, under an id that follows from the training, the update, the problem and a number. An
+answer is stored before it is judged, its run with it, and a verdict as it is reached: each is one commit. So a killed
+training has lost no verdict, and a resumed one neither asks nor judges again what is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import datetime
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from triton_agent.memory.listing import AttemptFilter
+from triton_agent.memory.observation import Observation, ProblemView, Rules
+from triton_agent.memory.records import Attempt, Completion, Grading, Run, RunEnd, run_of
+from triton_agent.memory.store import Store
+from triton_agent.policy.episode import Graded, Judge
+from triton_agent.policy.protocol import Policy
+from triton_agent.policy.rollout import Episode
+from triton_agent.tools.results import Evaluation
+from triton_agent.tools.versions import project_version
+
+TURNS_TAKEN = "turns"
+"""Why an episode ended, as the agent's loop says it."""
+VERDICTS_KEPT = 4096
+"""Verdicts on one problem's files that are kept to answer for an equal file."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OpenProblem:
+    """A problem whose evaluator is running."""
+
+    view: ProblemView
+    judge: Judge
+    rules: Rules = dataclasses.field(default_factory=Rules)
+
+
+class ProblemSource(Protocol):
+    """Opens problems by name."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """All names, in an order that never changes."""
+
+    async def open(self, names: Sequence[str]) -> Mapping[str, OpenProblem]:
+        """Start the evaluators of these problems, and stop some of the others if there are too many."""
+
+
+class EpisodeStore:
+    """The episodes of one training in a store. A `Keeper` of `roll_out`."""
+
+    def __init__(
+        self, store: Store, training: str, policy: str, names: Sequence[str], *, turns: int, seed: int
+    ) -> None:
+        """`names` are all problems of the training; a problem's place among them is part of its runs' ids."""
+        self._store, self.training, self._policy = store, training, policy
+        self._places = {name: place for place, name in enumerate(names)}
+        self._turns, self._seed = turns, seed
+        self._runs: dict[str, Run] = {}
+
+    def episodes(self, update: int, problems: Mapping[str, OpenProblem], answers: int) -> list[Episode]:
+        """Return so many episodes of each problem with what is stored of them."""
+        episodes = {}
+        for name, problem in problems.items():
+            for number in range(answers):
+                run = f"{self.training}-{update:05}-{self._places[name]:05}-{number:03}"
+                episodes[run] = Episode(
+                    run=run, problem=problem.view, judge=problem.judge, rules=problem.rules, seed=self._seed
+                )
+                self._runs[run] = Run(
+                    id=run,
+                    problem=problem.view,
+                    policy=self._policy,
+                    settings={"training": self.training, "update": update, "problem": name, "seed": self._seed},
+                    started_at=datetime.datetime.now(datetime.UTC),
+                    commit=project_version(),
+                )
+        stored = self._store.iterate(AttemptFilter(runs=tuple(episodes)))
+        for attempt, gradings in sorted(stored, key=lambda item: item[0].turn):
+            episode = episodes[attempt.run]
+            if gradings:
+                episode.history.append(Graded(attempt=attempt, grading=gradings[-1]))
+            else:
+                episode.unjudged = attempt
+        return list(episodes.values())
+
+    def keep_answer(self, attempt: Attempt) -> None:
+        begins = [self._store.prepare(self._runs[attempt.run])] if attempt.turn == 0 else []
+        self._commit([*begins, self._store.prepare(attempt)])
+
+    def keep_verdict(self, grading: Grading) -> None:
+        run, turn = run_of(grading.attempt), int(grading.attempt.rpartition("/")[2].partition(".")[0])
+        records = [self._store.prepare(grading)]
+        if turn + 1 == self._turns:
+            end = RunEnd(run=run, stop_reason=TURNS_TAKEN, best=None, ended_at=grading.graded_at)
+            records.append(self._store.prepare(end))
+        self._commit(records)
+
+    def _commit(self, records: list[Any]) -> None:
+        for refused in self._store.commit(records):
+            if refused is not None:
+                raise refused
+
+
+class SharedVerdicts:
+    """A judge that judges equal files once, also those that are asked about at the same time."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+        self._known: collections.OrderedDict[str, Evaluation] = collections.OrderedDict()
+        self._going: dict[str, asyncio.Task[Evaluation]] = {}
+        self.reached = 0
+        """Verdicts that were reached, equal files counted once."""
+        self.stages: Counter[str] = Counter()
+        """Seconds of these verdicts by stage of the evaluation."""
+
+    async def evaluate_async(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
+        if source in self._known:
+            self._known.move_to_end(source)
+            return self._known[source]
+        if source not in self._going:
+            self._going[source] = asyncio.create_task(self._reach(source))
+        return await asyncio.shield(self._going[source])
+
+    async def _reach(self, source: str) -> Evaluation:
+        try:
+            found = self._known[source] = await self.judge.evaluate_async(source)
+        finally:
+            del self._going[source]
+        self.reached += 1
+        for stage in found.stages:
+            self.stages[stage.stage] += stage.wall_ms / 1e3  # type: ignore[assignment]
+        if len(self._known) > VERDICTS_KEPT:
+            self._known.popitem(last=False)
+        return found
+
+
+class Versioned:
+    """A policy under a version of the training's own: engines name weights by their files, which change with a copy."""
+
+    def __init__(self, policy: Policy, version: str) -> None:
+        self._policy, self.version = policy, version
+
+    @property
+    def name(self) -> str:
+        return self._policy.name
+
+    async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
+        found = await self._policy.propose(observation, n)
+        return [dataclasses.replace(answer, policy_version=self.version) for answer in found]
+
+    async def propose_many(self, observations: Sequence[Observation]) -> list[Completion | None]:
+        found = await self._policy.propose_many(observations)
+        return [answer and dataclasses.replace(answer, policy_version=self.version) for answer in found]
+
+    async def close(self) -> None:
+        """Leave the policy open: it answers under the next version, too."""

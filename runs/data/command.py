@@ -1,0 +1,192 @@
+"""`triton-agent data make`: composes problems, has them solved if asked, and writes the dataset's folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json as json_text
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from triton_agent.policy.train.data.candidates import TRAIN, DataSettings, Row, seen_compositions
+from triton_agent.policy.train.data.compose import DIFFICULTIES
+from triton_agent.runs.cli import console, exit_codes
+from triton_agent.runs.cli.devices import choose_one
+from triton_agent.runs.data.composing import compose_all
+from triton_agent.runs.data.folder import AUDITS, CONVERSATIONS, README, SOLVED, DatasetFolder
+from triton_agent.tools.errors import InstrumentError, UsageError
+from triton_agent.tools.settings import EvaluatorSettings
+from triton_agent.tools.versions import require_supported
+
+COUNT, DEFAULT = 1000, ("easy", "medium", "hard")
+HELD_OUT_SHARE = 0.1
+AT_ONCE_ON_A_CARD = 4
+"""Problems solved at once on a GPU by default; more do not give more verdicts a second."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MakeRequest:
+    """The options; None for a default, or for what a dataset that is continued says."""
+
+    out: str
+    count: int | None
+    seed: int | None
+    difficulties: tuple[str, ...]
+    held_out: float | None
+    against: tuple[str, ...]
+    jobs: int
+    audit: bool
+    solve: bool
+    turns: int
+    faults: int
+    prompt_tokens: int
+    device: str
+    target: str
+    resume: bool
+    json: bool
+
+
+def run(request: MakeRequest) -> int:
+    """Make the dataset, or continue it."""
+    for warning in require_supported():
+        console.progress().print(f"warning: {warning}")
+    folder = _folder(request)
+    jobs = request.jobs or _cores()
+    if not folder.composed:
+        with _progress() as bar:
+            task = bar.add_task("composing", total=folder.settings.count)
+            against = [Path(path) for path in request.against]
+            accepted = compose_all(folder, against, jobs, lambda done: bar.update(task, completed=done))
+        if seen := seen_compositions(accepted.rows):
+            raise InstrumentError(f"held-out compositions occur in training: {', '.join(seen[:5])}")
+        folder.write_problems(accepted)
+    unmeasured = _audited(folder, jobs) if request.audit else 0
+    unmeasured += _solved(folder, request) if request.solve else 0
+    folder.write_card()
+    _tell(folder, unmeasured, request.json)
+    return exit_codes.NOT_MEASURED if unmeasured else exit_codes.GOOD
+
+
+def _folder(request: MakeRequest) -> DatasetFolder:
+    """Begin the folder, or open it and refuse options that contradict it."""
+    unknown = [name for name in request.difficulties if name not in DIFFICULTIES]
+    if unknown:
+        raise UsageError(f"--difficulty {unknown[0]}", remedy=f"one of {', '.join(DIFFICULTIES)}")
+    for path in request.against:
+        if not Path(path).exists():
+            raise UsageError(f"--against {path}: there is no such folder")
+    against = [{"name": Path(path).resolve().name, "sha256": _digest(Path(path))} for path in request.against]
+    if request.resume:
+        folder = DatasetFolder.continued(Path(request.out))
+        asked = {
+            "count": request.count,
+            "seed": request.seed,
+            "difficulties": list(request.difficulties) or None,
+            "held_out": request.held_out,
+        }
+        for name, value in asked.items():
+            if value is not None and value != folder.plan["settings"][name]:
+                there = folder.plan["settings"][name]
+                raise UsageError(f"{name}: {there} there, {value} now", remedy="leave it out to continue the dataset")
+        if against != folder.plan["against"] and (request.against or not folder.composed):
+            raise UsageError("the folders of --against are not those it was begun with", remedy="name the same ones")
+        return folder
+    settings = DataSettings(
+        count=COUNT if request.count is None else request.count,
+        seed=request.seed or 0,
+        difficulties=request.difficulties or DEFAULT,
+        held_out=HELD_OUT_SHARE if request.held_out is None else request.held_out,
+    )
+    if settings.count < 1 or not 0 <= settings.held_out <= 0.5:
+        raise UsageError("--count is at least 1, and --held-out is between 0 and 0.5")
+    return DatasetFolder.begin(Path(request.out), settings, against)
+
+
+def _digest(path: Path) -> str:
+    """Return a hash of the Python files, wherever the folder lies."""
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    lines = [f"{file.relative_to(path)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _audited(folder: DatasetFolder, jobs: int) -> int:
+    """Audit all problems; one that is only used to evaluate has to be sound as well."""
+    from triton_agent.runs.data.auditing import audit_all
+
+    rows = folder.problems()
+    done = sum(1 for _ in folder.lines(AUDITS))
+    with _progress() as bar:
+        task = bar.add_task("auditing", total=len(rows), completed=done)
+        return audit_all(folder, rows, jobs, lambda: bar.update(task, advance=1))
+
+
+def _solved(folder: DatasetFolder, request: MakeRequest) -> int:
+    """Solve the problems to train on; held-out ones have no conversations."""
+    from triton_agent.runs.data.solving import SolveSettings, conversations_of, solve_all
+
+    chosen = choose_one(request.device, "problems are solved on one")
+    settings = SolveSettings(
+        evaluator=EvaluatorSettings(
+            device=chosen.device,
+            card=chosen.uuids[0],
+            target=None if request.target == "none" else request.target,
+        ),
+        turns=request.turns,
+        faults=request.faults,
+        jobs=request.jobs or (AT_ONCE_ON_A_CARD if chosen.device == "cuda" else _cores()),
+        cards=chosen.gpus,
+    )
+    rows = folder.sound([row for row in folder.problems() if row["split"] == TRAIN])
+    done = sum(1 for _ in folder.lines(SOLVED))
+    with _progress() as bar:
+        task = bar.add_task("solving", total=len(rows), completed=done)
+        unmeasured = solve_all(folder, rows, settings, lambda _: bar.update(task, advance=1))
+    folder.write_conversations(conversations_of(folder, rows, request.prompt_tokens))
+    return unmeasured
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _progress() -> Progress:
+    screen = console.progress()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    left = (TextColumn("left:"), TimeRemainingColumn())
+    return Progress(*columns, *left, console=screen, transient=True, disable=not screen.is_terminal)
+
+
+def _tell(folder: DatasetFolder, unmeasured: int, json: bool) -> None:
+    rows: list[Row] = folder.problems()
+    said = list(folder.lines(CONVERSATIONS))
+    told = {
+        "folder": str(folder.path),
+        "problems": dict(Counter(row["split"] for row in rows)),
+        "tried": folder.plan["tried"],
+        "refused": folder.plan["refused"],
+        "audits": dict(Counter("sound" if report["sound"] else "flagged" for report in folder.lines(AUDITS))),
+        "solved": dict(Counter(line["outcome"] for line in folder.lines(SOLVED))),
+        "conversations": dict(Counter(row["kind"] for row in said)),
+        "unmeasured": unmeasured,
+    }
+    if json:
+        print(json_text.dumps(told), flush=True)
+        return
+    out = console.results()
+    splits = ", ".join(f"{count:,} {name}" for name, count in told["problems"].items())
+    out.print(f"{folder.path}: {splits} of {told['tried']:,} candidates; see {README}", markup=False, soft_wrap=True)
+    _tell_counts("audit", told["audits"])
+    _tell_counts("solved", told["solved"])
+    _tell_counts("conversations", told["conversations"])
+    if unmeasured:
+        out.print(f"  {unmeasured} problems could not be measured; --resume tries them again")
+
+
+def _tell_counts(what: str, counts: Any) -> None:
+    if counts:
+        said = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        console.results().print(f"  {what}: {said}", markup=False, soft_wrap=True)

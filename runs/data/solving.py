@@ -1,0 +1,182 @@
+"""Solves the problems of a dataset by the built-in author, and makes repairs of injected faults.
+
+Every file is judged by the evaluator, in processes of its own; a fault that the evaluator does not refuse is dropped.
+A problem is in the journal once its attempts are in the store, so an interrupted run continues with the next problem.
+What could not be measured is not in the journal and is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import datetime
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from triton_agent.memory.observation import BudgetLeft, ProblemView, Rules
+from triton_agent.memory.records import Completion, Run, RunEnd, new_run_id
+from triton_agent.memory.store import Store
+from triton_agent.memory.verdicts import passed
+from triton_agent.policy.answer import without_notes, write_answer
+from triton_agent.policy.builtin import Builtin
+from triton_agent.policy.episode import Graded, observe, step, trajectory_seed
+from triton_agent.policy.rollout import Episode, roll_out
+from triton_agent.policy.train.data.candidates import Row
+from triton_agent.policy.train.data.conversations import FAULT_POLICY, conversations
+from triton_agent.policy.train.data.faults import faulty_versions
+from triton_agent.runs.data.folder import SOLVED, STORE, DatasetFolder
+from triton_agent.tools.errors import InstrumentError, ProblemError
+from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
+from triton_agent.tools.machine.hardware import Gpu
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.zygotes import own_nursery
+from triton_agent.tools.settings import EvaluatorSettings
+
+HARMLESS = 3
+"""Faults tried beyond the wanted number, since some break nothing."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SolveSettings:
+    evaluator: EvaluatorSettings
+    turns: int
+    faults: int
+    jobs: int
+    cards: tuple[Gpu, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Solved:
+    """What came of one problem."""
+
+    name: str
+    outcome: str
+    runs: tuple[tuple[Run, tuple[Graded, ...]], ...] = ()
+    measured: bool = True
+
+
+def solve_all(
+    folder: DatasetFolder, rows: Sequence[Row], settings: SolveSettings, on_progress: Callable[[str], None]
+) -> int:
+    """Solve what is not solved yet; return how many problems could not be measured."""
+    there = {line["name"] for line in folder.lines(SOLVED)}
+    left = [row for row in rows if row["name"] not in there]
+    unmeasured = 0
+    with (
+        own_nursery(settings.evaluator.card) as nursery,
+        Store.open(folder.path / STORE) as store,
+        concurrent.futures.ThreadPoolExecutor(settings.jobs) as pool,
+    ):
+
+        def solve(row: Row) -> _Solved:
+            spec = parse_problem(str(folder.file_of(row)))
+            try:
+                with evaluator_for(spec, settings.evaluator, nursery=nursery) as evaluator:
+                    view = ProblemView.of(spec, evaluator.facts, settings.cards)
+                    return asyncio.run(_solve(row, view, evaluator, settings))
+            except ProblemError as error:
+                return _Solved(name=row["name"], outcome=f"not accepted as a problem: {error.what}")
+            except InstrumentError as error:
+                return _Solved(name=row["name"], outcome=error.what, measured=False)
+
+        futures = [pool.submit(solve, row) for row in left]
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                solved = future.result()
+                on_progress(solved.outcome)
+                if not solved.measured:
+                    unmeasured += 1
+                    continue
+                for run, attempts in solved.runs:
+                    store.add_run(run)
+                    store.add_attempts([(graded.attempt, graded.grading) for graded in attempts])
+                    last = attempts[-1].attempt.key if passed(attempts[-1].evaluation) else None
+                    ended = datetime.datetime.now(datetime.UTC)
+                    store.end_run(RunEnd(run=run.id, stop_reason="turns", best=last, ended_at=ended))
+                runs = [run.id for run, _ in solved.runs]
+                folder.append(SOLVED, {"name": solved.name, "outcome": solved.outcome, "runs": runs})
+        finally:
+            for future in futures:
+                future.cancel()
+    return unmeasured
+
+
+async def _solve(row: Row, view: ProblemView, evaluator: AnyEvaluator, settings: SolveSettings) -> _Solved:
+    """Let the author answer; then break its kernel and repair it."""
+    rules = Rules(target=settings.evaluator.target or Rules().target)
+    run = _run(row, view, "builtin")
+    episode = Episode(run=run.id, problem=view, judge=evaluator, rules=rules)
+    (history,) = await roll_out([episode], Builtin(), turns=settings.turns)
+    if any(graded.evaluation is None for graded in history):
+        return _Solved(name=row["name"], outcome="not measured", measured=False)
+    good = [graded for graded in history if passed(graded.evaluation)]
+    if not good:
+        outcome = f"first answer: {history[0].evaluation.status}" if history and history[0].evaluation else "no answer"
+        return _Solved(name=row["name"], outcome=outcome, runs=((run, tuple(history)),) if history else ())
+    best = max(good, key=lambda graded: graded.standing)
+    chance = random.Random(row["sha256"])
+    repaired: list[tuple[Run, tuple[Graded, ...]]] = []
+    source = without_notes(best.attempt.source or "")
+    for fault, text in faulty_versions(chance, source)[: settings.faults + HARMLESS if settings.faults else 0]:
+        if len(repaired) == settings.faults:
+            break
+        broken_run = _run(row, view, f"{FAULT_POLICY}:{fault.name}")
+        seen = observe(
+            view, rules, (), BudgetLeft(turns=2), turn=0, attempts_before=0, seed=trajectory_seed(broken_run.id, 0)
+        )
+        said = Completion(
+            text=write_answer(without_notes(best.attempt.plan), text), policy=f"{FAULT_POLICY}:{fault.name}"
+        )
+        broken = await step(broken_run.id, seen, said, evaluator)
+        if broken.evaluation is None:
+            return _Solved(name=row["name"], outcome="not measured", measured=False)
+        if passed(broken.evaluation):
+            continue
+        answer = Completion(text=write_answer(f"{fault.cause} {fault.remedy}", source), policy="repair")
+        repaired.append((broken_run, (broken, await _repaired(broken, answer, evaluator))))
+        if repaired[-1][1][-1].evaluation is None:
+            return _Solved(name=row["name"], outcome="not measured", measured=False)
+    return _Solved(name=row["name"], outcome="passed", runs=((run, tuple(history)), *repaired))
+
+
+async def _repaired(broken: Graded, answer: Completion, evaluator: AnyEvaluator) -> Graded:
+    """Take the next turn after a faulty attempt."""
+    before = broken.attempt
+    seen = observe(
+        before.observation.problem,
+        before.observation.rules,
+        (broken,),
+        BudgetLeft(turns=1),
+        turn=1,
+        attempts_before=1,
+        seed=before.observation.seed,
+        parent=before.key,
+    )
+    return await step(before.run, seen, answer, evaluator, parent=before.key)
+
+
+def _run(row: Row, view: ProblemView, policy: str) -> Run:
+    now = datetime.datetime.now(datetime.UTC)
+    said = {"command": "data make", "problem": row["name"]}
+    return Run(
+        id=new_run_id(now, f"{row['name']} {policy}"), problem=view, policy=policy, settings=said, started_at=now
+    )
+
+
+def conversations_of(folder: DatasetFolder, rows: Sequence[Row], prompt_tokens: int) -> list[dict[str, Any]]:
+    """Return the conversations of all solved problems, in the order of the problems."""
+    from triton_agent.policy.llm.prompting.counting import token_bound
+    from triton_agent.policy.llm.prompting.prompt import as_messages
+
+    runs: Mapping[str, Sequence[str]] = {line["name"]: line["runs"] for line in folder.lines(SOLVED)}
+    render = as_messages(budget_tokens=prompt_tokens, count=token_bound)
+    found: list[dict[str, Any]] = []
+    if not any(runs.values()):
+        return found
+    with Store.open(folder.path / STORE, read_only=True) as store:
+        for row in rows:
+            judged = [(a, store.gradings(a.key)) for run in runs.get(row["name"], ()) for a in store.attempts(run)]
+            found += conversations(row, judged, render)
+    return found

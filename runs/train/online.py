@@ -1,0 +1,281 @@
+"""`train grpo --online`: problems of a folder, judges on this machine, an engine, and the lines of the screen."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import json as json_text
+import time
+import warnings
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_agent.memory.observation import ProblemView, Rules
+from triton_agent.policy.llm.author import LanguageAuthor
+from triton_agent.policy.llm.engine import ModelQuestion, Sampled, Sampling
+from triton_agent.policy.train.extra import require_training
+from triton_agent.policy.train.online.rollouts import OpenProblem
+from triton_agent.policy.train.prepare.recipes import recipe_named
+from triton_agent.runs.cli import console, exit_codes
+from triton_agent.runs.cli.devices import Chosen, choose
+from triton_agent.runs.cli.store_option import open_store
+from triton_agent.tools.errors import ProblemError, UsageError
+from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
+from triton_agent.tools.machine.lease import Mode, lease
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.processes.zygotes import Nursery, own_nursery
+from triton_agent.tools.settings import EvaluatorSettings, Profiling
+from triton_agent.tools.versions import project_version
+
+if TYPE_CHECKING:
+    from triton_agent.policy.llm.engines.transformers_engine import TransformersEngine
+    from triton_agent.policy.llm.engines.vllm_engine import VllmEngine
+
+ENGINES = ("hf", "vllm")
+OPEN_AT_MOST = 32
+"""Problems whose evaluators run at the same time; each keeps its reference's inputs in memory."""
+OPENED_AT_ONCE = 2
+"""Problems that are opened at the same time: each starts a process that runs the reference."""
+LEASE_WAIT_S = 600.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineRequest:
+    model: str
+    out: str
+    problems: tuple[str, ...]
+    recipe: str
+    engine: str
+    device: str
+    rollouts: Mapping[str, Any]
+    """Arguments of `OnlineSettings`."""
+    temperature: float | None
+    max_answer_tokens: int
+    vllm_python: str | None
+    gpu_memory: float | None
+    settings: Mapping[str, Any]
+    """Arguments of `GRPOSettings`."""
+    lora: int | None
+    resume: bool
+    store: str | None
+    json: bool
+
+
+def train(request: OnlineRequest) -> int:
+    """Train online and print the result."""
+    require_training()
+    if request.engine not in ENGINES:
+        raise UsageError(f"--engine {request.engine}", remedy=f"one of {', '.join(ENGINES)}")
+    chosen = choose(request.device)
+    names = problem_files(request.problems)
+    from triton_agent.policy.train.online.session import OnlineSettings, train_online
+    from triton_agent.policy.train.update.grpo import GRPOSettings
+    from triton_agent.policy.train.update.session import Adapter
+
+    given = {name: value for name, value in request.settings.items() if value is not None}
+    temperature = 1.0 if request.temperature is None else request.temperature
+    rollouts = OnlineSettings(
+        **request.rollouts, tokens_at_most=request.max_answer_tokens, batch_size=16 if request.engine == "hf" else None
+    )
+    with contextlib.ExitStack() as stack:
+        judges = stack.enter_context(Judges(names, chosen))
+        engine = _engine(request, chosen)
+        stack.callback(lambda: asyncio.run(engine.close()))
+        store = stack.enter_context(open_store(request.store, read_only=False))
+        stack.enter_context(_quiet())
+        told = Telling(rollouts.updates)
+        outcome = train_online(
+            request.model,
+            judges,
+            LanguageAuthor(engine, Sampling(temperature=temperature, max_tokens=request.max_answer_tokens)),
+            engine.reload,
+            store,
+            recipe_named(request.recipe),
+            GRPOSettings(output=Path(request.out), temperature=temperature, **given),
+            rollouts,
+            adapter=Adapter(rank=request.lora) if request.lora else None,
+            resume=request.resume,
+            machine=judges.machine,
+            show=told.show,
+        )
+    updates = len(outcome.history)
+    if request.json:
+        data = {"weights": str(outcome.weights), "updates": updates, "steps": outcome.steps}
+        print(json_text.dumps(data | {"last": outcome.history[-1]}), flush=True)
+    else:
+        said = f"{outcome.weights}: {updates} updates, {outcome.steps} steps"
+        console.results().print(said, markup=False, soft_wrap=True)
+    return exit_codes.GOOD
+
+
+# -- problems and judges -----------------------------------------------------------------------------------------------
+
+
+def problem_files(paths: Sequence[str]) -> dict[str, ProblemSpec]:
+    """Return the problems in these files and folders by name, in the order of their names."""
+    files: dict[str, Path] = {}
+    for text in paths:
+        path = Path(text)
+        inside = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        for file in inside:
+            name = str(file.relative_to(path).with_suffix("")) if path.is_dir() else file.stem
+            if files.setdefault(name, file) != file:
+                raise UsageError(f"two problems are called {name}", where=f"{files[name]}, {file}")
+    if not files:
+        raise UsageError("no problem is named", remedy="--problems FOLDER with files as in examples/")
+    return {name: parse_problem(str(files[name])) for name in sorted(files)}
+
+
+class Judges:
+    """The evaluators of the problems; a `ProblemSource`. Starts them when needed and keeps the latest running.
+
+    With several cards each problem has one of them.
+    """
+
+    def __init__(self, specs: Mapping[str, ProblemSpec], chosen: Chosen) -> None:
+        from triton_agent.runs.optimize.run import machine_here
+
+        self._specs, self._chosen = dict(specs), chosen
+        self.machine = machine_here(0, chosen)
+        self._stack = contextlib.ExitStack()
+        self._nurseries: list[Nursery] = [self._stack.enter_context(own_nursery(uuid)) for uuid in chosen.uuids]
+        self._open: collections.OrderedDict[str, tuple[AnyEvaluator, OpenProblem]] = collections.OrderedDict()
+        self._refused: set[str] = set()
+        project_version()
+
+    def __enter__(self) -> Judges:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for evaluator, _ in self._open.values():
+            evaluator.close()
+        self._open.clear()
+        self._stack.close()
+
+    @property
+    def names(self) -> Sequence[str]:
+        return list(self._specs)
+
+    async def open(self, names: Sequence[str]) -> Mapping[str, OpenProblem]:
+        """Open the problems; one that cannot be judged is told once and left out."""
+        at_once = asyncio.Semaphore(OPENED_AT_ONCE)
+
+        async def opened(name: str) -> None:
+            async with at_once:
+                if name in self._open:
+                    self._open.move_to_end(name)
+                elif name not in self._refused:
+                    try:
+                        self._open[name] = await asyncio.to_thread(self._start, name)
+                    except ProblemError as error:
+                        self._refused.add(name)
+                        console.progress().print(f"left out: {name}: {error.what}", markup=False, soft_wrap=True)
+
+        await asyncio.gather(*map(opened, names))
+        while len(self._open) > max(OPEN_AT_MOST, len(names)):
+            _, (evaluator, _) = self._open.popitem(last=False)
+            await asyncio.to_thread(evaluator.close)
+        return {name: self._open[name][1] for name in names if name in self._open}
+
+    def _start(self, name: str) -> tuple[AnyEvaluator, OpenProblem]:
+        place = list(self._specs).index(name) % len(self._nurseries)
+        rules = Rules()
+        settings = EvaluatorSettings(
+            device=self._chosen.device,
+            card=self._chosen.uuids[place],
+            target=rules.target,
+            profile=Profiling.ALL,
+        )
+        evaluator = evaluator_for(self._specs[name], settings, nursery=self._nurseries[place])
+        view = ProblemView.of(self._specs[name], evaluator.facts, self._chosen.gpus)
+        return evaluator, OpenProblem(view=view, judge=evaluator, rules=rules)
+
+
+# -- the engine --------------------------------------------------------------------------------------------------------
+
+
+class SharedCard:
+    """An engine on a card that also judges: it does not draw while the clock runs."""
+
+    def __init__(self, engine: TransformersEngine | VllmEngine, card: str) -> None:
+        self._engine, self._card = engine, card
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
+        async with self._off_the_clock():
+            return await self._engine.answer(questions)
+
+    @contextlib.asynccontextmanager
+    async def _off_the_clock(self) -> AsyncIterator[None]:
+        held = lease(self._card, what="triton-agent: drawing answers", mode=Mode.SHARED, wait_s=LEASE_WAIT_S)
+        await asyncio.to_thread(held.__enter__)
+        try:
+            yield
+        finally:
+            held.__exit__(None, None, None)
+
+
+def _engine(request: OnlineRequest, chosen: Chosen) -> Any:
+    """Make the engine; it gets the trainer's weights before its first question."""
+    engine: TransformersEngine | VllmEngine
+    if request.engine == "vllm":
+        from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
+
+        told = {"python": request.vllm_python, "gpu_memory": request.gpu_memory}
+        told |= {"adapter": request.model} if request.lora else {}  # replaced by the adapter in training
+        engine = VllmEngine(request.model, VllmSettings(**{k: v for k, v in told.items() if v is not None}))  # type: ignore[arg-type]
+    else:
+        from triton_agent.policy.llm.engines.transformers_engine import TransformersEngine
+
+        engine = TransformersEngine(Path(request.model), device="cpu" if request.settings["cpu"] else "auto")
+    return SharedCard(engine, chosen.gpus[0].uuid) if chosen.gpus and not request.settings["cpu"] else engine
+
+
+# -- the screen --------------------------------------------------------------------------------------------------------
+
+
+class Telling:
+    """Prints a line for each update, with the time that is left at the pace of the latest ones."""
+
+    def __init__(self, updates: int) -> None:
+        self._updates = updates
+        self._ends: collections.deque[float] = collections.deque([time.monotonic()], maxlen=6)
+
+    def show(self, line: Mapping[str, Any]) -> None:
+        self._ends.append(time.monotonic())
+        pace_s = (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1)
+        left_s = pace_s * (self._updates - line["update"] - 1)
+        console.progress().print(
+            f"{in_words(line, self._updates)}; {left_s / 60:.0f} min left", markup=False, soft_wrap=True
+        )
+
+
+def in_words(line: Mapping[str, Any], updates: int) -> str:
+    """Return the line of an update for the screen."""
+    seconds = line["seconds"]
+    said = [f"update {line['update'] + 1}/{updates}"]
+    said += [f"{name} {line[name]:.3g}" for name in ("reward",) if line[name] is not None]
+    said.append(
+        "correct " + ", then ".join("unknown" if share is None else f"{share:.0%}" for share in line["correct"])
+    )
+    said += [f"{name} {line[name]:.3g}" for name in ("entropy", "ratio") if line[name] is not None]
+    said.append(f"{line['answer_tokens'] or 0:.0f} tokens an answer")
+    said.append(
+        f"{line['attempts']} answers, {line['verdicts']} verdicts, {line['rows']} rows in {seconds['all']:.0f} s"
+    )
+    spent = [f"{name} {seconds[name]:.0f}" for name in ("generation", "overlapped", "verdicts", "update")]
+    return ", ".join(said) + f" ({', '.join(spent)})"
+
+
+@contextlib.contextmanager
+def _quiet() -> Any:
+    """Silence the libraries' warnings."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        warnings.filterwarnings("ignore", category=UserWarning)
+        yield

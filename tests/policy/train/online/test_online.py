@@ -1,0 +1,142 @@
+"""An online training learns from its own rollouts, keeps every one, and goes on after a kill as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.policy.train.online import toy
+
+from triton_agent.memory.store import Store
+from triton_agent.policy.train.extra import missing_modules, require_training
+from triton_agent.tools.errors import UsageError
+
+pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+ROLLOUTS = toy.UPDATES * toy.PROBLEMS * toy.ANSWERS * toy.TURNS
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh policy."""
+    require_training()
+    from triton_agent.policy.train.update.fresh import make_policy
+
+    folder = tmp_path_factory.mktemp("policy") / "tiny"
+    make_policy("tiny", ["import triton\nimport triton.language as tl\n" * 20], folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a training that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    toy.train(tiny, folder)
+    return folder
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "out" / "updates.jsonl").read_text().splitlines()]
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "out" / "final" / "model.safetensors")
+
+
+def test_every_rollout_is_stored_with_its_version_its_sampling_and_its_log_probabilities(trained: Path) -> None:
+    found = toy.records(trained)
+    assert len(found) == ROLLOUTS
+    for attempt, gradings in found.values():
+        said = attempt.completion
+        assert len(gradings) == 1 and gradings[0].evaluation
+        assert said.token_ids and said.log_probabilities and said.sampling.seed is not None
+        assert said.policy_version.endswith(f"+{int(attempt.run.split('-')[-3])}"), "the update is the version"
+    with Store.open(trained / "runs.db") as store:
+        assert {store.end(attempt.run).stop_reason for attempt, _ in found.values()} == {"turns"}  # type: ignore[union-attr]
+
+
+def test_the_second_turn_is_shown_the_first_ones_verdict(trained: Path) -> None:
+    found = toy.records(trained)
+    for attempt, _ in found.values():
+        if attempt.turn:
+            shown, earlier = attempt.observation.parent, found[f"{attempt.run}/0.0"]
+            assert shown and shown.attempt == earlier[0].key
+            assert shown.status is earlier[1][0].evaluation.status  # type: ignore[union-attr]
+
+
+def test_a_line_for_each_update_says_what_it_gave_and_where_the_time_went(trained: Path) -> None:
+    found = lines(trained)
+    assert [line["update"] for line in found] == list(range(toy.UPDATES))
+    for line in found:
+        assert line["attempts"] == toy.PROBLEMS * toy.ANSWERS * toy.TURNS == sum(line["statuses"].values())
+        assert line["steps"] and line["rows"] and line["verdicts"] <= line["attempts"]
+        assert all(isinstance(line[name], float) for name in ("reward", "entropy", "ratio", "loss"))
+        spent = dict(line["seconds"])
+        overlapped, whole = spent.pop("overlapped"), spent.pop("all")
+        assert sum(spent.values()) == pytest.approx(whole) and 0 < overlapped <= spent["generation"]
+
+
+def test_weights_of_a_resumed_training_are_bit_by_bit_those_of_an_undisturbed_one(
+    tiny: Path, trained: Path, tmp_path: Path
+) -> None:
+    """Everything but the last checkpoint is there, as after a kill between the rollouts and the end."""
+    import torch
+
+    from triton_agent.policy.train.update.checkpoints import whole_checkpoints
+    from triton_agent.policy.train.update.session import load_tokenizer
+
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(whole_checkpoints(tmp_path / "out")[-1])
+    shutil.rmtree(tmp_path / "out" / "final")
+    engine = toy.PickingEngine(load_tokenizer(str(tiny)))
+    toy.train(tiny, tmp_path, resume=True, engine=engine)
+    assert engine.asked == 0, "all rollouts are in the store"
+    before, after = weights(trained), weights(tmp_path)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    same = ("update", "problems", "reward", "correct", "rows", "loss", "entropy")
+    assert [[line[name] for name in same] for line in lines(tmp_path)] == [
+        [line[name] for name in same] for line in lines(trained)
+    ]
+
+
+def killed(tiny: Path, folder: Path, moment: str) -> None:
+    """Train in a process that kills itself at the moment, and resume in another."""
+    command = [sys.executable, "-m", "tests.policy.train.online.toy", str(tiny), str(folder)]
+    ended = subprocess.run([*command, "--kill", moment], capture_output=True, text=True, timeout=240)
+    assert ended.returncode == -9, ended.stderr[-2000:]
+    before = toy.records(folder)
+    subprocess.run([*command, "--resume"], check=True, capture_output=True, timeout=240)
+    found = toy.records(folder)
+    assert len(found) == ROLLOUTS, "none is lost, none doubled"
+    assert all(len(gradings) == 1 for _, gradings in found.values()), "each is judged once"
+    assert all(found[key][0] == attempt for key, (attempt, _) in before.items()), "nothing stored is drawn again"
+    assert [line["update"] for line in lines(folder)] == list(range(toy.UPDATES))
+    with Store.open(folder / "runs.db") as store:
+        assert all(store.end(attempt.run) for attempt, _ in found.values())
+
+
+def test_a_training_killed_between_an_answer_and_its_verdict_loses_and_doubles_no_rollout(
+    tiny: Path, tmp_path: Path
+) -> None:
+    killed(tiny, tmp_path, "answer:21")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "moment", ["answer:1", "verdict:7", "published:3", "step:5", "line:2", "checkpoint:1", "mark:1", "mark:2"]
+)
+def test_a_training_killed_at_any_moment_loses_and_doubles_no_rollout(tiny: Path, tmp_path: Path, moment: str) -> None:
+    killed(tiny, tmp_path, moment)
+
+
+def test_a_training_goes_on_only_with_the_settings_it_was_begun_with(tiny: Path, trained: Path) -> None:
+    with pytest.raises(UsageError, match="online_answers 4"):
+        toy.train(tiny, trained, resume=True, answers=5)
+    with pytest.raises(UsageError, match="holds a training already"):
+        toy.train(tiny, trained)

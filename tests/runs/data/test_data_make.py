@@ -1,0 +1,153 @@
+"""`triton-agent data make`: the same seed gives the same bytes, and what is interrupted continues."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from triton_agent.policy.train.data.candidates import TRAIN, DataSettings
+from triton_agent.policy.train.extra import missing_modules
+from triton_agent.runs.data.command import MakeRequest, run
+from triton_agent.runs.data.composing import compose_all
+from triton_agent.runs.data.folder import COMPOSING, DatasetFolder
+from triton_agent.tools.errors import UsageError
+
+SETTINGS = DataSettings(count=40, seed=7, difficulties=("tiny",), held_out=0.1)
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def composed(path: Path) -> DatasetFolder:
+    folder = DatasetFolder.begin(path, SETTINGS, ())
+    folder.write_problems(compose_all(folder, (), 1))
+    return folder
+
+
+def request(out: Path, **changes: object) -> MakeRequest:
+    plain = {
+        **{"out": str(out), "count": None, "seed": None, "difficulties": (), "held_out": None, "against": ()},
+        **{"jobs": 1, "audit": False, "solve": False, "turns": 1, "faults": 1, "prompt_tokens": 4000},
+        **{"device": "cpu", "target": "none", "resume": False, "json": True},
+    }
+    return MakeRequest(**{**plain, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return composed(tmp_path_factory.mktemp("data") / "whole").path
+
+
+def test_an_interrupted_dataset_is_continued_to_the_same_bytes(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "broken"
+
+    def kill(done: int) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        compose_all(DatasetFolder.begin(path, SETTINGS, ()), (), 1, kill)
+    with (path / COMPOSING).open("a") as file:
+        file.write('[{"name": "half a li')  # the process was killed while it wrote
+    folder = DatasetFolder.continued(path)
+    assert not folder.composed
+    folder.write_problems(compose_all(folder, (), 1))
+    assert contents(path) == contents(whole)
+
+
+def test_the_command_gives_the_same_bytes_with_several_processes(whole: Path, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "triton_agent", "data", "make", str(tmp_path / "again"), "--count", "40"]
+    argv += ["--seed", "7", "--difficulty", "tiny", "--jobs", "2", "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["problems"] == {"train": 36, "held_out": 4}
+    assert contents(tmp_path / "again") == contents(whole)
+
+
+def test_files_manifest_and_card_agree(whole: Path) -> None:
+    rows = DatasetFolder.continued(whole).problems()
+    assert {path.stem for path in (whole / "problems").rglob("*.py")} == {row["name"] for row in rows}
+    assert all((whole / "problems" / row["split"] / f"{row['name']}.py").read_text() == row["source"] for row in rows)
+    card = (whole / "README.md").read_text()
+    assert "40 PyTorch modules" in card
+    assert "36 to train on and 4 held out" in card
+    assert "0 in both" in card
+
+
+def test_problems_like_those_of_a_folder_are_left_out_and_its_files_never_run(whole: Path, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    row = next(row for row in DatasetFolder.continued(whole).problems() if row["split"] == TRAIN)
+    (given / "benchmark.py").write_text(row["source"] + "\nraise SystemExit('run')\n")
+    folder = DatasetFolder.begin(tmp_path / "apart", SETTINGS, ())
+    accepted = compose_all(folder, [given], 1)
+    assert row["fingerprint"] not in {other["fingerprint"] for other in accepted.rows}
+    assert accepted.refused["like a problem of --against"] >= 1
+
+
+def test_a_folder_that_is_in_use_is_not_overwritten(whole: Path) -> None:
+    before = contents(whole)
+    with pytest.raises(UsageError, match="not empty"):
+        run(request(whole))
+    with pytest.raises(UsageError, match="seed: 7 there, 8 now"):
+        run(request(whole, resume=True, seed=8))
+    assert contents(whole) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"difficulties": ("giant",)}, "--difficulty giant"),
+        ({"held_out": 0.9}, "--held-out"),
+        ({"count": 0}, "--count"),
+        ({"against": ("nowhere",)}, "--against nowhere"),
+        ({"resume": True}, "no dataset"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(tmp_path: Path, changes: dict[str, object], what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        run(request(tmp_path / "none", **changes))
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.skipif("datasets" in missing_modules(), reason="needs the extra `train`")
+def test_the_folder_is_loaded_by_the_datasets_library(whole: Path, tmp_path: Path) -> None:
+    from datasets import load_dataset
+
+    found = load_dataset(str(whole), cache_dir=str(tmp_path))
+    assert {split: len(rows) for split, rows in found.items()} == {"train": 36, "held_out": 4}
+    assert found["train"][0]["steps"]
+    assert "class Model" in found["held_out"][0]["source"]
+
+
+@pytest.mark.slow
+def test_solved_problems_give_conversations_with_verified_answers_and_real_messages(tmp_path: Path) -> None:
+    out = tmp_path / "solved"
+    asked = {"count": 3, "difficulties": ("tiny",), "held_out": 0.3, "solve": True, "audit": True, "jobs": 2}
+    assert run(request(out, **asked)) == 0
+    folder = DatasetFolder.continued(out)
+    trained = {row["name"]: row for row in folder.problems() if row["split"] == TRAIN}
+    said = list(folder.lines("conversations.jsonl"))
+    assert {row["problem"] for row in said} <= trained.keys()
+    assert {row["kind"] for row in said} >= {"single", "repair"}
+    for row in said:
+        assert row["fingerprint"] == trained[row["problem"]]["fingerprint"]
+        assert "class ModelNew" in row["completion"][0]["content"]
+        assert "decided:" not in row["completion"][0]["content"]
+        if row["kind"] == "repair":
+            assert row["fault"] and row["status_before"] != "passed"
+            assert f"verdict: {row['status_before']}" in row["prompt"][-1]["content"]
+    before = contents(out)
+    assert run(request(out, resume=True, solve=True)) == 0
+    after = contents(out)
+    assert {name: text for name, text in after.items() if "attempts.db" not in name} == {
+        name: text for name, text in before.items() if "attempts.db" not in name
+    }
