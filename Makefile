@@ -14,7 +14,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-mcp test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online
+.PHONY: help demo test test-train test-mcp test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -124,6 +124,9 @@ bench-online: $(TRAIN_STAMP) ## whether a tiny policy learns online, more than b
 
 bench-store: $(STAMP) ## the store at a million attempts; ten minutes and 10 GB of disk
 	@$(BIN)/python benchmarks/store.py
+
+bench-view: $(STAMP) ## the pages of `triton-agent view` over a million attempts; ten minutes and 3 GB of disk
+	@$(BIN)/python benchmarks/view.py
 
 wheel: $(STAMP)  ## build the wheel and the source archive
 	@$(BIN)/python -m build --outdir dist .

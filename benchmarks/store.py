@@ -60,7 +60,7 @@ class Material:
 
     def __init__(self, seed: int = 0) -> None:
         self._draw = random.Random(seed)
-        words = (HERE.parent / "tools" / "evaluator.py").read_text().split(" ")
+        words = (HERE.parent / "tools" / "evaluate" / "evaluator.py").read_text().split(" ")
         self._pool = " ".join(self._draw.choice(words) for _ in range(60_000))
         self._ids = [self._some_ids() for _ in range(256)]
         self._chances = [self._some_chances() for _ in range(256)]

@@ -19,6 +19,9 @@ class RunState(enum.StrEnum):
 class RunFilter:
     """Selects runs; a field that is None selects all."""
 
+    id: str | None = None
+    search: str | None = None
+    """Part of a problem's name, or the beginning of a run's id or of a problem's digest."""
     problem: str | None = None
     """Name, fingerprint, or (the beginning of a) digest of the problem."""
     policy: str | None = None
@@ -86,6 +89,33 @@ class AttemptHeader:
     """Hash of the source, which evaluations call `candidate`."""
     tokens: int
     created_at: datetime.datetime
+
+    @property
+    def passed(self) -> bool:
+        return self.status is Status.PASSED
+
+    @property
+    def state(self) -> str:
+        """The status in a word, for tables."""
+        if self.status is not None:
+            return self.status.value
+        return "not measured" if self.unmeasured else "not judged"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderFilter:
+    """Selects attempts of one run."""
+
+    status: Status | None = None
+    timed: bool = False
+    """Only attempts with a speed-up."""
+    children_of: str | None = None
+    """Key of the parent."""
+    best_first: bool = False
+    """Only attempts that passed, the best first by merit; otherwise by turn and answer."""
+    after: str | None = None
+    """Key of an attempt: only later ones by turn and answer, for the next page."""
+    limit: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

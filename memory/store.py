@@ -23,7 +23,7 @@ from types import TracebackType
 from sqlalchemy import Connection, func, select
 
 from triton_agent.memory.errors import NotInStore
-from triton_agent.memory.listing import AttemptFilter, AttemptHeader, RunFilter, RunSummary
+from triton_agent.memory.listing import AttemptFilter, AttemptHeader, HeaderFilter, RunFilter, RunSummary
 from triton_agent.memory.records import Attempt, Event, Grading, Run, RunEnd
 from triton_agent.memory.sql import reading_attempts, reading_runs
 from triton_agent.memory.sql.commits import Committer
@@ -119,6 +119,11 @@ class Store:
         with self.reading() as connection:
             return reading_runs.list_runs(connection, wanted or RunFilter())
 
+    def policies(self, limit: int = 50) -> list[str]:
+        """Return the names of the policies of runs, in alphabetical order."""
+        with self.reading() as connection:
+            return reading_runs.policies_of_runs(connection, limit)
+
     def end(self, run: str) -> RunEnd | None:
         """Return the last end of a run; None while it is open."""
         with self.reading() as connection:
@@ -145,10 +150,14 @@ class Store:
             except NotInStore:
                 return False
 
-    def headers(self, run: str) -> list[AttemptHeader]:
+    def headers(self, run: str, wanted: HeaderFilter | None = None) -> list[AttemptHeader]:
         """Return a line for each attempt of a run, by turn and answer."""
         with self.reading() as connection:
-            return reading_attempts.attempt_headers(connection, run)
+            return reading_attempts.attempt_headers(connection, run, wanted or HeaderFilter())
+
+    def header(self, key: str) -> AttemptHeader | None:
+        with self.reading() as connection:
+            return reading_attempts.attempt_header(connection, key)
 
     def attempts(self, run: str) -> Iterator[Attempt]:
         """Yield a run's attempts in full, by turn and answer; read in chunks."""

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, select, tuple_
 
 from triton_agent.memory.errors import NotInStore
-from triton_agent.memory.listing import AttemptFilter, AttemptHeader
+from triton_agent.memory.listing import AttemptFilter, AttemptHeader, HeaderFilter
 from triton_agent.memory.observation import Observation
 from triton_agent.memory.records import Attempt, Grading, attempt_key
 from triton_agent.memory.sql.library import Library, Opened
@@ -30,13 +30,43 @@ CHUNK = 256
 """Attempts read at once: about 5 MB."""
 
 
-def attempt_headers(connection: Connection, name: str) -> list[AttemptHeader]:
-    """List the attempts of a run by turn and answer."""
+def attempt_headers(connection: Connection, name: str, wanted: HeaderFilter) -> list[AttemptHeader]:
+    """List the attempts of a run by turn and answer, or the best first."""
     run = find_run(connection, name)
     seq = select(RunRow.seq).where(RunRow.id == run).scalar_subquery()
     query = select(*(getattr(AttemptRow, name) for name in _HEADER_COLUMNS)).where(AttemptRow.run_seq == seq)
-    rows = connection.execute(query.order_by(AttemptRow.turn, AttemptRow.answer))
+    query = query.where(*_header_conditions(wanted)).limit(wanted.limit)
+    if wanted.best_first:
+        rows = connection.execute(query.where(AttemptRow.merit.is_not(None)).order_by(AttemptRow.merit.desc()))
+    else:
+        rows = connection.execute(query.order_by(AttemptRow.turn, AttemptRow.answer))
     return [_header(run, *row) for row in rows]
+
+
+def attempt_header(connection: Connection, key: str) -> AttemptHeader | None:
+    """Return the line of one attempt; None if it is not in this store."""
+    try:
+        run, turn, answer = parse_key(key)
+    except NotInStore:  # a key of another form, from elsewhere
+        return None
+    query = select(*(getattr(AttemptRow, name) for name in _HEADER_COLUMNS)).join(
+        RunRow, AttemptRow.run_seq == RunRow.seq
+    )
+    query = query.where(RunRow.id == column_text(run), AttemptRow.turn == turn, AttemptRow.answer == answer)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else _header(run, *row)
+
+
+def _header_conditions(wanted: HeaderFilter) -> Iterator[ColumnElement[bool]]:
+    if wanted.status is not None:
+        yield AttemptRow.status == wanted.status.value
+    if wanted.timed:
+        yield AttemptRow.speedup.is_not(None)
+    if wanted.children_of is not None:
+        yield AttemptRow.parent == column_text(wanted.children_of)
+    if wanted.after is not None:
+        _, turn, answer = parse_key(wanted.after)
+        yield tuple_(AttemptRow.turn, AttemptRow.answer) > (turn, answer)
 
 
 _HEADER_COLUMNS = (

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func, or_, select, true, tuple_
 
 from triton_agent.memory.errors import NotInStore, StoreDamaged
 from triton_agent.memory.listing import RunFilter, RunState, RunSummary
@@ -33,6 +33,10 @@ COMPARED_RUNS = 2_000
 """Newest runs that are compared with a mistyped id to suggest one."""
 COMPARED_ATTEMPTS = 64
 """Attempts of an open run whose verdicts are read to find its best."""
+MANY_RUNS = 2_000
+"""Matches of a search from which on they are not sorted, but taken in the order of an index."""
+SHIPPED_AT_ONCE = 100
+"""Attempts that are looked up by one query: SQLite limits the depth of an expression."""
 _AFTER_ALL_TEXT = "\U0010ffff"
 
 
@@ -109,6 +113,10 @@ def list_runs(connection: Connection, wanted: RunFilter) -> list[RunSummary]:
 
 
 def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[ColumnElement[bool]]:
+    if wanted.id is not None:
+        yield RunRow.id == column_text(wanted.id)
+    if wanted.search is not None:
+        yield _matching(connection, column_text(wanted.search))
     if wanted.problem is not None:
         yield RunRow.problem_id.in_(problems_called(wanted.problem))
     if wanted.policy is not None:
@@ -118,18 +126,45 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
     if wanted.since is not None:
         yield RunRow.started_us >= microseconds(wanted.since)
     if wanted.continues is not None:
-        key = column_text(f"{wanted.continues}/")
-        yield and_(RunRow.forked_from >= key, RunRow.forked_from < key + _AFTER_ALL_TEXT)
+        yield _begins(RunRow.forked_from, column_text(f"{wanted.continues}/"))
     if wanted.before is not None:
         query = select(RunRow.started_us, RunRow.seq).where(RunRow.id == find_run(connection, wanted.before))
         then, seq = connection.execute(query).one()
-        yield or_(RunRow.started_us < then, and_(RunRow.started_us == then, RunRow.seq < seq))
+        yield tuple_(RunRow.started_us, RunRow.seq) < (then, seq)
+
+
+def _matching(connection: Connection, text: str) -> ColumnElement[bool]:
+    """Select runs by a search. Few are looked up by id and problem; of many, the newest are soon found one by one."""
+    in_name = ViewRow.name.icontains(text, autoescape=True)
+    problems = select(ViewRow.id).where(or_(in_name, _begins(ViewRow.digest, text)))
+    by_index = or_(_begins(RunRow.id, text), RunRow.problem_id.in_(problems))
+    some = select(RunRow.seq).where(by_index).limit(MANY_RUNS).subquery()
+    if connection.execute(select(func.count()).select_from(some)).scalar_one() < MANY_RUNS:
+        return by_index
+    return or_(_begins(RunRow.id.concat(""), text), (RunRow.problem_id + 0).in_(problems))  # no index has these
+
+
+def _begins(column: Any, text: str) -> ColumnElement[bool]:
+    """Compare as a range, which an index serves."""
+    return and_(column >= text, column < text + _AFTER_ALL_TEXT)
+
+
+def policies_of_runs(connection: Connection, limit: int) -> list[str]:
+    """Return the names of policies, each found by a step in the index."""
+    found: list[str] = []
+    while len(found) < limit:
+        query = select(func.min(RunRow.policy)).where(RunRow.policy > found[-1] if found else true())
+        name = connection.execute(query).scalar()
+        if name is None:
+            break
+        found.append(name)
+    return found
 
 
 def problems_called(name: str) -> Select[Any]:
     """Select problems by name, fingerprint, or (beginning of a) digest."""
     name = column_text(name)
-    like_digest = and_(ViewRow.digest >= name, ViewRow.digest < name + _AFTER_ALL_TEXT)
+    like_digest = _begins(ViewRow.digest, name)
     structures = select(Structure.id).where(Structure.fingerprint == name)
     return select(ViewRow.id).where(or_(ViewRow.name == name, like_digest, ViewRow.structure_id.in_(structures)))
 
@@ -137,20 +172,21 @@ def problems_called(name: str) -> Select[Any]:
 def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, RowMapping]:
     """Return for each run the row of the attempt that was shipped or, while it is open, of the best so far."""
     columns = (AttemptRow.turn, AttemptRow.answer, AttemptRow.speedup, AttemptRow.speedup_low, AttemptRow.speedup_high)
-    found = {}
+    shipped = [(row["seq"], *parse_key(row["best"])[1:]) for row in rows if row["ended_us"] is not None and row["best"]]
+    found: dict[int, RowMapping] = {}
+    for start in range(0, len(shipped), SHIPPED_AT_ONCE):
+        places = (  # a list of such places in one IN would not be looked up in the index
+            and_(AttemptRow.run_seq == seq, AttemptRow.turn == turn, AttemptRow.answer == answer)
+            for seq, turn, answer in shipped[start : start + SHIPPED_AT_ONCE]
+        )
+        query = select(AttemptRow.run_seq, *columns).where(or_(*places))
+        found |= {row["run_seq"]: row for row in connection.execute(query).mappings()}
     for row in rows:
-        query = select(*columns).where(AttemptRow.run_seq == row["seq"])
-        if row["ended_us"] is None:
-            best = _best_so_far(connection, query.with_only_columns(AttemptRow.id, *columns)) if row["passed"] else None
-        elif row["best"] is None:
-            continue
-        else:
-            _, turn, answer = parse_key(row["best"])
-            best = (
-                connection.execute(query.where(AttemptRow.turn == turn, AttemptRow.answer == answer)).mappings().first()
-            )
-        if best is not None:
-            found[row["seq"]] = best
+        if row["ended_us"] is None and row["passed"]:
+            own = select(AttemptRow.id, *columns).where(AttemptRow.run_seq == row["seq"])
+            best = _best_so_far(connection, own)
+            if best is not None:
+                found[row["seq"]] = best
     return found
 
 

@@ -346,6 +346,32 @@ def report(
     raise typer.Exit(write(run, output=output, store=store))
 
 
+@app.command()
+def view(
+    port: Annotated[int, typer.Option("--port", help="Port on 127.0.0.1; 0: a free one.")] = 7391,
+    folder: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--folder",
+            metavar="DIR",
+            help="Folder with benchmark records and training runs; repeatable; default: here.",
+        ),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Let the page start commands: fork, judge again, promote.")
+    ] = False,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="DIR", help="With --write: folder for what is shipped; default: view."),
+    ] = None,
+    store: STORE = None,
+) -> None:
+    """Show runs, attempts, benchmarks and trainings in the browser, live, on this machine only."""
+    from triton_agent.runs.serve.command import run as serve
+
+    raise typer.Exit(serve(store=store, port=port, folders=folder or (), write=write, out=out))
+
+
 @app.command("check-problem")
 def check_problem(
     problem: PROBLEM,

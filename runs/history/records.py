@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from triton_agent.memory.listing import AttemptHeader
 from triton_agent.memory.records import Attempt, Grading, Run, RunEnd
 from triton_agent.memory.verdicts import passed, speedup_of
 from triton_agent.runs.notebook.cards import attempt_card, run_card
@@ -59,9 +60,28 @@ class StoredAttempt:
     @property
     def status(self) -> str:
         """The status in a word, for tables."""
-        if self.evaluation is not None:
-            return self.evaluation.status.value
-        return "not measured" if self.gradings else "not judged"
+        return self.header.state
+
+    @property
+    def header(self) -> AttemptHeader:
+        """Its line in a list of attempts, as the store would give it."""
+        attempt, verdict, grading = self.attempt, self.evaluation, self.grading
+        return AttemptHeader(
+            key=attempt.key,
+            turn=attempt.turn,
+            index=attempt.index,
+            parent=attempt.parent,
+            status=verdict.status if verdict else None,
+            finding=verdict.finding if verdict else None,
+            unmeasured=grading.failure.kind if grading and grading.failure else "",
+            speedup=self.speedup,
+            device=verdict.environment.device if verdict else "",
+            policy=attempt.completion.policy,
+            policy_version=attempt.completion.policy_version,
+            source=verdict.candidate if verdict else None,
+            tokens=attempt.completion.usage.completion_tokens,
+            created_at=attempt.created_at,
+        )
 
     def _repr_html_(self) -> str:
         return attempt_card(self)

@@ -38,7 +38,8 @@ def run(
         raise UsageError(
             f"the server needs more packages ({error})", remedy="pip install 'triton-agent[mcp]'"
         ) from None
-    from triton_agent.runs.mcp.jobs import Jobs
+    from triton_agent.runs.jobs import Jobs
+    from triton_agent.runs.mcp.jobs import OptimizeJob
     from triton_agent.runs.mcp.service import Service, ServiceSettings
 
     screen = console.progress()
@@ -57,7 +58,7 @@ def run(
         trust=trust,
         model_options=model_options,
     )
-    with Jobs() as jobs:
+    with Jobs[OptimizeJob]() as jobs:
         server = make_server(Service(settings, jobs))
         if http is None:
             server.run("stdio")

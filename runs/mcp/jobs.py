@@ -25,10 +25,8 @@ from triton_agent.runs.optimize.command import reported, show
 from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.optimize.run import optimize
 from triton_agent.runs.optimize.screen import PlainLines
-from triton_agent.tools.errors import TritonAgentError, UsageError
+from triton_agent.tools.errors import TritonAgentError
 
-MOST_RUNNING = 2
-"""Optimizations at once; more only slow each other down."""
 CLOSING_S = 20.0
 """How long the server waits at its end for a job to stop its processes."""
 
@@ -48,7 +46,7 @@ class JobLines(PlainLines):
         self.lines += legible(text).splitlines()
 
 
-class Job:
+class OptimizeJob:
     """One optimization."""
 
     def __init__(self, request: OptimizeRequest, store: str | None, out: Path) -> None:
@@ -115,34 +113,3 @@ class Job:
         show(outcome, report, paper)
         self.outcome = paper.text
         self.file = outcome.shipped.path if outcome.shipped else None
-
-
-class Jobs:
-    """All jobs of a server. Use as a context manager: what still runs at its end is stopped."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[str, Job] = {}
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> Jobs:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for job in self._jobs.values():
-            job.cancel(at_once=True)
-        for job in self._jobs.values():
-            job.join()
-
-    def start(self, request: OptimizeRequest, store: str | None, out: Path) -> Job:
-        with self._lock:
-            running = [job.id for job in self._jobs.values() if not job.done.is_set()]
-            if len(running) >= MOST_RUNNING:
-                raise UsageError(f"{', '.join(running)} are running", remedy="wait for one of them, or cancel it")
-            job = Job(request, store, out)
-            self._jobs[job.id] = job
-            return job
-
-    def find(self, id: str) -> Job:
-        if id not in self._jobs:
-            raise UsageError(f"no job {id!r}", remedy=f"known: {', '.join(self._jobs) or 'none'}")
-        return self._jobs[id]

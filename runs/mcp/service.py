@@ -20,7 +20,8 @@ from triton_agent.runs.cli.store_option import load_attempt, open_store
 from triton_agent.runs.evaluate import check_problem, speed_page
 from triton_agent.runs.evaluate.command import EvaluateRequest, read_kernel, settings_from
 from triton_agent.runs.history.attempt_page import evaluation_page, title_of, verdict_page
-from triton_agent.runs.mcp.jobs import Job, Jobs
+from triton_agent.runs.jobs import Jobs
+from triton_agent.runs.mcp.jobs import OptimizeJob
 from triton_agent.runs.mcp.roots import Roots
 from triton_agent.runs.mcp.texts import Paper, drawn
 from triton_agent.runs.optimize.request import OptimizeRequest
@@ -64,7 +65,7 @@ class AskedProblem:
 class Service:
     """Answers for all clients; every method may be called from several threads."""
 
-    def __init__(self, settings: ServiceSettings, jobs: Jobs) -> None:
+    def __init__(self, settings: ServiceSettings, jobs: Jobs[OptimizeJob]) -> None:
         self._settings, self._jobs = settings, jobs
 
     def evaluate(self, asked: AskedProblem, kernel: str, on_open: OnOpen, *, allow_library: bool, profile: bool) -> str:
@@ -123,9 +124,10 @@ class Service:
             trust=given.trust,
         )
         request.loop()  # a wrong setting is told at once
-        return f"started {self._jobs.start(request, given.store, given.out).id}"
+        job = self._jobs.start(lambda: OptimizeJob(request, given.store, given.out))
+        return f"started {job.id}"
 
-    def job(self, id: str) -> Job:
+    def job(self, id: str) -> OptimizeJob:
         return self._jobs.find(id)
 
     def _request(self, asked: AskedProblem) -> EvaluateRequest:

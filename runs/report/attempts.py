@@ -1,87 +1,33 @@
-"""The attempts of a run as markup: a table of all, and for each its plan, changes, code and verdict."""
+"""An attempt as markup: verdict with evidence, code with its changes, what its author was shown and answered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_agent.memory.records import Grading
+from triton_agent.memory.observation import Observation, Tried
+from triton_agent.memory.records import Completion, Grading, SamplingRecord
 from triton_agent.policy.answer import without_notes
 from triton_agent.runs.history.records import StoredAttempt
+from triton_agent.runs.report import bars, lines
 from triton_agent.runs.report.code import changes, count_changes, highlighted
+from triton_agent.runs.report.evidence import evidence, reasons, stages
 from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
-from triton_agent.runs.report.view import RunView, anchor, timing
-from triton_agent.tools.results import CaseAccuracy, Determinism, Evaluation, Interval, Status
+from triton_agent.runs.report.words import interval, plain
 
-CASES_AT_MOST = 200
-"""Most rows in an attempt's table of accuracy; the cases closest to their limits come first."""
-
-
-def kind_of(item: StoredAttempt) -> str:
-    """Return how an attempt is drawn: `passed`, `failed` or `unmeasured`."""
-    if item.evaluation is None:
-        return "unmeasured"
-    return "passed" if item.passed else "failed"
+TEXT_AT_MOST = 60_000
+"""Characters of one message on a page."""
 
 
-def status_mark(item: StoredAttempt) -> Html:
-    return tag("span", item.status, class_=f"status {kind_of(item)}")
-
-
-def link(item: StoredAttempt) -> Html:
-    return tag("a", item.name, href=f"#{anchor(item.attempt)}")
-
-
-def interval(value: Interval | None) -> str:
-    return f"{value.median:.2f}x [{value.low:.2f}, {value.high:.2f}]" if value else ""
-
-
-def overview(view: RunView) -> Html:
-    """Return a table with a row for each attempt."""
-    rows = [
-        (
-            link(item),
-            _parent_link(view, item),
-            join([item.status, " (best)"]) if item is view.best else item.status,
-            _finding(item),
-            interval(item.speedup),
-            _latency(item),
-            item.attempt.completion.policy,
-        )
-        for item in view.attempts
-    ]
-    headings = ("attempt", "from", "status", "finding", "device time", "call latency", "author")
-    return table(headings, rows, right=(4, 5), caption="All attempts; speed-ups over the reference, with intervals")
-
-
-def _parent_link(view: RunView, item: StoredAttempt) -> object:
-    parent = view.history.parent_of(item)
-    return link(parent) if parent else (item.attempt.parent or "")
-
-
-def _finding(item: StoredAttempt) -> str:
-    return str(item.evaluation.finding or "") if item.evaluation else ""
-
-
-def _latency(item: StoredAttempt) -> str:
-    measured = timing(item.evaluation, "latency")
-    return interval(measured.speedup) if measured else ""
-
-
-def attempt(view: RunView, item: StoredAttempt) -> Html:
-    """Return one attempt in full."""
-    best = " (best)" if item is view.best else ""
-    parts: list[object] = [tag("h3", f"Attempt {item.name}{best}", status_mark(item))]
-    if item.attempt.plan:
-        parts.append(tag("p", without_notes(item.attempt.plan), class_="said"))
-    parts += _verdict(item)
-    parts += _code(view, item)
-    parts.append(_cost(item))
-    return tag("article", *parts, id=anchor(item.attempt))
-
-
-def _verdict(item: StoredAttempt) -> Iterator[object]:
+def verdict(item: StoredAttempt, *, fold: bool) -> Iterator[object]:
+    """Yield the verdict that counts with its evidence, then instrument failures and other gradings."""
     if item.evaluation is not None:
-        yield from evidence(item.evaluation, fold=True)
+        yield from reasons(item.evaluation)
+        shown = [part for part in evidence(item.evaluation) if part]
+        if shown and fold:
+            yield folded("Evidence for the verdict", *shown)
+        else:
+            yield from shown
+        yield stages(item.evaluation)
     for grading in item.gradings:
         if grading.failure is not None:
             yield _failure(grading)
@@ -102,7 +48,7 @@ def _gradings(item: StoredAttempt) -> Html:
     rows = [
         (
             f"{grading.graded_at:%Y-%m-%d %H:%M:%S}",
-            grading.evaluation.status if grading.evaluation else "not measured",
+            plain(grading.evaluation.status) if grading.evaluation else "not measured",
             grading.grader,
             grading.machine.gpu or "no GPU",
         )
@@ -111,156 +57,127 @@ def _gradings(item: StoredAttempt) -> Html:
     return table(("judged", "status", "rules", "on"), rows, caption="Judged more than once")
 
 
-def evidence(evaluation: Evaluation, *, fold: bool) -> Iterator[object]:
-    """Yield the evidence for a verdict."""
-    if evaluation.message:
-        yield tag("p", evaluation.message, class_="said")
-    for seen in evaluation.evidence:
-        yield tag("p", f"{seen.finding}: {seen.detail}", class_="said")
-    diagnosis = evaluation.diagnosis
-    tables = [accuracy(evaluation), resources(evaluation), launches(evaluation)]
-    tables += [profile(evaluation), bottlenecks(evaluation)]
-    tables.append(facts(_measured(evaluation)))
-    if diagnosis and diagnosis.torch_operators:
-        tables.append(tag("p", f"Arithmetic left to torch: {', '.join(diagnosis.torch_operators)}"))
-    if diagnosis and diagnosis.notes:
-        tables.append(tag("ul", *(tag("li", note) for note in diagnosis.notes)))
-    if evaluation.notes:
-        tables.append(tag("ul", *(tag("li", note) for note in evaluation.notes)))
-    shown = [part for part in tables if part]
-    if not shown:
-        return
-    if fold:
-        yield folded("Evidence for the verdict", *shown)
-    else:
-        yield from shown
+# -- code --------------------------------------------------------------------------------------------------------------
 
 
-def accuracy(evaluation: Evaluation) -> Html:
-    """Return a table of checks with the reference's own error beside each."""
-    ordered = sorted(evaluation.accuracy, key=_share, reverse=True)
-    rows = [
-        (
-            case.variant,
-            case.distribution,
-            case.output,
-            case.metric,
-            f"{case.error:.3g}",
-            f"{case.original_error:.3g}",
-            f"{case.limit:.3g}",
-            "yes" if case.ok else "NO",
-        )
-        for case in ordered[:CASES_AT_MOST]
-    ]
-    more = f"; {len(ordered) - CASES_AT_MOST} more are not shown" if len(ordered) > CASES_AT_MOST else ""
-    headings = ("sizes", "inputs", "output", "measure", "error", "reference's own", "allowed", "within")
-    caption = f"Error against float64, the closest to the limit first{more}"
-    return table(headings, rows, right=(4, 5, 6), caption=caption)
-
-
-def _share(case: CaseAccuracy) -> float:
-    return case.error / case.limit if case.limit else float(case.error > 0) * 1e300
-
-
-def resources(evaluation: Evaluation) -> Html:
-    rows = [
-        (
-            kernel.kernel,
-            kernel.constants,
-            kernel.target,
-            kernel.num_warps,
-            "?" if kernel.registers is None else kernel.registers,
-            "?" if kernel.spill_bytes is None else kernel.spill_bytes,
-            f"{kernel.shared_bytes:,}",
-        )
-        for kernel in evaluation.resources
-    ]
-    headings = ("kernel", "constants", "target", "warps", "registers", "spilled bytes", "shared bytes")
-    return table(headings, rows, right=(3, 4, 5, 6), caption="What the compiler reports")
-
-
-def launches(evaluation: Evaluation) -> Html:
-    found = evaluation.diagnosis.launches if evaluation.diagnosis else ()
-    rows = [
-        (item.kernel, item.launches, f"{item.programs:,}", _bytes(item.bytes_loaded), _bytes(item.bytes_stored))
-        for item in found
-    ]
-    headings = ("kernel", "launches", "programs", "bytes loaded", "bytes stored")
-    return table(headings, rows, right=(1, 2, 3, 4), caption="Launches in one call")
-
-
-def profile(evaluation: Evaluation) -> Html:
-    found = evaluation.diagnosis.profile if evaluation.diagnosis else None
-    rows = [
-        (
-            item.kernel,
-            "own" if item.own else "torch",
-            f"{item.launches:g}",
-            f"{item.device_ms:.4g}",
-            f"{item.share:.0%}",
-        )
-        for item in (found.kernels if found else ())
-    ]
-    headings = ("kernel", "whose", "launches", "ms", "share")
-    return table(headings, rows, right=(2, 3, 4), caption="Device time of one call, by kernel and operator")
-
-
-def bottlenecks(evaluation: Evaluation) -> Html:
-    found = evaluation.diagnosis.profile if evaluation.diagnosis else None
-    rows = [(item.name, f"{item.lost_ms:.3g}", item.words) for item in (found.bottlenecks if found else ())]
-    return table(("bottleneck", "costs up to, ms", "because"), rows, right=(1,), caption="Bottlenecks")
-
-
-def _measured(evaluation: Evaluation) -> list[tuple[str, object]]:
-    diagnosis = evaluation.diagnosis
-    known = evaluation.determinism is not Determinism.NOT_MEASURED
-    pairs: list[tuple[str, object]] = [("same bits every time", evaluation.determinism if known else "")]
-    if diagnosis is not None:
-        pairs += [
-            ("bytes moved over the fewest", f"{diagnosis.traffic_ratio:.2f}" if diagnosis.traffic_ratio else ""),
-            ("memory of a call", _bytes(diagnosis.peak_bytes)),
-            ("the reference's", _bytes(diagnosis.original_peak_bytes)),
-            ("bound by", diagnosis.roofline.bound if diagnosis.roofline else ""),
-        ]
-    return pairs
-
-
-def _bytes(count: int | None) -> str:
-    return "" if count is None else f"{count:,}"
-
-
-def _code(view: RunView, item: StoredAttempt) -> Iterator[object]:
-    source, parent = item.attempt.source, view.history.parent_of(item)
+def code(item: StoredAttempt, others: list[tuple[str, str | None]], *, whole_open: bool = False) -> Iterator[object]:
+    """Yield the differences to other texts, given with what they are (`attempt 2.1`), and the whole code."""
+    source = item.attempt.source
     if source is None:
         yield tag("p", "The answer held no code.")
-        yield folded("The answer", tag("pre", item.attempt.completion.whole))
+        yield folded("The answer", tag("pre", item.attempt.completion.whole[:TEXT_AT_MOST]))
         return
-    before = parent.attempt.source if parent else None
-    difference = changes(before, source) if before is not None else None
-    if parent is not None and before is not None and difference is not None:
-        summary = join(["Changes to ", parent.name, f" ({count_changes(before, source)} lines)"])
-        yield folded(summary, difference, open="open" if item is view.best else None)
-    elif parent is not None and before is not None:
-        yield tag("p", join(["The same code as ", link(parent), "."]))
-    yield folded("Code", highlighted(source), class_="paper" if item is view.best else None)
+    source = without_notes(source)
+    for place, (name, text) in enumerate(others):
+        if text is not None:
+            yield difference(without_notes(text), source, name, opened=place == 0 and not whole_open)
+    yield folded("Code", highlighted(source), class_="paper", open="open" if whole_open else None)
 
 
-def _cost(item: StoredAttempt) -> Html:
-    completion = item.attempt.completion
-    usage = completion.usage
-    stages = item.evaluation.stages if item.evaluation else ()
-    judged_s = sum(stage.wall_ms for stage in stages) / 1e3
-    tokens = f"{usage.prompt_tokens:,} read, {usage.completion_tokens:,} written" if usage.completion_tokens else ""
-    return facts(
+def difference(before: str, after: str, name: str, *, opened: bool = False) -> Html:
+    found = changes(before, after)
+    if found is None:
+        return tag("p", f"The same code as {name}.")
+    summary = f"Changes to {name} ({count_changes(before, after)} lines)"
+    return folded(summary, found, open="open" if opened else None)
+
+
+# -- what the author was shown, and what it answered -------------------------------------------------------------------
+
+
+def asked(seen: Observation, said: Completion, own: str, address: lines.Address) -> Iterator[object]:
+    """Yield what the author was shown: rules, budget, earlier attempts, lessons, messages."""
+    rules, left = seen.rules, seen.budget
+    amounts = {"turns": left.turns, "seconds": left.seconds, "tokens": left.tokens, "cost": left.cost}
+    yield facts(
         [
-            ("author", f"{completion.policy} {completion.policy_version}".strip()),
+            ("target", rules.target),
+            ("library calls", "allowed beside own kernels" if rules.allow_library else "not allowed"),
+            ("precision", "as accurate as the reference" if rules.precision == "same" else rules.precision),
+            ("budget left", ", ".join(f"{value:,.6g} {name}" for name, value in amounts.items() if value is not None)),
+        ]
+    )
+    rows = [_tried(one, own, address) for one in seen.tried]
+    yield table(
+        ("attempt", "as", "status", "speed-up", "plan"), rows, right=(3,), caption="Earlier attempts it was shown"
+    )
+    for lesson in seen.recalled:
+        yield folded(f"Recalled {lesson.kind}: {lesson.why}", tag("pre", lesson.text[:TEXT_AT_MOST]))
+    if not said.messages:
+        yield tag("p", "This author reads the observation itself; no messages were written for it.", class_="soft")
+    for message in said.messages:
+        calls = [f"asks for {call.name}: {call.arguments}" for call in message.calls]
+        text = "\n".join([message.content, *calls]) if calls else message.content
+        yield folded(f"{message.role}, {len(text):,} characters", tag("pre", text[:TEXT_AT_MOST], class_="wrapped"))
+
+
+def _tried(one: Tried, own: str, address: lines.Address) -> tuple[object, ...]:
+    status = plain(one.status.value) if one.status else "not measured"
+    plan = without_notes(one.plan).strip().partition("\n")[0]
+    return lines.link(one.attempt, own, address), one.role.value, status, interval(one.speedup), plan[:160]
+
+
+def answered(said: Completion) -> Iterator[object]:
+    """Yield the answer as it was sampled, with its tokens where they are kept."""
+    usage = said.usage
+    tokens = f"{usage.prompt_tokens:,} read, {usage.completion_tokens:,} written" if usage.completion_tokens else ""
+    yield facts(
+        [
+            ("author", f"{said.policy} {said.policy_version}".strip()),
             ("tokens", tokens),
             ("cost", f"{usage.cost:.4g}" if usage.cost else ""),
             ("written in", f"{usage.wall_s:.1f} s" if usage.wall_s else ""),
-            ("judged in", f"{judged_s:.2f} s" if judged_s else ""),
+            ("sampling", _sampling(said.sampling)),
+            ("finished", "" if said.finish_reason == "stop" else f"cut off: {said.finish_reason}"),
         ]
     )
+    if said.reasoning:
+        thoughts = tag("pre", said.reasoning[:TEXT_AT_MOST], class_="wrapped")
+        yield folded(f"Its thoughts, {len(said.reasoning):,} characters", thoughts)
+    if said.text:
+        shown = without_notes(said.text)[:TEXT_AT_MOST]
+        yield folded(f"The answer, {len(said.text):,} characters", tag("pre", shown, class_="wrapped"))
+    if said.token_ids and said.log_probabilities is not None:
+        scores = said.log_probabilities
+        mean = sum(scores) / len(scores)
+        lead = f"{len(scores):,} sampled tokens; mean log-probability {mean:.3f}, the least likely {min(scores):.2f}."
+        yield tag("p", lead, " A darker cell was less likely; point at one to see it.")
+        yield bars.token_scores(said.token_ids, scores)
+    elif said.missing:
+        yield tag("p", f"Tokens are not kept: {said.missing}", class_="soft")
 
 
-def is_measured(evaluation: Evaluation) -> bool:
-    return evaluation.status is Status.PASSED and bool(evaluation.timings)
+def _sampling(settings: SamplingRecord) -> str:
+    named = {
+        "temperature": settings.temperature,
+        "top p": settings.top_p,
+        "top k": settings.top_k,
+        "seed": settings.seed,
+    }
+    return ", ".join(f"{name} {value:g}" for name, value in named.items() if value is not None)
+
+
+# -- in a report -------------------------------------------------------------------------------------------------------
+
+
+def article(item: StoredAttempt, parent: StoredAttempt | None, *, best: bool, address: lines.Address) -> Html:
+    """Return an attempt as a part of a report, folded unless it is the best.
+
+    Its anchor is inside, so that a browser that follows a link unfolds it.
+    """
+    name = tag("strong", f"Attempt {item.name}", " ★ best" if best else None)
+    title = join([name, lines.status_mark(item.header), tag("small", " ", interval(item.speedup))])
+    completion = item.attempt.completion
+    plan = without_notes(item.attempt.plan).strip()
+    before = [(parent.name, parent.attempt.source)] if parent is not None else []
+    said = f"{completion.policy} {completion.policy_version}".strip()
+    origin = lines.link(item.attempt.parent, item.key, address) if item.attempt.parent else "a fresh start"
+    inside = tag(
+        "div",
+        tag("p", plan, class_="said") if plan else None,
+        *verdict(item, fold=True),
+        *code(item, before),
+        tag("p", "by ", said, ", from ", origin, class_="soft"),
+        id=address(item.key).lstrip("#"),
+    )
+    return tag("article", folded(title, inside, open="open" if best else None, class_="paper" if best else None))

@@ -1,4 +1,4 @@
-"""Charts of a run as SVG: speed-up over the turns, times with intervals, the roofline, the tree of attempts.
+"""Charts of a run as SVG: speed-up over the turns and over sizes, the roofline, the tree of attempts.
 
 Each takes plain numbers and returns markup with a title and a description for screen readers. Colours come from the
 page's style; no meaning rests on colour alone.
@@ -43,16 +43,6 @@ class Mark:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """A time with its interval, in the chart of times."""
-
-    label: str
-    value: Interval
-    own: bool
-    """True for the kernels' time, False for a baseline's."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Roof:
     """A horizontal limit of the roofline."""
 
@@ -89,8 +79,9 @@ def speed_over_turns(marks: Sequence[Mark]) -> Html:
     parts.append(words_at((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "turn", anchor="middle"))
     parts.append(words_at(LEFT - 52, 14, "times as fast as the reference, device time"))
     parts.append(_stair(timed, x, y, turns))
+    aside = _asides(marks)
     for mark, speedup in timed:
-        at = x(mark.turn + _aside(mark, marks))
+        at = x(mark.turn + aside[mark.name])
         whisker = stroke(at, y(speedup.low), at, y(speedup.high), "whisker")
         said = tag("title", f"{mark.name}: {speedup.median:.2f}x [{speedup.low:.2f}, {speedup.high:.2f}]")
         dot = _node(at, y(speedup.median), mark, 5)
@@ -99,6 +90,59 @@ def speed_over_turns(marks: Sequence[Mark]) -> Html:
     fastest = f"the fastest is {top[0].name}, {top[1].median:.2f} times"
     about = f"{len(timed)} measured attempts in {turns + 1} turns; {fastest}"
     return svg(WIDTH, HEIGHT, "Speed-up over the turns", about, parts)
+
+
+def progress(series: Mapping[str, Sequence[Mark]]) -> Html:
+    """Draw the best so far of several runs over their turns, a line for each."""
+    timed = {name: [(mark, mark.speedup) for mark in marks if mark.speedup] for name, marks in series.items()}
+    every = [item for items in timed.values() for item in items]
+    turns = max(mark.turn for mark, _ in every)
+    high = max(1.1, *(speedup.median for _, speedup in every)) * 1.08
+    low = min(0.9, *(speedup.median for _, speedup in every)) * 0.92
+
+    def x(turn: float) -> float:
+        return LEFT + (turn + 0.5) / (turns + 1) * (WIDTH - LEFT - RIGHT)
+
+    def y(value: float) -> float:
+        return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+
+    parts: list[object] = [grid_row(y(value), f"{value:g}x", value == 1) for value in sorted({1.0, *ticks(low, high)})]
+    step = max(1, (turns + 1) // 12)
+    parts += [words_at(x(turn), HEIGHT - BOTTOM + 18, turn, anchor="middle") for turn in range(0, turns + 1, step)]
+    parts.append(words_at((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "turn", anchor="middle"))
+    for place, (name, items) in enumerate(timed.items()):
+        parts.append(_stair(items, x, y, turns, f"series series-{place}"))
+        parts.append(stroke(WIDTH - 250, 12 + 16 * place, WIDTH - 214, 12 + 16 * place, f"series series-{place}"))
+        parts.append(words_at(WIDTH - 206, 16 + 16 * place, name))
+    said = "; ".join(f"{name}: {max(value.median for _, value in items):.2f}" for name, items in timed.items())
+    return svg(WIDTH, HEIGHT, "The best so far over the turns", said, parts)
+
+
+def curve(name: str, points: Sequence[tuple[float, float]]) -> Html:
+    """Draw one figure over the steps of a training."""
+    first, last = points[0][0], points[-1][0]
+    values = [value for _, value in points]
+    low, high = min(values), max(values)
+    margin = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
+    low, high, height = low - margin, high + margin, 200
+
+    def x(step: float) -> float:
+        return LEFT + (step - first) / ((last - first) or 1.0) * (WIDTH - LEFT - RIGHT)
+
+    def y(value: float) -> float:
+        return height - BOTTOM - (value - low) / (high - low) * (height - TOP - 10 - BOTTOM)
+
+    parts: list[object] = [grid_row(y(value), f"{value:g}", False) for value in ticks(low, high, 4)]
+    parts += [words_at(x(step), height - BOTTOM + 18, f"{step:g}", anchor="middle") for step in ticks(first, last, 8)]
+    places = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in points)
+    parts.append(tag("polyline", points=places, class_="series series-0"))
+    parts += [
+        tag("circle", tag("title", f"step {step:g}: {value:.5g}"), cx=f"{x(step):.1f}", cy=f"{y(value):.1f}", r="3")
+        for step, value in points[-1:]
+    ]
+    parts += [words_at(LEFT - 52, 14, name, class_="strong"), words_at(WIDTH - 60, height - 6, "step")]
+    about = f"from {values[0]:.4g} at step {first:g} to {values[-1]:.4g} at step {last:g}"
+    return svg(WIDTH, height, name, about, parts)
 
 
 def speed_over_size(name: str, lines: Mapping[str, Sequence[tuple[int, Interval]]]) -> Html:
@@ -134,14 +178,24 @@ def speed_over_size(name: str, lines: Mapping[str, Sequence[tuple[int, Interval]
     return svg(WIDTH, HEIGHT, f"Speed-up over {name}", shown, parts)
 
 
-def _aside(mark: Mark, marks: Sequence[Mark]) -> float:
-    """Return a horizontal offset: attempts of one turn stand side by side."""
-    together = [other.name for other in marks if other.turn == mark.turn]
-    return (together.index(mark.name) - (len(together) - 1) / 2) * 0.7 / max(4, len(together))
+def _asides(marks: Sequence[Mark]) -> dict[str, float]:
+    """Return horizontal offsets by name: attempts of one turn stand side by side."""
+    turns: dict[int, list[str]] = {}
+    for mark in marks:
+        turns.setdefault(mark.turn, []).append(mark.name)
+    return {
+        name: (place - (len(together) - 1) / 2) * 0.7 / max(4, len(together))
+        for together in turns.values()
+        for place, name in enumerate(together)
+    }
 
 
 def _stair(
-    timed: Sequence[tuple[Mark, Interval]], x: Callable[[float], float], y: Callable[[float], float], turns: int
+    timed: Sequence[tuple[Mark, Interval]],
+    x: Callable[[float], float],
+    y: Callable[[float], float],
+    turns: int,
+    class_: str = "stair",
 ) -> Html:
     best, points = 0.0, list[str]()
     for turn in range(turns + 1):
@@ -151,7 +205,7 @@ def _stair(
         best = now
         if best:
             points.append(f"{x(turn):.1f},{y(best):.1f}")
-    return tag("polyline", points=" ".join(points), class_="stair") if len(points) > 1 else Html("")
+    return tag("polyline", points=" ".join(points), class_=class_) if len(points) > 1 else Html("")
 
 
 def _node(x: float, y: float, mark: Mark, radius: float) -> Html:
@@ -162,35 +216,6 @@ def _node(x: float, y: float, mark: Mark, radius: float) -> Html:
         strokes = f"M{x - r:.1f} {y - r:.1f}L{x + r:.1f} {y + r:.1f}M{x - r:.1f} {y + r:.1f}L{x + r:.1f} {y - r:.1f}"
         return join([halo, tag("path", d=strokes, class_="failed")])
     return join([halo, tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=f"{radius:g}", class_=mark.kind)])
-
-
-def times(bars: Sequence[Bar], unit: str = "ms") -> Html:
-    """Draw median and interval of each time, on one scale from zero."""
-    left, row = 250, 34
-    height = TOP + row * len(bars) + 36
-    high = max(bar.value.high for bar in bars) * 1.05
-
-    def x(value: float) -> float:
-        return left + value / high * (WIDTH - left - 130)
-
-    parts: list[object] = []
-    for tick in ticks(0, high):
-        parts.append(stroke(x(tick), TOP - 8, x(tick), height - 34, "grid"))
-        parts.append(words_at(x(tick), height - 18, f"{tick:g}", anchor="middle"))
-    for index, bar in enumerate(bars):
-        y, value = TOP + row * index + row / 2, bar.value
-        width = max(1.0, x(value.high) - x(value.low))
-        colour = "own" if bar.own else "other"
-        parts += [
-            words_at(left - 12, y + 4, bar.label, anchor="end"),
-            stroke(x(0), y, x(value.low), y, "lead"),
-            tag("rect", x=f"{x(value.low):.1f}", y=f"{y - 7:.1f}", width=f"{width:.1f}", height="14", class_=colour),
-            stroke(x(value.median), y - 11, x(value.median), y + 11, "median"),
-            words_at(x(value.high) + 10, y + 4, f"{value.median:.4g} {unit}"),
-        ]
-    parts.append(words_at(WIDTH - 20, height - 18, unit, anchor="end"))
-    said = "; ".join(f"{bar.label}: {bar.value.median:.4g} {unit}" for bar in bars)
-    return svg(WIDTH, height, "Times, median and confidence interval", said, parts)
 
 
 def roofline(spots: Sequence[RooflinePoint], bytes_per_s: float | None, roofs: Sequence[Roof]) -> Html:

@@ -11,24 +11,34 @@ from triton_agent.runs.report.style import STYLE
 def document(
     title: str,
     heading: str,
-    subtitle: str,
+    subtitle: object,
     sections: Iterable[tuple[str, str, Sequence[object]]],
     *,
     style: str = STYLE,
     policy: str = POLICY,
+    above: object = None,
     after: object = None,
+    live: bool = False,
 ) -> str:
-    """Return a page from sections, each with an anchor, a name and its content; `after` ends the body."""
+    """Return a page from sections, each with an anchor, a name and its content.
+
+    `above` begins the body and `after` ends it. A `live` page is one that a script may fetch again.
+    """
     shown = list(sections)
     links = [tag("li", tag("a", name, href=f"#{key}")) for key, name, _ in shown]
     body = [
         tag("a", "To the content", href="#content", class_="skip"),
+        above,
         tag("header", tag("h1", heading), tag("p", subtitle, class_="soft")),
-        tag("nav", tag("ul", *links), aria_label="Sections"),
+        tag("nav", tag("ul", *links), aria_label="Sections") if len(links) > 1 else None,
         tag(
             "main",
-            *(tag("section", tag("h2", name), *content, aria_label=name, id=key) for key, name, content in shown),
+            *(
+                tag("section", tag("h2", name) if len(shown) > 1 else None, *content, aria_label=name, id=key)
+                for key, name, content in shown
+            ),
             id="content",
+            data_live="yes" if live else None,
         ),
         after,
     ]

@@ -14,7 +14,10 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 24, 24, 44
 def svg(width: float, height: float, title: str, description: str, parts: Sequence[object]) -> Html:
     box = f"0 0 {width:g} {height:g}"
     inner = join([tag("title", title), tag("desc", description), *parts])
-    drawing = tag("svg", inner, viewBox=box, width=f"{width:g}", height=f"{height:g}", role="img", aria_label=title)
+    drawing = tag(
+        "svg", inner, viewBox=box, width=f"{width:g}", height=f"{height:g}", role="img", aria_label=title,
+        class_="fits" if width == WIDTH else None,
+    )  # fmt: skip
     return tag("div", drawing, class_="wide drawing", tabindex="0", role="region", aria_label=title)
 
 

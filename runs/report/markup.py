@@ -12,7 +12,9 @@ from triton_agent.runs.cli.foreign_text import legible
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """Loads and runs nothing, even if an escape were missed."""
-VOID = frozenset({"meta", "br", "hr", "circle", "line", "rect", "path", "polyline", "col"})
+UNCLOSED = frozenset({"meta", "br", "hr", "col", "input"})
+DRAWN = frozenset({"circle", "line", "path", "polyline", "rect"})
+"""Shapes, which may have a title as content."""
 
 
 class Html(str):
@@ -35,8 +37,10 @@ def tag(element: str, /, *children: object, **attributes: object) -> Html:
         for key, value in attributes.items()
         if value is not None
     )
-    if element in VOID:
-        return Html(f"<{element}{written}>" if element in ("meta", "br", "hr", "col") else f"<{element}{written}/>")
+    if element in UNCLOSED:
+        return Html(f"<{element}{written}>")
+    if element in DRAWN and not children:
+        return Html(f"<{element}{written}/>")
     return Html(f"<{element}{written}>{join(children)}</{element}>")
 
 
@@ -67,3 +71,17 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Html:
 
 def folded(summary: object, *content: object, **attributes: object) -> Html:
     return tag("details", tag("summary", summary), *content, **attributes)
+
+
+def figures(items: Iterable[tuple[str, str, str]]) -> Html:
+    """Return large figures, each with a name and a line beneath: (`1.61x`, `device time`, `1.56 to 1.66`)."""
+    boxes = [
+        tag("div", tag("strong", value), tag("span", name), tag("small", beneath) if beneath else None, class_="figure")
+        for value, name, beneath in items
+    ]
+    return tag("div", *boxes, class_="figures") if boxes else Html("")
+
+
+def long(what: Html, rows: int, summary: object, most: int = 12) -> Html:
+    """Fold a table of many rows."""
+    return folded(summary, what) if what and rows > most else what

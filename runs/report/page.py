@@ -2,26 +2,33 @@
 
     render_report(RunView(history=...)) -> HTML
 
-From the summary to every attempt, for light and dark screens and for paper. Nothing is measured here: missing figures
-are shown as not measured.
+The headline and the speed-up over the turns come first, then pictures; long tables and code are folded. For light and
+dark screens, phones and paper. Nothing is measured here: missing figures are shown as not measured. `runs/serve` shows
+runs with the same parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from triton_agent import __version__
-from triton_agent.runs.history.records import StoredAttempt
-from triton_agent.runs.report import attempts, charts
+from triton_agent.memory.observation import ProblemView
+from triton_agent.memory.records import Run
+from triton_agent.runs.report import attempts, charts, evidence, lines
 from triton_agent.runs.report.code import highlighted
 from triton_agent.runs.report.document import document
-from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
+from triton_agent.runs.report.markup import Html, facts, figures, folded, join, long, tag
 from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
+from triton_agent.runs.report.words import bytes_said, end_said, interval, plain, settings_said
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.size_range import SizeRange
+from triton_agent.tools.race.ceilings import Ceilings, Rates
 from triton_agent.tools.ranking import standing
-from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Timing, asked_as
+from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Status, Timing
+
+ROWS_OPEN = 12
+"""Most rows of a table that is not folded."""
 
 
 def render_report(run: RunView) -> str:
@@ -31,7 +38,7 @@ def render_report(run: RunView) -> str:
         ("speed", "Speed", _speed(run)),
         ("accuracy", "Accuracy", _accuracy(run)),
         ("attempts", "Attempts", _attempts(run)),
-        ("problem", "Problem", _problem(run)),
+        ("problem", "Problem", problem_facts(run.run)),
         ("environment", "Environment", _environment(run)),
     ]
     title = f"{run.run.problem.name}: run {run.run.id}"
@@ -42,22 +49,29 @@ def _subtitle(run: RunView) -> str:
     return f"Run {run.run.id}, {run.run.started_at:%Y-%m-%d %H:%M} {run.run.started_at:%Z}, triton-agent {__version__}"
 
 
+def _address(run: RunView) -> lines.Address:
+    known = {item.key: f"#{anchor(item.attempt)}" for item in run.attempts}
+    return lambda key: known.get(key, "")
+
+
 # -- summary -----------------------------------------------------------------------------------------------------------
 
 
 def _summary(run: RunView) -> list[object]:
-    counts = ", ".join(f"{count} {status}" for status, count in run.counts)
+    address, best = _address(run), run.best
+    counts = ", ".join(f"{count} {plain(status)}" for status, count in run.counts)
     duration = "" if run.duration_s is None else f"{run.duration_s:.0f} s"
-    best = attempts.link(run.best) if run.best else "none"
     return [
         tag("p", _verdict(run), class_="lead"),
+        headline(run.verdict),
+        *_over_turns(run),
         facts(
             [
-                ("best attempt", best),
+                ("best attempt", lines.link(best.key, best.key, address) if best else "none"),
                 ("ranges of sizes", "; ".join(run.ranges)),
                 ("attempts", f"{len(run.attempts)} ({counts})" if counts else "none"),
                 ("authors", run.run.policy),
-                ("ended by", run.end.stop_reason if run.end else "not ended yet"),
+                ("ended because", end_said(run.end.stop_reason) if run.end else "not ended yet"),
                 ("took", duration),
                 ("forked from", run.run.forked_from),
             ]
@@ -73,31 +87,43 @@ def _verdict(run: RunView) -> str:
     of = "The shipped file is" if run.shipped else "The best kernel is"
     if not measured:
         return f"{of} correct. Its speed was not measured."
-    said = ", ".join(f"{attempts.interval(item.speedup)} in {KINDS_OF_TIME[item.kind]}" for item in measured)
     worst = standing(run.verdict).worst
-    least = f" The least gain is {attempts.interval(worst.speedup)}, at {worst.name}." if worst else ""
+    least = f" The least gain is {interval(worst.speedup)}, at {worst.name}." if worst else ""
     over = " over all sets of inputs" if worst else ""
-    return f"{of} correct. Speed against {measured[0].baseline}{over}: {said}.{least}"
+    return f"{of} correct. Speed against {measured[0].baseline}{over}:{least}"
+
+
+def headline(evaluation: Evaluation | None) -> Html:
+    """Return the speed-ups over the reference as large figures, and the share of the floor."""
+    measured = [item for item in (timing(evaluation, kind) for kind in KINDS_OF_TIME) if item is not None]
+    shown = [
+        (
+            f"{item.speedup.median:.2f}x",
+            KINDS_OF_TIME[item.kind],
+            f"{item.speedup.low:.2f} to {item.speedup.high:.2f}\n"
+            f"{item.baseline_ms.median:.4g} ms before, {item.candidate_ms.median:.4g} ms now",
+        )
+        for item in measured
+    ]
+    return figures(shown)
+
+
+def _over_turns(run: RunView) -> list[object]:
+    best = run.best.key if run.best else None
+    marks = lines.marks([item.header for item in run.attempts], best, _address(run))
+    return [charts.speed_over_turns(marks)] if any(mark.speedup is not None for mark in marks) else []
 
 
 # -- speed -------------------------------------------------------------------------------------------------------------
 
 
 def _speed(run: RunView) -> list[object]:
-    if not any(attempts.is_measured(evaluation) for evaluation in run.evaluations()):
-        return [tag("p", f"Not measured: {_why_not(run)}."), _floor(run)]
-    marks = _marks(run)
+    if not any(item.status is Status.PASSED and item.timings for item in run.evaluations()):
+        return [tag("p", f"Not measured: {_why_not(run)}."), floor(run.run.problem, run.verdict)]
     parts: list[object] = []
     if run.verdict is not None and run.verdict.timings:
-        parts += [
-            *_over_sizes(run, run.verdict),
-            *_by_set(run.verdict),
-            _times(run.verdict),
-            _method(run.verdict.timings[0]),
-        ]
-    if any(mark.speedup is not None for mark in marks):
-        parts += [tag("h3", "Over the turns"), charts.speed_over_turns(marks)]
-    return [*parts, tag("h3", "Roofline"), *_roofline(run), _floor(run)]
+        parts += [*_over_sizes(run, run.verdict), *evidence.speed(run.verdict), *evidence.profile(run.verdict)]
+    return [*parts, tag("h3", "Roofline"), *_roofline(run), floor(run.run.problem, run.verdict)]
 
 
 def _why_not(run: RunView) -> str:
@@ -105,17 +131,6 @@ def _why_not(run: RunView) -> str:
     if modes == {"interpreter"}:
         return "no GPU was used; kernels ran in Triton's interpreter"
     return "nothing that passed was timed"
-
-
-def _times(evaluation: Evaluation) -> Html:
-    bars = []
-    for item in evaluation.timings:
-        if item.input_set:
-            continue
-        what = KINDS_OF_TIME[item.kind]
-        bars.append(charts.Bar(label=f"{asked_as(item.baseline)}, {what}", value=item.baseline_ms, own=False))
-        bars.append(charts.Bar(label=f"kernels, {what}", value=item.candidate_ms, own=True))
-    return charts.times(bars)
 
 
 def _over_sizes(run: RunView, evaluation: Evaluation) -> list[object]:
@@ -133,88 +148,44 @@ def _over_sizes(run: RunView, evaluation: Evaluation) -> list[object]:
     return [charts.speed_over_size(ranges[0].name, lines)] if lines else []
 
 
-def _by_set(evaluation: Evaluation) -> list[object]:
-    """Return a table of timings by set of inputs."""
-    rows = [
-        (
-            item.input_set,
-            f"{item.weight:g}",
-            asked_as(item.baseline),
-            KINDS_OF_TIME[item.kind],
-            f"{item.baseline_ms.median:.4g}",
-            f"{item.candidate_ms.median:.4g}",
-            attempts.interval(item.speedup),
-            f"{item.pairs}" if item.pairs else item.method,
-        )
-        for item in evaluation.timings
-        if item.input_set
-    ]
-    if not rows:
-        return []
-    headings = ("inputs", "weight", "against", "time", "reference ms", "kernels ms", "speed-up", "pairs")
-    return [
-        table(headings, rows, right=(1, 4, 5, 6), caption="By set of inputs"),
-        tag("p", "Below: over all sets, as weighted geometric means.", class_="soft"),
-    ]
-
-
-def _method(measured: Timing) -> Html:
-    clocks = f"{min(measured.clocks_mhz)} to {max(measured.clocks_mhz)} MHz" if measured.clocks_mhz else ""
-    return facts(
-        [
-            ("against", measured.baseline),
-            ("pairs", measured.pairs),
-            ("L2 cache", "cold" if measured.cold_l2 else "warm"),
-            ("clocks", clocks),
-            ("method", measured.method),
-        ]
-    )
-
-
-def _marks(run: RunView) -> list[charts.Mark]:
-    names = {item.key: item.name for item in run.attempts}
-    return [
-        charts.Mark(
-            name=item.name,
-            href=f"#{anchor(item.attempt)}",
-            turn=item.attempt.turn,
-            kind=attempts.kind_of(item),
-            status=item.status,
-            best=item is run.best,
-            parents=(names[item.attempt.parent],) if item.attempt.parent in names else (),
-            speedup=item.speedup,
-        )
-        for item in run.attempts
-    ]
-
-
 def _roofline(run: RunView) -> list[object]:
-    flops, moved = run.run.problem.floor_flops, run.run.problem.floor_bytes
-    timed = [(item, main_timing(item.evaluation, "device")) for item in run.attempts]
+    timed = [(item.name, main_timing(item.evaluation, "device"), item is run.best) for item in run.attempts]
+    spots = [(name, measured, best) for name, measured, best in timed if measured is not None]
+    return roofline(run.run.problem, spots, run.verdict, run.ceilings)
+
+
+def roofline(
+    problem: ProblemView,
+    timed: Sequence[tuple[str, Timing, bool]],
+    verdict: Evaluation | None,
+    ceilings: Ceilings | Rates | None = None,
+) -> list[object]:
+    """Return the roofline with timed kernels, given by name, timing, and whether it is the best."""
+    flops, moved = problem.floor_flops, problem.floor_bytes
     spots = [
         charts.RooflinePoint(
-            name=item.name,
+            name=name,
             flops_per_byte=flops / moved,
             flops_per_s=flops / (measured.candidate_ms.median * 1e-3),
-            best=item is run.best,
+            best=best,
         )
-        for item, measured in timed
-        if measured is not None and flops and moved and measured.candidate_ms.median > 0
+        for name, measured, best in timed
+        if flops and moved and measured.candidate_ms.median > 0
     ]
     if not spots:
         return [tag("p", "Not drawn: the problem has no arithmetic to count, or nothing was measured.")]
-    bandwidth, roofs = _ceilings(run)
+    bandwidth, roofs = _ceilings(verdict, ceilings or problem.rates)
     if bandwidth is None and not roofs:
         return [tag("p", "Not drawn: the ceilings of this GPU were not measured.")]
     return [charts.roofline(spots, bandwidth, roofs)]
 
 
-def _ceilings(run: RunView) -> tuple[float | None, list[charts.Roof]]:
+def _ceilings(verdict: Evaluation | None, measured: Ceilings | Rates | None) -> tuple[float | None, list[charts.Roof]]:
     """Return the measured roofs; if only the floor is known, the roof that binds."""
-    if run.ceilings is not None:
-        rates = run.ceilings.flops_per_s.items()
-        return run.ceilings.copy_bytes_per_s, [charts.Roof(name=unit, flops_per_s=rate) for unit, rate in rates]
-    diagnosis = run.verdict.diagnosis if run.verdict else None
+    if measured is not None:
+        rates = measured.flops_per_s.items()
+        return measured.copy_bytes_per_s, [charts.Roof(name=unit, flops_per_s=rate) for unit, rate in rates]
+    diagnosis = verdict.diagnosis if verdict else None
     known = diagnosis.roofline if diagnosis else None
     if diagnosis is None or known is None or known.floor_ms <= 0:
         return None, []
@@ -223,15 +194,15 @@ def _ceilings(run: RunView) -> tuple[float | None, list[charts.Roof]]:
     return None, [charts.Roof(name="arithmetic", flops_per_s=diagnosis.floor_flops / (known.floor_ms * 1e-3))]
 
 
-def _floor(run: RunView) -> Html:
-    problem = run.run.problem
-    measured = main_timing(run.verdict, "device")
+def floor(problem: ProblemView, verdict: Evaluation | None) -> Html:
+    """Return the least work of the problem, and how near a kernel came to its time."""
+    measured = main_timing(verdict, "device")
     share = ""
     if problem.floor_ms and measured:
         share = f"{100 * problem.floor_ms / measured.candidate_ms.median:.0f}% of what the GPU allows"
     return facts(
         [
-            ("fewest bytes", f"{problem.floor_bytes:,}"),
+            ("fewest bytes", bytes_said(problem.floor_bytes)),
             ("fewest operations", f"{problem.floor_flops:,}"),
             ("floor", f"{problem.floor_ms:.4g} ms" if problem.floor_ms else "not measured"),
             ("reached", share),
@@ -247,33 +218,38 @@ def _accuracy(run: RunView) -> list[object]:
         return [tag("p", "There is no kernel to show.")]
     of = "the shipped file" if run.shipped else f"attempt {run.best.name}" if run.best else "the best"
     lead = f"Of {of}. Truth is float64; a kernel may err as much as the reference does, times a small factor."
-    return [tag("p", lead, class_="soft"), *attempts.evidence(run.verdict, fold=False)]
+    shown = [*evidence.reasons(run.verdict), *evidence.accuracy(run.verdict), *evidence.kernels(run.verdict)]
+    return [tag("p", lead, class_="soft"), *shown]
 
 
 # -- attempts ----------------------------------------------------------------------------------------------------------
+
+LEGEND = "A disc passed, a cross did not, a ring could not be measured; the best has a halo."
 
 
 def _attempts(run: RunView) -> list[object]:
     if not run.attempts:
         return [tag("p", "None yet.")]
-    legend = "A disc passed, a cross did not, a ring could not be measured; the best has a halo."
+    address, best = _address(run), run.best
+    headers = [item.header for item in run.attempts]
+    key = best.key if best else None
+    listed = lines.overview(headers, key, address, caption="All attempts; speed-ups in device time, with intervals")
+    ordered = sorted(run.attempts, key=lambda item: (item.attempt.turn, item.attempt.index))
+    told = (attempts.article(item, run.history.parent_of(item), best=item is best, address=address) for item in ordered)
     return [
-        charts.tree(_marks(run)),
-        tag("p", legend, class_="soft"),
-        attempts.overview(run),
-        *(attempts.attempt(run, item) for item in _in_order(run)),
+        charts.tree(lines.marks(headers, key, address)),
+        tag("p", LEGEND, class_="soft"),
+        long(listed, len(headers), f"All {len(headers)} attempts", ROWS_OPEN),
+        *told,
     ]
-
-
-def _in_order(run: RunView) -> list[StoredAttempt]:
-    return sorted(run.attempts, key=lambda item: (item.attempt.turn, item.attempt.index))
 
 
 # -- problem and environment -------------------------------------------------------------------------------------------
 
 
-def _problem(run: RunView) -> list[object]:
-    problem = run.run.problem
+def problem_facts(run: Run) -> list[object]:
+    """Return the problem's name, place, sizes and text."""
+    problem = run.problem
     return [
         facts(
             [
@@ -297,7 +273,6 @@ def _sets(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _environment(run: RunView) -> list[object]:
-    settings = [(name, value) for name, value in sorted(run.run.settings.items())]
     parts: list[object] = []
     if run.verdict is not None:
         seen = run.verdict.environment
@@ -318,5 +293,5 @@ def _environment(run: RunView) -> list[object]:
                 ]
             )
         )
-    parts.append(folded("Settings of the run", facts(settings)))
+    parts.append(folded("Settings of the run", facts(settings_said(run.run.settings))))
     return [join(parts)]

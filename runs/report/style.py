@@ -34,26 +34,44 @@ th, td { text-align: left; padding: .22rem .8rem .22rem 0; border-bottom: 1px so
 pre { background: var(--box); border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem; overflow-x: auto;
   font: .82rem/1.5 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; margin: .5rem 0; tab-size: 4; }
 details { margin: .5rem 0; } summary { cursor: pointer; }
-article { border-top: 1px solid var(--line); margin-top: 1.6rem; }
+article { border-top: 1px solid var(--line); padding: .25rem 0; } article > details > div { margin-left: 1.1rem; }
+small { color: var(--soft); font-size: .85rem; font-weight: 400; }
+h3 small { margin-left: .6rem; } .because { font-weight: 600; }
+.figures { display: flex; flex-wrap: wrap; gap: .8rem; margin: .9rem 0; }
+.figure { border: 1px solid var(--line); border-radius: 8px; background: var(--box); padding: .5rem 1rem .6rem;
+  min-width: 9.5rem; } .figure strong { display: block; font-size: 1.7rem; line-height: 1.3;
+  font-variant-numeric: tabular-nums; } .figure span, .figure small { display: block; white-space: pre-line; }
+.wrapped { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 34rem; overflow-y: auto; }
 .status { border: 1px solid currentColor; border-radius: 1rem; padding: 0 .6rem; font-size: .85rem; font-weight: 600;
   white-space: nowrap; margin-left: .4rem; }
-.status.passed { color: var(--good); } .status.failed { color: var(--bad); }
+p .status, td .status { margin-left: 0; } .status.passed { color: var(--good); } .status.failed { color: var(--bad); }
 .status.unmeasured { color: var(--unsure); }
 .diff ins, .diff del, .diff span { display: block; text-decoration: none; white-space: pre; min-width: max-content; }
 .diff ins { background: var(--ins); } .diff del { background: var(--del); } .hunk { color: var(--soft); }
 .k { color: var(--k); } .s { color: var(--s); } .c { color: var(--c); } .m { color: var(--m); }
 .f, .d { color: var(--f); } .b { color: var(--m); }
-svg { display: block; font: 13px system-ui, "DejaVu Sans", sans-serif; fill: var(--text); }
+svg { display: block; max-width: none; font: 13px system-ui, "DejaVu Sans", sans-serif; fill: var(--text); }
 svg .grid { stroke: var(--line); } svg .one { stroke: var(--soft); stroke-dasharray: 5 4; }
 svg .passed { fill: var(--good); } svg .failed { stroke: var(--bad); stroke-width: 2.5; fill: none; }
 svg .unmeasured { fill: var(--back); stroke: var(--unsure); stroke-width: 2; }
 svg .halo { fill: none; stroke: var(--best); stroke-width: 3.5; }
 svg .edge { fill: none; stroke: var(--other); } svg .whisker { stroke: var(--good); stroke-width: 1.5; }
 svg .stair { fill: none; stroke: var(--good); stroke-width: 1.5; opacity: .55; }
+svg .series { fill: none; stroke: var(--good); stroke-width: 2; }
+svg .series-1 { stroke: var(--bad); stroke-dasharray: 7 4; }
 svg .own { fill: var(--own); } svg .other { fill: var(--other); } svg .lead { stroke: var(--line); }
+svg .thick { stroke-width: 6; opacity: .35; } svg line.own { stroke: var(--own); }
+svg line.other { stroke: var(--other); }
 svg .median { stroke: var(--text); stroke-width: 2; } svg .roof { stroke: var(--text); stroke-width: 2; }
-svg .strong { font-weight: 700; } svg a { text-decoration: none; }
+svg .strong { font-weight: 700; } svg .limit { stroke: var(--bad); stroke-width: 2; } svg .over { fill: var(--bad); }
+svg .t0 { fill: var(--own); opacity: .12; }
+svg .t1 { fill: var(--own); opacity: .3; } svg .t2 { fill: var(--own); opacity: .55; }
+svg .t3 { fill: var(--own); opacity: .8; } svg .t4 { fill: var(--bad); } svg a { text-decoration: none; }
 :focus-visible { outline: 2px solid var(--good); outline-offset: 2px; }
+@media (max-width: 40rem) { body { padding: 1rem .8rem 3rem; } h1 { font-size: 1.4rem; } .lead { font-size: 1.05rem; }
+  dl { grid-template-columns: 1fr; gap: 0; } dt { margin-top: .45rem; font-size: .88rem; } .figure { flex: 1 1 40%; }
+  .figure strong { font-size: 1.4rem; } svg.fits { width: 100%; height: auto; font-size: 22px; overflow: visible; }
+  table { min-width: 34rem; } }
 @media print { body { max-width: none; padding: 0; font-size: 10.5pt; } nav, .skip { display: none; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 7.5pt; }
   .diff ins, .diff del, .diff span { white-space: pre-wrap; min-width: 0; }

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-VOID = {"meta", "br", "hr", "col"}
+VOID = {"meta", "br", "hr", "col", "input"}
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),

@@ -20,8 +20,8 @@ from docs.make_agents import PROBLEM, conversation  # noqa: E402
 from mcp.client.streamable_http import streamable_http_client  # noqa: E402
 
 from triton_agent.memory.store import Store  # noqa: E402
+from triton_agent.runs.jobs import Jobs  # noqa: E402
 from triton_agent.runs.mcp import command  # noqa: E402
-from triton_agent.runs.mcp.jobs import Jobs  # noqa: E402
 from triton_agent.runs.mcp.roots import Roots  # noqa: E402
 from triton_agent.runs.mcp.server import make_server, wants_token  # noqa: E402
 from triton_agent.runs.mcp.service import Service, ServiceSettings  # noqa: E402

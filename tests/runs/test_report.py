@@ -53,19 +53,43 @@ def test_drawings_and_tables_are_described_for_those_who_do_not_see_them(page: s
     elements = Outline(page).elements
     count = [name for name, _ in elements].count
     drawings = [attributes for name, attributes in elements if name == "svg"]
-    assert len(drawings) == 4  # times, turns, roofline, tree
+    assert {"Speed-up over the turns", "Roofline", "Tree of attempts", "Errors and their limits"} <= {
+        item["aria-label"] for item in drawings
+    }
     assert all(item["role"] == "img" and item["aria-label"] for item in drawings)
-    assert count("desc") == 4
+    assert count("desc") == len(drawings)
     assert count("table") == count("caption") == count("thead")
     assert elements[1][0] == "head" and dict(elements)["html"]["lang"] == "en"
 
 
 def test_the_summary_says_what_is_known(page: str) -> None:
     text = Outline(page).text
-    assert "1.61x [1.56, 1.66] in device time" in text
-    assert "10 (5 passed, 1 wrong_values" in text
-    assert "Attempt 3.1 (best)" in text and "Changes to 2.1" in text
+    assert "1.61x device time 1.56 to 1.66" in text
+    assert "10 (5 passed, 1 wrong values" in text
+    assert "Attempt 3.1 ★ best" in text and "Changes to 2.1" in text
+    assert text.index("1.61x device time") < text.index("times as fast as the reference") < text.index("Attempt 3.1")
     assert "Could not be measured (WorkerLost): the GPU was busy" in text
+
+
+def test_identifiers_are_said_in_words(page: str) -> None:
+    text = Outline(page).text
+    assert "values differ from the float64 truth" in text and "ended because all turns were used" in text
+    assert "wrong_values" not in text and "128 MiB" in text
+
+
+def test_long_tables_are_folded() -> None:
+    rows = tuple((turn, 0, None, None, 1.1) for turn in range(20))
+    page = render_report(RunView(history=sample.history(attempts=rows)))
+    assert "<summary>All 20 attempts</summary>" in page
+
+
+def test_notes_of_the_built_in_author_are_not_shown() -> None:
+    history = sample.history()
+    first = history.attempts[1]
+    noted = dataclasses.replace(first.attempt, plan='Two passes.\ndecided: {"stored": ["v15"]}')
+    changed = dataclasses.replace(history, attempts=(dataclasses.replace(first, attempt=noted),))
+    text = Outline(render_report(RunView(history=changed))).text
+    assert "Two passes." in text and "decided" not in text
 
 
 def test_what_was_not_measured_is_said_to_be_not_measured() -> None:
@@ -160,7 +184,7 @@ def test_a_browser_draws_the_page(page: str, tmp_path: Path, look: tuple[str, ..
     address = (tmp_path / "report.html").as_uri()
     shown = browse(tmp_path, *look, "--dump-dom", address)
     assert "<title>softmax: run" in shown  # no script has changed it
-    assert shown.count("<svg") == 4
+    assert shown.count("<svg") == page.count("<svg") > 4
     browse(tmp_path, *look, "--window-size=1000,1400", f"--screenshot={tmp_path / 'page.png'}", address)
     assert (tmp_path / "page.png").stat().st_size > 20_000  # an empty page has a tenth of it
 

@@ -1,0 +1,208 @@
+"""The evidence for a verdict: why in words, then times, profile and errors as pictures, with their tables folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from triton_agent.runs.report import bars
+from triton_agent.runs.report.markup import Html, facts, folded, long, table, tag
+from triton_agent.runs.report.words import bytes_said, finding_said, interval
+from triton_agent.tools.results import KINDS_OF_TIME, CaseAccuracy, Determinism, Evaluation, Timing, asked_as
+
+CASES_AT_MOST = 200
+"""Most rows in a table of accuracy; the cases closest to their limits come first."""
+CASES_DRAWN = 10
+
+
+def reasons(evaluation: Evaluation) -> Iterator[object]:
+    """Yield what the verdict is founded on, in words."""
+    if evaluation.finding is not None:
+        yield tag("p", f"Because {finding_said(evaluation.finding)}.", class_="because")
+    if evaluation.message:
+        yield tag("p", evaluation.message, class_="said")
+    for seen in evaluation.evidence:
+        yield tag("p", f"{finding_said(seen.finding)}: {seen.detail}", class_="said")
+    for note in evaluation.notes:
+        yield tag("p", note, class_="soft")
+
+
+def speed(evaluation: Evaluation) -> Iterator[object]:
+    """Yield times as a picture, and how they were measured."""
+    if not evaluation.timings:
+        return
+    drawn = []
+    for item in evaluation.timings:
+        if not item.input_set:
+            what = KINDS_OF_TIME[item.kind]
+            drawn.append(bars.Bar(label=f"{asked_as(item.baseline)}, {what}", value=item.baseline_ms, own=False))
+            drawn.append(bars.Bar(label=f"kernels, {what}", value=item.candidate_ms, own=True))
+    if drawn:
+        yield bars.times(drawn)
+    yield by_set(evaluation)
+    yield folded("How it was measured", _method(evaluation.timings[0]))
+
+
+def by_set(evaluation: Evaluation) -> Html:
+    """Return a table of timings by set of inputs; empty if there is only one."""
+    rows = [
+        (
+            item.input_set,
+            f"{item.weight:g}",
+            asked_as(item.baseline),
+            KINDS_OF_TIME[item.kind],
+            f"{item.baseline_ms.median:.4g}",
+            f"{item.candidate_ms.median:.4g}",
+            interval(item.speedup),
+            f"{item.pairs}" if item.pairs else item.method,
+        )
+        for item in evaluation.timings
+        if item.input_set
+    ]
+    headings = ("inputs", "weight", "against", "time", "reference ms", "kernels ms", "speed-up", "pairs")
+    shown = table(headings, rows, right=(1, 4, 5, 6), caption="By set of inputs; the picture shows their weighted mean")
+    return long(shown, len(rows), f"By set of inputs, {len(rows)} rows")
+
+
+def _method(measured: Timing) -> Html:
+    clocks = f"{min(measured.clocks_mhz)} to {max(measured.clocks_mhz)} MHz" if measured.clocks_mhz else ""
+    return facts(
+        [
+            ("against", measured.baseline),
+            ("pairs", measured.pairs),
+            ("L2 cache", "cold" if measured.cold_l2 else "warm"),
+            ("clocks", clocks),
+            ("method", measured.method),
+        ]
+    )
+
+
+def profile(evaluation: Evaluation) -> Iterator[object]:
+    """Yield where the device time goes, and what it could save."""
+    found = evaluation.diagnosis.profile if evaluation.diagnosis else None
+    if found is None:
+        return
+    if found.kernels:
+        parts = [bars.Share(label=item.kernel, value=item.device_ms, own=item.own) for item in found.kernels]
+        yield bars.shares(parts, "ms", "Device time of one call, by kernel and operator")
+        rows = [
+            (
+                item.kernel,
+                "own" if item.own else "torch",
+                f"{item.launches:g}",
+                f"{item.device_ms:.4g}",
+                f"{item.share:.0%}",
+            )
+            for item in found.kernels
+        ]
+        headings = ("kernel", "whose", "launches", "ms", "share")
+        shown = table(headings, rows, right=(2, 3, 4), caption="Device time of one call, by kernel and operator")
+        yield folded("The same in figures", shown)
+    limits = [(item.name, f"{item.lost_ms:.3g}", item.words) for item in found.bottlenecks]
+    yield table(("bottleneck", "costs up to, ms", "because"), limits, right=(1,), caption="Bottlenecks")
+
+
+def accuracy(evaluation: Evaluation) -> Iterator[object]:
+    """Yield the errors closest to their limits as a picture, and all of them as a folded table."""
+    ordered = sorted(evaluation.accuracy, key=_share, reverse=True)
+    if not ordered:
+        return
+    drawn = [
+        bars.Margin(
+            label=f"{case.variant} / {case.distribution}",
+            used=min(_share(case), 1e6),
+            reference=case.original_error / case.limit if case.limit else 0.0,
+            ok=case.ok,
+        )
+        for case in ordered[:CASES_DRAWN]
+    ]
+    yield bars.margins(drawn)
+    rows = [
+        (
+            case.variant,
+            case.distribution,
+            case.output,
+            case.metric,
+            f"{case.error:.3g}",
+            f"{case.original_error:.3g}",
+            f"{case.limit:.3g}",
+            "yes" if case.ok else "NO",
+        )
+        for case in ordered[:CASES_AT_MOST]
+    ]
+    more = f"; {len(ordered) - CASES_AT_MOST} more are not shown" if len(ordered) > CASES_AT_MOST else ""
+    headings = ("sizes", "inputs", "output", "measure", "error", "reference's own", "allowed", "within")
+    caption = f"Error against float64, the closest to the limit first{more}"
+    yield folded(f"All {len(ordered)} errors", table(headings, rows, right=(4, 5, 6), caption=caption))
+
+
+def _share(case: CaseAccuracy) -> float:
+    return case.error / case.limit if case.limit else float(case.error > 0) * 1e300
+
+
+def kernels(evaluation: Evaluation) -> Iterator[object]:
+    """Yield what is known of the kernels without a clock: compiler's report, launches, memory, notes."""
+    diagnosis = evaluation.diagnosis
+    rows = [
+        (
+            kernel.kernel,
+            kernel.constants,
+            kernel.target,
+            kernel.num_warps,
+            "?" if kernel.registers is None else kernel.registers,
+            "?" if kernel.spill_bytes is None else kernel.spill_bytes,
+            f"{kernel.shared_bytes:,}",
+        )
+        for kernel in evaluation.resources
+    ]
+    headings = ("kernel", "constants", "target", "warps", "registers", "spilled bytes", "shared bytes")
+    compiled = table(headings, rows, right=(3, 4, 5, 6), caption="What the compiler reports")
+    yield long(compiled, len(rows), f"What the compiler reports, {len(rows)} kernels")
+    launched = [
+        (
+            item.kernel,
+            item.launches,
+            f"{item.programs:,}",
+            bytes_said(item.bytes_loaded),
+            bytes_said(item.bytes_stored),
+        )
+        for item in (diagnosis.launches if diagnosis else ())
+    ]
+    called = table(
+        ("kernel", "launches", "programs", "loaded", "stored"),
+        launched,
+        right=(1, 2, 3, 4),
+        caption="Launches in one call",
+    )
+    yield long(called, len(launched), f"Launches in one call, {len(launched)} kernels")
+    known = evaluation.determinism is not Determinism.NOT_MEASURED
+    told: list[tuple[str, object]] = [("same bits every time", evaluation.determinism if known else "")]
+    if diagnosis is not None:
+        told += [
+            ("bytes moved over the fewest", f"{diagnosis.traffic_ratio:.2f}" if diagnosis.traffic_ratio else ""),
+            ("memory of a call", bytes_said(diagnosis.peak_bytes)),
+            ("the reference's", bytes_said(diagnosis.original_peak_bytes)),
+            ("bound by", diagnosis.roofline.bound if diagnosis.roofline else ""),
+            ("arithmetic left to torch", ", ".join(diagnosis.torch_operators)),
+        ]
+    yield facts(told)
+    if diagnosis and diagnosis.notes:
+        yield tag("ul", *(tag("li", note) for note in diagnosis.notes))
+
+
+def stages(evaluation: Evaluation) -> Html:
+    """Return where the time of the evaluation itself went."""
+    if not evaluation.stages:
+        return Html("")
+    parts = [bars.Share(label=item.stage, value=item.wall_ms) for item in evaluation.stages if item.wall_ms > 0]
+    total_s = sum(item.wall_ms for item in evaluation.stages) / 1e3
+    return (
+        folded(f"Judged in {total_s:.2f} s", bars.shares(parts, "ms", "Time of the evaluation")) if parts else Html("")
+    )
+
+
+def evidence(evaluation: Evaluation) -> Iterator[object]:
+    """Yield everything but the reasons."""
+    yield from speed(evaluation)
+    yield from profile(evaluation)
+    yield from accuracy(evaluation)
+    yield from kernels(evaluation)

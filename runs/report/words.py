@@ -1,0 +1,63 @@
+"""Says in words what records hold as identifiers: statuses, findings, ends, settings, amounts of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from triton_agent.agent.settings import MEANS, StopReason
+from triton_agent.memory.listing import AttemptHeader
+from triton_agent.tools.results import DECISIONS, Finding, Interval
+
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def plain(identifier: str) -> str:
+    """Return an identifier as words: `wrong_values` as `wrong values`."""
+    return identifier.replace("_", " ")
+
+
+def finding_said(finding: Finding | None) -> str:
+    """Return what a finding means."""
+    return DECISIONS[finding].means if finding is not None else ""
+
+
+def result_said(line: AttemptHeader) -> str:
+    """Return the result of an attempt in a few words, for a row of a table."""
+    if line.finding is not None:
+        return DECISIONS[line.finding].means
+    return f"no verdict: {plain(line.unmeasured)}" if line.unmeasured else ""
+
+
+def end_said(reason: str) -> str:
+    """Return why a run ended; reasons of other programs are shown as they are."""
+    return MEANS[StopReason(reason)] if reason in list(StopReason) else plain(reason)
+
+
+def interval(value: Interval | None) -> str:
+    return f"{value.median:.2f}x [{value.low:.2f}, {value.high:.2f}]" if value else ""
+
+
+def bytes_said(count: int | None) -> str:
+    """Return an amount of memory with three digits: `64 MiB`."""
+    if count is None:
+        return ""
+    amount, unit = float(count), 0
+    while amount >= 1024 and unit < len(UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.3g} {UNITS[unit]}" if amount < 1000 else f"{amount:.0f} {UNITS[unit]}"
+
+
+def settings_said(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield settings that are set, as names and values in words."""
+    for name, value in sorted(settings.items()):
+        if value is None or value == "" or value == [] or value == {}:
+            continue
+        if isinstance(value, Mapping):
+            yield from settings_said(value, f"{prefix}{plain(name)}, ")
+        elif isinstance(value, bool):
+            yield f"{prefix}{plain(name)}", "yes" if value else "no"
+        elif isinstance(value, list | tuple):
+            yield f"{prefix}{plain(name)}", ", ".join(str(item) for item in value)
+        else:
+            yield f"{prefix}{plain(name)}", str(value)
