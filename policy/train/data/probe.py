@@ -1,14 +1,16 @@
 """Probes a composed problem: runs it in this process on small inputs, and refuses what is not worth solving.
 
-Refused are problems that fail to run, whose values leave a sane range, whose output is nearly constant or does not
-depend on an input or a parameter, in which a step could be left out, and those that zeros, ones, a mean, a copy of an
-input or the answer to other inputs would pass. A change counts if it is far above the rounding of the problem's dtype.
+Refused are problems that fail to run, whose values leave a sane range, whose output is nearly constant, is nothing
+but rounding, or does not depend on an input or a parameter, in which a step could be left out, and those that zeros,
+ones, a mean, a copy of an input or the answer to other inputs would pass. A change counts if it is far above the
+rounding of the problem's dtype.
 
 Only text that `blueprint.py` wrote is run here. Not covered: mistakes inside a step; `check-problem` tries those.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -129,6 +131,10 @@ def _require_sound(blueprint: Blueprint, model: nn.Module) -> None:
     if blueprint.outputs[0] == blueprint.outputs[-1] and len(blueprint.outputs) > 1:
         raise Refused("an output is given twice")
     units = [_unit(tensor, blueprint.dtype) for tensor in right]
+    wide = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in given.items()}
+    exact = _run(blueprint, codes, copy.deepcopy(model).double(), wide)
+    if _differs(right, [exact[name].float() for name in blueprint.outputs], units):
+        raise Refused("the output is rounding")
     for name in given:
         changed = _run(blueprint, codes, model, {**given, name: others[name]})
         if not _differs(right, [changed[output] for output in blueprint.outputs], units):

@@ -147,6 +147,15 @@ def test_a_parameter_that_a_norm_cancels_is_refused() -> None:
         probe(blueprint_of(ACTIVATION["gelu"], constant_shift, layer_norm))
 
 
+def test_an_output_that_is_nothing_but_rounding_is_refused() -> None:
+    def plain_norm(blueprint: Blueprint, x: Value) -> Value:
+        text = f"F.layer_norm({x.name}, {x.name}.shape[-1:])"
+        return blueprint.step("layer_norm", "applies a layer norm", [x], ("normal",), text)
+
+    with pytest.raises(Refused, match="rounding"):
+        probe(blueprint_of(ACTIVATION["gelu"], plain_norm, REDUCTION["sum"]))
+
+
 def test_a_sound_problem_is_told_with_its_operators() -> None:
     found = probe(blueprint_of(bias, ACTIVATION["gelu"], REDUCTION["sum"]))
     assert found.operators == {"add": 1, "gelu": 1, "sum": 1}
