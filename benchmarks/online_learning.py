@@ -65,7 +65,7 @@ class Scale:
         return self.updates * self.rollouts * len(learning.PROBLEMS) * 2
 
 
-FULL = Scale(updates=12, rollouts=16, teaching_steps=600, answers=128, learning_rate=1e-4, passes=3)
+FULL = Scale(updates=16, rollouts=16, teaching_steps=600, answers=256, learning_rate=1e-4, passes=3)
 QUICK = Scale(updates=4, rollouts=8, teaching_steps=500, answers=32, learning_rate=1e-4, passes=3)
 
 
