@@ -32,8 +32,8 @@ NAMES = ("triton-agent.toml", "pyproject.toml")
 SECTION = "triton-agent"
 PREFIX = "TRITON_AGENT_"
 
-SERVER = ("base-url", "api-key-env", "context-tokens", "price", "vllm-python")
-"""Keys that say where a model is and what it costs, and change no answer."""
+SERVER = ("base-url", "api-key-env", "context-tokens", "price", "requests-per-minute", "tokens-per-minute", "vllm-python")
+"""Keys that say where a model is, what it costs and how fast it may be asked, and change no answer."""
 WRITERS = ("policy", *(name.replace("_", "-") for name in model_options.OPTIONS))
 """Keys for commands in which a policy writes kernels. Elsewhere `--policy` selects runs."""
 GENERAL = ("store", "device", "target", "timeout", *WRITERS)
