@@ -85,6 +85,11 @@ def train_sft(
         peft_config=peft_config(adapter),
     )
     trainer.remove_callback(PrinterCallback)
+    if not len(trainer.train_dataset):
+        raise UsageError(
+            f"there is nothing to train on: no conversation fits in {settings.tokens_at_most} tokens",
+            remedy="raise --max-tokens, or make conversations with shorter prompts (`data make --prompt-tokens`)",
+        )
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
     trainer.save_model(str(weights))

@@ -80,3 +80,15 @@ def test_a_later_training_refuses_what_an_earlier_one_held_out(tmp_path: Path) -
         train_sft(str(outcome.weights), rows, again)
     kept = [one for one in rows if one["fingerprint"] not in held]
     assert set(held_out.read(str(train_sft(str(outcome.weights), kept, again).weights))) >= set(held)
+
+
+@needs_training
+def test_conversations_that_are_all_too_long_are_told(tmp_path: Path) -> None:
+    from triton_agent.policy.train.update.fresh import make_policy
+    from triton_agent.policy.train.update.sft import SFTSettings, train_sft
+
+    policy = tmp_path / "tiny"
+    make_policy("tiny", ["import triton\n" * 20], policy)
+    settings = SFTSettings(output=tmp_path / "sft", cpu=True, steps=1, tokens_at_most=2)
+    with pytest.raises(UsageError, match="no conversation fits in 2 tokens"):
+        train_sft(str(policy), [row(0), row(1)], settings)
