@@ -207,7 +207,7 @@ def test_broken_manifest_is_refused(tmp_path: Path, text: str, said: str) -> Non
 def test_folder_without_manifest_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read") as caught:
         load_suite(tmp_path)
-    assert "clone" in caught.value.remedy
+    assert "manifest" in caught.value.remedy
 
 
 def test_check_names_what_changed_and_fails(copy: Path) -> None:
