@@ -1,6 +1,7 @@
-"""Indices past the end are read from whatever lies there.
+"""Indices past the end are read from whatever lies there. On a GPU nothing comes of it: the rows they name are masked.
 
 expect: runtime_error/out_of_bounds
+where: cpu
 """
 
 import torch
