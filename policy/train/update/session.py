@@ -144,8 +144,10 @@ def train_grpo(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
     trainer.save_model(str(weights))
-    best = [settings.output / BEST] if (settings.output / BEST).is_dir() else []
-    held_out.write((*whole_checkpoints(settings.output), *best, weights), held_out.read(model) | dict(kept_back or {}))
+    if trainer.is_world_process_zero():
+        best = [settings.output / BEST] if (settings.output / BEST).is_dir() else []
+        folders = (*whole_checkpoints(settings.output), *best, weights)
+        held_out.write(folders, held_out.read(model) | dict(kept_back or {}))
     return TrainingResult(
         steps=trainer.state.global_step,
         stopped=stop.reason,
