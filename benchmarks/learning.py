@@ -306,7 +306,7 @@ def log(model: Any, bench: Trial, scale: Scale, seed: int) -> list[Record]:
     records = []
     for turn in (0, 1):
         prompts = [prompt_ids(bench.tokenizer, talks[run]) for run, _ in runs]
-        answers = sample(model, prompts, tokens_at_most=200, end_id=2, pad_id=0, batch_size=64)
+        answers = sample(model, prompts, tokens_at_most=200, end_id=2, pad_id=0, batch_size=64, scored=True)
         for (run, problem), prompt, said in zip(runs, prompts, answers):
             record = remembered(bench, run, problem, turn, prompt, said)
             records.append(record)

@@ -43,7 +43,7 @@ def run(request: EvalRequest) -> int:
     load_libraries()
     from triton_agent.policy.train.evaluate.figures import figures, gain, scores
     from triton_agent.policy.train.evaluate.trial import TrialSettings
-    from triton_agent.policy.train.update.session import load
+    from triton_agent.policy.train.update.session import load_frozen, load_tokenizer
     from triton_agent.runs.train.data import records
 
     recipe = recipe_named(request.recipe)
@@ -57,9 +57,9 @@ def run(request: EvalRequest) -> int:
     )
     judged = {}
     for name in request.models:
-        model, tokenizer = load(name, bf16=request.bf16, cpu=request.cpu)
+        tokenizer, model = load_tokenizer(name), load_frozen(name, bf16=request.bf16, cpu=request.cpu)
         with bench(found, tokenizer, settings) as ready, counted(f"{name}: answers sampled and judged") as tell:
-            judged[name] = ready.ask(model.eval(), tell)
+            judged[name] = ready.ask(model, tell)
     told = {name: figures(answers, recipe, ks=request.ks) for name, answers in judged.items()}
     first = request.models[0]
     gains = {

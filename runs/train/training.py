@@ -141,11 +141,10 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mappi
     from triton_agent.policy.train.prepare.recipes import unpaid
     from triton_agent.policy.train.record.trajectories import Knowledge, collect
     from triton_agent.policy.train.update.plan_gains import paid, plan_gains
-    from triton_agent.policy.train.update.session import load, rescorer
+    from triton_agent.policy.train.update.session import load_frozen, load_tokenizer, rescorer
     from triton_agent.runs.train.data import encoder, records, soundness
 
-    loaded, tokenizer = load(model, cpu=request.settings["cpu"])
-    rescore = rescorer(loaded.eval())
+    tokenizer = load_tokenizer(model)
     scratch = Path(request.out).absolute().parent
     scratch.mkdir(parents=True, exist_ok=True)
     knowledge = Knowledge(
@@ -155,7 +154,9 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mappi
     held_out.refuse((sample.problem for sample in collected.samples), held_out.read(model) | dict(kept_back))
     samples: Sequence[Any] = collected.samples
     if recipe.reasoning:
-        samples = paid(samples, recipe, plan_gains(samples, rescore))
+        frozen = load_frozen(model, cpu=request.settings["cpu"])
+        samples = paid(samples, recipe, plan_gains(samples, rescorer(frozen)))
+        del frozen  # the trainer needs its memory
     limits = TrainingLimits(
         current_version=request.version,
         stale_at_most=request.stale,
@@ -205,11 +206,11 @@ def _start(request: GRPORequest) -> str:
 def _held_out(request: GRPORequest, recipe: Recipe, model: str, temperature: float) -> Iterator[Any]:
     """Yield a function that computes held-out figures as the trainer logs them."""
     from triton_agent.policy.train.evaluate.trial import TrialSettings
-    from triton_agent.policy.train.update.session import load
+    from triton_agent.policy.train.update.session import load_tokenizer
     from triton_agent.runs.train.data import records
     from triton_agent.runs.train.evaluation import bench
 
-    _, tokenizer = load(model, cpu=True)
+    tokenizer = load_tokenizer(model)
     settings = TrialSettings(answers=request.answers, temperature=temperature)
     with bench(list(records(request.store, request.held_out or "")), tokenizer, settings) as ready:
         yield lambda trained: ready.logged(trained, recipe)

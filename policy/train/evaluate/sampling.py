@@ -1,4 +1,4 @@
-"""Samples answers from a model in training, with the tokens and log-probabilities that training needs.
+"""Samples answers from a model in training: their tokens, and if asked for the log-probabilities that training needs.
 
 For held-out evaluation and for small models; a served engine answers faster and is a policy of its own.
 """
@@ -11,12 +11,15 @@ from typing import Any
 
 import torch
 
+from triton_agent.policy.train.update.scoring import scores_of
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SampledTokens:
     token_ids: tuple[int, ...]
     """Tokens, the end token included."""
     log_probabilities: tuple[float, ...]
+    """Log-probabilities of the tokens; empty unless asked for."""
     finished: bool
     """False if it was cut at the limit."""
 
@@ -31,28 +34,36 @@ def sample(
     pad_id: int,
     temperature: float = 1.0,
     batch_size: int = 16,
+    scored: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[SampledTokens]:
     """Sample one answer to each prompt with torch's global generator; set its seed to repeat the answers.
 
+    `scored`: compute log-probabilities, which takes another forward pass.
     `on_progress` is called with the number of answers so far and of all.
     """
     found: list[SampledTokens] = []
     for start in range(0, len(prompts), batch_size):
         part = prompts[start : start + batch_size]
-        found += _sample_batch(model, part, tokens_at_most, end_id, pad_id, temperature)
+        found += _sample_batch(model, part, tokens_at_most, end_id, pad_id, temperature, scored)
         if on_progress is not None:
             on_progress(len(found), len(prompts))
     return found
 
 
 def _sample_batch(
-    model: Any, prompts: Sequence[Sequence[int]], tokens_at_most: int, end_id: int, pad_id: int, temperature: float
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    tokens_at_most: int,
+    end_id: int,
+    pad_id: int,
+    temperature: float,
+    scored: bool,
 ) -> list[SampledTokens]:
     width = max(map(len, prompts))
     ids = torch.tensor([[pad_id] * (width - len(prompt)) + list(prompt) for prompt in prompts], device=model.device)
     present = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
-    answer = model.generate(
+    ids = model.generate(
         input_ids=ids,
         attention_mask=present,
         max_new_tokens=tokens_at_most,
@@ -62,13 +73,13 @@ def _sample_batch(
         top_p=1.0,
         eos_token_id=end_id,
         pad_token_id=pad_id,
-        return_dict_in_generate=True,
-        output_logits=True,
     )
-    logits = torch.stack(answer.logits, dim=1).float() / temperature
-    tokens = answer.sequences[:, width:]
-    likely = logits.log_softmax(-1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-    return [_until_end(row, lps, end_id) for row, lps in zip(tokens.tolist(), likely.tolist())]
+    tokens = ids[:, width:]
+    likely: list[list[float]] = [[]] * len(prompts)
+    if scored:
+        there = torch.cat([present, torch.ones_like(tokens)], 1)
+        likely = scores_of(model, ids, there, tokens.shape[1], temperature)[0].tolist()
+    return [_until_end(row, lps, end_id) for row, lps in zip(tokens.tolist(), likely)]
 
 
 def _until_end(tokens: list[int], log_probabilities: list[float], end_id: int) -> SampledTokens:

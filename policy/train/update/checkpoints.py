@@ -1,5 +1,7 @@
 """Callbacks of the trainers: mark complete checkpoints, keep the best weights, stop on collapse.
 
+With several processes, all of them save, since each may hold a part of the weights; the first writes the marks.
+
 The libraries write a checkpoint file by file; a run killed meanwhile leaves a partial one that looks newest. So a mark
 is written last, and only marked checkpoints are used for resuming.
 """
@@ -13,12 +15,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from accelerate import PartialState
 from transformers import TrainerCallback
 
 from triton_agent.policy.train.update.signals import Alarms, collapse
 
 MARK = "whole"
 BEST = "best"
+RECORD = "best.json"
 
 
 def _number(folder: Path) -> int:
@@ -31,36 +35,45 @@ def whole_checkpoints(output: Path) -> list[Path]:
 
 
 def last_whole_checkpoint(output: Path) -> Path | None:
-    """Return the newest complete checkpoint and remove partial ones."""
+    """Return the newest complete checkpoint and remove partial ones, which several processes may do at once."""
     for folder in output.glob("checkpoint-*"):
         if folder.is_dir() and not (folder / MARK).exists():
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
     return next(reversed(whole_checkpoints(output)), None)
 
 
 class MarkWhole(TrainerCallback):
-    """Marks each checkpoint once it is complete."""
+    """Marks each checkpoint once it is complete: when every process has written its part."""
 
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        PartialState().wait_for_everyone()
         if state.is_world_process_zero:
             (Path(args.output_dir) / f"checkpoint-{state.global_step}" / MARK).touch()
 
 
 class KeepBest(TrainerCallback):
-    """Saves the weights to `best` whenever a figure reaches a new maximum."""
+    """Saves the weights to `best` whenever a figure, which is the same in all processes, reaches a new maximum."""
 
     def __init__(self, figure: str, save: Callable[[Path], None]) -> None:
         self.figure = figure
         self.save = save
+        self.best = -math.inf
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        record = Path(args.output_dir) / BEST / RECORD
+        self.best = json.loads(record.read_text())["value"] if record.exists() else -math.inf
+        PartialState().wait_for_everyone()  # before the first process can write a newer one
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float], **rest: Any) -> None:
         value = metrics.get(self.figure, math.nan)
+        if not value > self.best:
+            return
+        self.best = value
         folder = Path(args.output_dir) / BEST
-        record = folder / "best.json"
-        best = json.loads(record.read_text())["value"] if record.exists() else -math.inf
-        if value > best and state.is_world_process_zero:
-            self.save(folder)
-            record.write_text(json.dumps({"step": state.global_step, "figure": self.figure, "value": value}))
+        self.save(folder)
+        if state.is_world_process_zero:
+            record = {"step": state.global_step, "figure": self.figure, "value": value}
+            (folder / RECORD).write_text(json.dumps(record))
 
 
 class StopOnCollapse(TrainerCallback):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from torch import Tensor
 from torch.utils.data import Sampler
@@ -204,7 +205,8 @@ class LoggedTrainer(GRPOTrainer):
         if self.evaluator is None:
             return {}
         self.model.eval()
-        figures = {f"eval_{name}": value for name, value in self.evaluator(self.model).items()}
+        figures: dict[str, float] = {f"eval_{name}": value for name, value in self.evaluator(self.model).items()}
+        [figures] = broadcast_object_list([figures])  # verdicts may differ between processes; what they save must not
         self.model.train()
         self.log(dict(figures))
         self.callback_handler.on_evaluate(self.args, self.state, self.control, figures)

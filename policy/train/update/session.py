@@ -20,7 +20,6 @@ import transformers
 from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 
-from triton_agent.policy.train.grpo_minimal import log_probabilities_of
 from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.prepare.credit import Advantage
 from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, TrainingRow
@@ -35,6 +34,7 @@ from triton_agent.policy.train.update.checkpoints import (
     whole_checkpoints,
 )
 from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer, tensors_of
+from triton_agent.policy.train.update.scoring import scores_of
 from triton_agent.policy.train.update.signals import Alarms
 from triton_agent.tools.errors import UsageError
 
@@ -80,19 +80,29 @@ def _not_loaded(model: str, error: Exception) -> UsageError:
 
 
 def load(model: str, *, bf16: bool = False, cpu: bool = False) -> tuple[Any, Any]:
-    """Load model and tokenizer by folder or hub name. In float32 by default: small steps vanish in fewer bits."""
+    """Load model and tokenizer for training. In float32 by default: small steps vanish in fewer bits.
+
+    The trainer moves the model to its GPU.
+    """
+    tokenizer = load_tokenizer(model)
+    loaded = _weights(model, torch.bfloat16 if bf16 else torch.float32)
+    return (loaded.to("cpu") if cpu else loaded), tokenizer
+
+
+def load_frozen(model: str, *, bf16: bool = False, cpu: bool = False) -> Any:
+    """Load a model that is only asked: on this process's GPU if there is one, in the precision of its files."""
+    place = "cpu" if cpu else PartialState().device
+    return _weights(model, torch.bfloat16 if bf16 else "auto", place).eval()
+
+
+def _weights(model: str, kind: Any, place: Any = None) -> Any:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
-    tokenizer = load_tokenizer(model)
     try:
-        kind = torch.bfloat16 if bf16 else torch.float32
-        loaded = AutoModelForCausalLM.from_pretrained(model, dtype=kind)
+        return AutoModelForCausalLM.from_pretrained(model, dtype=kind, device_map={"": place} if place else None)
     except (OSError, ValueError) as error:
         raise _not_loaded(model, error) from None
-    if cpu:
-        loaded = loaded.to("cpu")
-    return loaded, tokenizer
 
 
 def train_grpo(
@@ -134,8 +144,10 @@ def train_grpo(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
     trainer.save_model(str(weights))
-    best = [settings.output / BEST] if (settings.output / BEST).is_dir() else []
-    held_out.write((*whole_checkpoints(settings.output), *best, weights), held_out.read(model) | dict(kept_back or {}))
+    if trainer.is_world_process_zero():
+        best = [settings.output / BEST] if (settings.output / BEST).is_dir() else []
+        folders = (*whole_checkpoints(settings.output), *best, weights)
+        held_out.write(folders, held_out.read(model) | dict(kept_back or {}))
     return TrainingResult(
         steps=trainer.state.global_step,
         stopped=stop.reason,
@@ -190,7 +202,6 @@ def peft_config(adapter: Adapter | None) -> Any:
 def rescorer(model: Any, *, batch_size: int = 8) -> Rescore:
     """Return a function that computes log-probabilities of stored tokens under the current model."""
 
-    @torch.no_grad()
     def rescore(samples: Sequence[TrainingSample], temperature: float) -> list[list[float]]:
         found: list[list[float]] = []
         for start in range(0, len(samples), batch_size):
@@ -198,8 +209,8 @@ def rescorer(model: Any, *, batch_size: int = 8) -> Rescore:
             batch = tensors_of([_bare_row(sample) for sample in part], 0, model.device)
             ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
             present = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
-            scores = log_probabilities_of(model, ids, present, batch["completion_ids"], temperature).tolist()
-            found += [row[: len(sample.roles)] for sample, row in zip(part, scores)]
+            likely, _ = scores_of(model, ids, present, batch["completion_ids"].shape[1], temperature)
+            found += [row[: len(sample.roles)] for sample, row in zip(part, likely.tolist())]
         return found
 
     return rescore

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from accelerate import PartialState
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
@@ -72,7 +73,7 @@ def train_sft(
     earlier = held_out.read(model)
     held_out.refuse((problem_of(row) for row in rows), earlier)
     learnt, aside = split(rows, settings.held_out, settings.seed)
-    checkpoint = _checkpoint(settings.output, resume)
+    checkpoint = _checkpoint(settings.output, resume, settings.cpu)
     kept_back = earlier | {problem_of(row): problem_of(row)[:12] for row in aside}
     loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
     trainer = SFTTrainer(
@@ -93,7 +94,8 @@ def train_sft(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
     trainer.save_model(str(weights))
-    held_out.write((*whole_checkpoints(settings.output), weights), kept_back)
+    if trainer.is_world_process_zero():
+        held_out.write((*whole_checkpoints(settings.output), weights), kept_back)
     return TrainingResult(
         steps=trainer.state.global_step, stopped="", weights=weights, history=tuple(trainer.state.log_history)
     )
@@ -122,12 +124,14 @@ def problem_of(row: Mapping[str, Any]) -> str:
     return str(named or hashlib.sha256(json.dumps(conversation(row)["prompt"], sort_keys=True).encode()).hexdigest())
 
 
-def _checkpoint(output: Path, resume: bool) -> Path | None:
+def _checkpoint(output: Path, resume: bool, cpu: bool) -> Path | None:
+    processes = PartialState(cpu=cpu)
     begun = output.exists() and any(output.iterdir())
     if begun and not resume:
         raise UsageError(f"{output} is not empty", remedy="add --resume to continue, or name another folder")
     if resume and not begun:
         raise UsageError(f"{output} holds no training to continue", remedy="leave out --resume to begin one")
+    processes.wait_for_everyone()  # all have looked before one writes
     return last_whole_checkpoint(output) if resume else None
 
 

@@ -41,16 +41,16 @@ def measure(folder: Path, conversations: Sequence[tuple[Sequence[int], Sequence[
     """Measure entropy and loss on pairs of prompt and answer, as token ids."""
     import torch
 
-    from triton_agent.policy.train.update.session import load
+    from triton_agent.policy.train.update.scoring import scores_of
+    from triton_agent.policy.train.update.session import load_frozen
 
-    model, _ = load(str(folder), cpu=cpu)
-    model.eval()
-    entropies, losses = [], []
+    model = load_frozen(str(folder), cpu=cpu)
+    entropies: list[float] = []
+    losses: list[float] = []
     for prompt, answer in conversations:
-        with torch.no_grad():
-            ids = torch.tensor([[*prompt, *answer]], device=model.device)
-            told = model(input_ids=ids).logits[0, len(prompt) - 1 : -1].float().log_softmax(-1)
-        entropies += (-(told.exp() * told).sum(-1)).tolist()
-        losses += (-told.gather(-1, ids[0, len(prompt) :, None])[:, 0]).tolist()
+        ids = torch.tensor([[*prompt, *answer]], device=model.device)
+        likely, entropy = scores_of(model, ids, torch.ones_like(ids), len(answer), temperature=1.0)
+        entropies += entropy[0].tolist()
+        losses += (-likely[0]).tolist()
     count = len(losses)
     return Checkpoint(folder=folder, entropy=math.fsum(entropies) / count, loss=math.fsum(losses) / count)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
+
+from triton_agent.policy.train.extra import require_training
 
 
 @pytest.fixture
@@ -14,3 +17,14 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh policy."""
+    require_training()
+    from triton_agent.policy.train.update.fresh import make_policy
+
+    folder = tmp_path_factory.mktemp("policy") / "tiny"
+    make_policy("tiny", ["import triton\nimport triton.language as tl\n" * 20], folder)
+    return folder

@@ -72,7 +72,7 @@ def log_runs(
     prompts = {f"run{p}-{r}": [10 + p, 20 + p, 30] for p in range(problems) for r in range(runs)}
     records: Records = []
     for turn in range(turns):
-        answers = sample(model, list(prompts.values()), tokens_at_most=tokens, end_id=2, pad_id=0)
+        answers = sample(model, list(prompts.values()), tokens_at_most=tokens, end_id=2, pad_id=0, scored=True)
         for (run, prompt), answer in zip(list(prompts.items()), answers):
             said = (*answer.token_ids, 7, 8)
             made = attempt(

@@ -21,7 +21,7 @@ from tests.policy.train.logged import even_tokens_pass, grading, log_runs
 
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.records import Message
-from triton_agent.policy.train.extra import missing_modules, require_training
+from triton_agent.policy.train.extra import missing_modules
 from triton_agent.policy.train.prepare.credit import Advantage, TokenRole, Turn, assign
 from triton_agent.policy.train.prepare.prepared import Prepared, TrainingLimits, TrainingRow, prepare
 from triton_agent.policy.train.prepare.recipes import RECIPES, Recipe
@@ -34,17 +34,6 @@ pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs
 
 RECIPE = dataclasses.replace(RECIPES["default"], plan_parts=None, code_parts=None, balance_groups=False)
 RECIPE = dataclasses.replace(RECIPE, favour_difficult=False, potentials={})
-
-
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh policy."""
-    require_training()
-    from triton_agent.policy.train.update.fresh import make_policy
-
-    folder = tmp_path_factory.mktemp("policy") / "tiny"
-    make_policy("tiny", ["import triton\nimport triton.language as tl\n" * 20], folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

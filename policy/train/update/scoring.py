@@ -1,0 +1,35 @@
+"""Scores tokens under a model: log-probabilities and entropies, without ever holding the logits of all tokens.
+
+TRL's fused head projects a part of the vocabulary at a time. The trainers use it by themselves; this is for models that
+are only asked: rescoring, choosing a checkpoint, and answers that an evaluation samples.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from peft import PeftModel
+from torch import Tensor
+from trl.trainer.utils import add_fused_lm_head
+
+IGNORED = -100
+"""Label of a token that is not scored."""
+
+
+@torch.no_grad()
+def scores_of(model: Any, ids: Tensor, present: Tensor, width: int, temperature: float) -> tuple[Tensor, Tensor]:
+    """Return log-probability and entropy of the last `width` columns of tokens, in float32; 0 where none is present."""
+    plain = model.get_base_model() if isinstance(model, PeftModel) else model
+    before = plain.__dict__.get("forward")  # a trainer's model has such a head already, for a temperature of its own
+    labels = ids.masked_fill(present == 0, IGNORED)
+    labels[:, :-width] = IGNORED
+    try:
+        add_fused_lm_head(plain, temperature=temperature, outputs=("log_probs", "entropy"))
+        found = model(input_ids=ids, attention_mask=present, labels=labels, fused_lm_head=True)
+    finally:
+        if before is None:
+            del plain.forward
+        else:
+            plain.forward = before
+    return found.log_probs[:, -width:].float(), found.entropy[:, -width:].float()

@@ -1,0 +1,82 @@
+"""A training in several processes saves, keeps the best and resumes, and no process waits for one that never comes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.policy.train.logged import log_runs
+
+from triton_agent.policy.train.extra import missing_modules
+from triton_agent.policy.train.prepare.prepared import prepare
+from triton_agent.policy.train.prepare.recipes import RECIPES
+from triton_agent.policy.train.record.trajectories import collect
+
+pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+
+RANKS = 2
+WORKER = """
+import os, sys
+from pathlib import Path
+from torch import distributed
+from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer
+from triton_agent.policy.train.prepare.prepared import Prepared
+from triton_agent.policy.train.prepare.recipes import RECIPES
+from triton_agent.policy.train.update.session import train_grpo
+model, rows, output, resume, steps = sys.argv[1:6]
+rank = int(os.environ["RANK"])
+save = LoggedTrainer.save_model
+def save_together(*args, **keywords):
+    distributed.barrier()
+    save(*args, **keywords)
+LoggedTrainer.save_model = save_together
+settings = GRPOSettings(
+    output=Path(output), cpu=True, batch_size=2, steps=int(steps), learning_rate=1e-3, save_every=1, evaluate_every=1
+)
+train_grpo(model, None if resume == "yes" else Prepared.load(Path(rows)), RECIPES["default"], settings,
+    resume=resume == "yes", evaluator=lambda trained: {"reward": float(rank == 0)}, best_by="eval_reward")
+"""
+
+
+def train(arguments: Sequence[str], port: int) -> None:
+    """Train in several processes; a process that waits for another in vain fails by its time limit."""
+    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS)}
+    shared |= {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, *arguments], env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        )
+        for rank in range(RANKS)
+    ]
+    try:
+        assert [worker.wait(timeout=200) for worker in workers] == [0] * RANKS
+    finally:
+        for worker in workers:
+            worker.kill()
+
+
+@pytest.mark.slow
+def test_several_processes_save_keep_the_best_and_resume(tiny: Path, tmp_path: Path, free_port: int) -> None:
+    """Weights are whole in each process here; a barrier in every save stands for what sharded weights wait for."""
+    from safetensors.torch import load_file
+
+    from triton_agent.policy.train.update.session import load
+
+    recipe = RECIPES["default"]
+    rows, output = tmp_path / "rows.jsonl", tmp_path / "out"
+    prepare(collect(log_runs(load(str(tiny))[0].eval()), recipe).samples, recipe).save(rows)
+    train([str(tiny), str(rows), str(output), "no", "2"], free_port)
+    (output / "checkpoint-99").mkdir()
+    train([str(tiny), str(rows), str(output), "yes", "3"], free_port)
+    assert not (output / "checkpoint-99").exists()
+    assert (output / "checkpoint-3" / "whole").exists()
+    best = json.loads((output / "best" / "best.json").read_text())
+    assert best == {"step": 1, "figure": "eval_reward", "value": 1.0}, "resumed, it still knows the best"
+    begun, trained = (load_file(folder / "model.safetensors") for folder in (tiny, output / "final"))
+    assert {name: one.shape for name, one in trained.items()} == {name: one.shape for name, one in begun.items()}
+    assert (output / "best" / "model.safetensors").exists()
