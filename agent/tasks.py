@@ -42,7 +42,7 @@ class TaskCount:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """What one answer is asked to do."""
+    """The task that one answer is given."""
 
     parent: str | None = None
     task: Task = Task.ANY

@@ -418,10 +418,11 @@ def line(learned: Learned) -> str:
     return f"{learned.seed:4d}  {found}  {right}  ({learned.wall_s:.0f} s)"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options_of(description: str | None, first_seed: int) -> argparse.Namespace:
+    """Read the command line of a benchmark of learning; exit with 2 where training is not installed."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first", type=int, default=FIRST_SEED, help="the first seed (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=first_seed, help="the first seed (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="less of everything, and no rows written")
     options = parser.parse_args()
     from triton_agent.policy.train.extra import require_training
@@ -431,7 +432,12 @@ def main() -> int:
         require_training()
     except UsageError as error:
         print(error, file=sys.stderr)
-        return 2
+        sys.exit(2)
+    return options
+
+
+def main() -> int:
+    options = options_of(__doc__, FIRST_SEED)
     sys.path.insert(0, str(HERE.parent))
     from benchmarks.rows import RESULTS, append, provenance
 

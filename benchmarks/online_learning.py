@@ -20,7 +20,6 @@ settings were chosen on seeds below 100.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import dataclasses
@@ -71,14 +70,14 @@ QUICK = Scale(updates=4, rollouts=8, teaching_steps=500, answers=32, learning_ra
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What one seed gave."""
+    """The figures of one seed."""
 
     seed: int
     verdicts: int
     gain: Interval
-    """Of online training over the taught policy, in reward."""
+    """Gain in reward of online training over the taught policy."""
     over_rejection: Interval
-    """Of online training over rejection sampling."""
+    """Gain in reward of online training over rejection sampling."""
     correct: Mapping[str, float]
     """Share of right answers: taught, rejection (same rate), rejection (its own rate), online."""
     seconds: Mapping[str, float]
@@ -111,7 +110,7 @@ def render(observation: Observation, *, budget_tokens: int, count: Callable[[str
 
 
 class Problems:
-    """The problems of `learning.py`, always open."""
+    """The problems of `learning.py`, whose evaluators stay open."""
 
     names: Sequence[str] = tuple(learning.PROBLEMS)
 
@@ -261,7 +260,7 @@ def row(learned: Learned) -> dict[str, object]:
 
 
 def told(learned: Learned) -> str:
-    """What one seed gave, in words."""
+    """Return the figures of one seed, in words."""
     shares = ", ".join(f"{name} {share:.0%}" for name, share in learned.correct.items())
     spent = ", ".join(f"{name} {value:.0f}" for name, value in learned.seconds.items())
     return (
@@ -272,19 +271,7 @@ def told(learned: Learned) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first", type=int, default=FIRST_SEED, help="the first seed (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="less of everything, and no rows written")
-    options = parser.parse_args()
-    from triton_agent.policy.train.extra import require_training
-    from triton_agent.tools.errors import UsageError
-
-    try:
-        require_training()
-    except UsageError as error:
-        print(error, file=sys.stderr)
-        return 2
+    options = learning.options_of(__doc__, FIRST_SEED)
     import torch
     from benchmarks.rows import RESULTS, append, provenance
 

@@ -38,7 +38,7 @@ LARGE_RUNS, LARGE_SHARE = 2, 0.2
 """Runs of 1,600 attempts, and the share of all attempts that copies of them have."""
 ANSWERS_OF_SMALL = 5
 OPEN_SHARE = 0.1
-"""Of all runs: they run, or were killed and not resumed."""
+"""Share of all runs that are running, or were killed and not resumed."""
 REPEATS = 15
 BAR_MS = 300.0
 """The median of each page at most."""

@@ -119,7 +119,7 @@ class Role(enum.StrEnum):
 
 
 class Task(enum.StrEnum):
-    """What an answer is to do; only authors that read prompts are given one."""
+    """Task of the answer; only authors that read prompts are given one."""
 
     ANY = ""
     """Improve or repair the parent, or write a first version without one."""
@@ -146,7 +146,7 @@ class Tried:
     finding: Finding | None = None
     message: str = ""
     right_at: tuple[str, ...] = ()
-    """Sizes at which a candidate that failed had been right before; empty in older records."""
+    """Sizes at which a candidate was right before it failed; empty in older records."""
     plan: str = ""
     """The author's intention, in a sentence or two."""
     source: str = ""

@@ -114,7 +114,7 @@ class Completion:
     text: str
     """The answer, without thoughts."""
     reasoning: str = ""
-    """What the model thought before it answered; no later prompt shows it."""
+    """The model's thoughts before it answered; no later prompt shows them."""
     policy: str
     """Name of the policy, as `--policy` takes it."""
     policy_version: str = ""

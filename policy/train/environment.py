@@ -32,7 +32,7 @@ CHARACTERS_A_TOKEN = 3
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What an answer brought."""
+    """The result of an answer."""
 
     reward: float | None
     """None if the answer could not be measured: it says nothing about the policy, so do not train on it."""
@@ -66,7 +66,7 @@ class KernelEpisode:
 
     @property
     def observation(self) -> Observation:
-        """What the author of the next answer is shown."""
+        """Return what the author of the next answer is shown."""
         turn = len(self._history)
         return observe(
             self._problem.view,

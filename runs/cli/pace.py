@@ -20,7 +20,7 @@ from triton_agent.runs.cli import console
 
 LINE_EVERY_S = 5.0
 PATIENCE_S = 2.0
-"""What is over by then needs no words."""
+"""Work that ends sooner is not announced."""
 REFRESHES_PER_S = 2
 
 

@@ -49,7 +49,7 @@ class SolveSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Solved:
-    """What came of one problem."""
+    """The result of solving one problem."""
 
     name: str
     outcome: str

@@ -1,4 +1,4 @@
-"""What results look like in a notebook: evaluations, outcomes of `optimize`, runs and attempts as HTML.
+"""Results as a notebook shows them: evaluations, outcomes of `optimize`, runs and attempts as HTML.
 
 `cards.py` draws them from values alone; `triton_agent.optimize` and its like bring them. Begin there.
 """

@@ -49,7 +49,7 @@ def bytes_said(count: int | None) -> str:
 
 
 def settings_said(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield settings that are set, as names and values in words."""
+    """Yield each setting that was given, its name and value in words."""
     for name, value in sorted(settings.items()):
         if value is None or value == "" or value == [] or value == {}:
             continue

@@ -1,4 +1,4 @@
-"""What can be started from a page where the server may write: the commands themselves, as processes.
+"""Actions that a page may start where the server may write: the commands themselves, as processes.
 
 Each is `python -m triton_agent ...` with its words shown and kept; Cancel sends it the Ctrl-C that it knows: the first
 ships the best so far, the second stops at once. Not covered: jobs end with the server.

@@ -51,7 +51,7 @@ END_OF_HEADER = '\n"""\n'
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What came of it."""
+    """The result of a verification."""
 
     code: int
     """Exit code of the command."""

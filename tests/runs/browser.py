@@ -26,7 +26,7 @@ class Page:
         self.requests: list[str] = []
         """Addresses that the page has asked for."""
         self.complaints: list[str] = []
-        """What the browser logged as an error: refused scripts, failed requests, exceptions."""
+        """Errors that the browser logged: refused scripts, failed requests, exceptions."""
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.ask(f"{domain}.enable")
 

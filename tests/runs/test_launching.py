@@ -13,7 +13,7 @@ import triton
 from triton_agent.runs.ship.launching import Launch, SizedLaunch
 
 CPU = -1
-"""What a tensor without a GPU calls its device."""
+"""The device of a tensor without a GPU."""
 
 
 class Kernel:

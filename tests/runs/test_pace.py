@@ -1,4 +1,4 @@
-"""What is shown while something takes long: what is waited for, how much is done, and how much time is left."""
+"""Long work is shown: what is waited for, how much is done, and how much time is left."""
 
 from __future__ import annotations
 

@@ -17,8 +17,7 @@ from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.problem.size_range import named, points
 from triton_agent.tools.processes.payloads import Payload, pack
-from triton_agent.tools.processes.tensors import nested_tensors
-from triton_agent.tools.race.clock import INPUT_SETS, LARGE_SET_BYTES
+from triton_agent.tools.race.clock import timing_sets
 from triton_agent.tools.reference.allowance import TooLarge
 from triton_agent.tools.reference.facts import (
     NOT_ALONE,
@@ -122,13 +121,8 @@ def _timing_sets(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Payloa
     if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
         return ()
     reference = load(spec)
-    sets: list[Payload] = []
-    set_bytes = 0
-    while not sets or (len(sets) < INPUT_SETS and set_bytes <= LARGE_SET_BYTES):
-        inputs = reference.make_inputs_on(settings.device, secret_seed())
-        set_bytes = sum(tensor.nbytes for tensor in nested_tensors(inputs))
-        sets.append(pack(inputs))
-    return tuple(sets)
+    drawn = timing_sets(lambda _: reference.make_inputs_on(settings.device, secret_seed()))
+    return tuple(map(pack, drawn))
 
 
 def _main(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Variant, str, Limits]:

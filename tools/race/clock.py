@@ -25,15 +25,18 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
 
 from triton_agent.tools.errors import NotJudgeableHere
+from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.race.pairing import PairingSettings, take_turns
 from triton_agent.tools.race.readings import Calibration, Overheads, Sample
 from triton_agent.tools.race.samples import PairedSamples
 
 Call = Callable[[], object]
+Inputs = TypeVar("Inputs")
 
 REMEMBERED = 9
 FIRST_GUESS_MS = 0.1
@@ -51,10 +54,10 @@ QUEUED_CALLS = 200
 SERIES_MS = 30.0
 """Fewer where these would take longer: the host is then ahead of the GPU anyway."""
 LEAST_QUEUED_CALLS = 2
-INPUT_SETS = 3
+TIMING_SETS = 3
 """Sets of inputs that timed calls take in turn. With a single set, data left in a cache could look like speed."""
 LARGE_SET_BYTES = 1 << 30
-"""Of sets larger than this there is one: no cache keeps so much from one call to the next."""
+"""A set larger than this is the only one: no cache keeps so much from one call to the next."""
 SPIN_CYCLES = 2_000_000
 """About a millisecond: long against the cost of its launch."""
 MULTIPLE = 3
@@ -140,6 +143,20 @@ class Flusher:
         if self._driver is None:
             return False
         return bool(self._driver.cuCtxResetPersistingL2Cache() == 0)
+
+
+def timing_sets(draw: Callable[[int], Inputs]) -> Iterator[Inputs]:
+    """Yield the sets of inputs to time on; `draw` takes the number of a set."""
+    for number in range(TIMING_SETS):
+        drawn = draw(number)
+        large = is_large_set(drawn)
+        yield drawn
+        if large:
+            return
+
+
+def is_large_set(inputs: Any) -> bool:
+    return sum(tensor.nbytes for tensor in nested_tensors(inputs)) > LARGE_SET_BYTES
 
 
 def _driver() -> ctypes.CDLL | None:

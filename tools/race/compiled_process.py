@@ -38,11 +38,10 @@ from triton_agent.tools.processes.protocol import (
     Readings,
     SeriesCounted,
 )
-from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from triton_agent.tools.race.baselines import compiled, import_compiler
-from triton_agent.tools.race.clock import INPUT_SETS, LARGE_SET_BYTES, Clock, ClockSettings, Subject
+from triton_agent.tools.race.clock import Clock, ClockSettings, Subject, is_large_set, timing_sets
 from triton_agent.tools.race.giving_way import GivingWay, Lease
 from triton_agent.tools.race.late_value import TELL_EVERY_S
 from triton_agent.tools.race.readings import Calibration, Sample
@@ -53,7 +52,7 @@ from triton_agent.tools.truth.distributions import randomise
 
 THREADS_AT_MOST = 8
 SEED = 1
-"""Of the model and its first inputs. Any will do: what is compiled depends on shapes and types."""
+"""Seed of the model and its first inputs. Any will do: what is compiled depends on shapes and types."""
 ANSWER_S = 120.0
 LONGEST_CALLS = 60
 """An answer may take so much time, and that of so many of the reference's calls."""
@@ -217,7 +216,7 @@ def _work(
 
 
 class Baselines:
-    """What torch.compile made of the reference, by name."""
+    """The modules that torch.compile made of the reference, by name."""
 
     def __init__(self, reference: Reference, conditions: Conditions) -> None:
         self._reference = reference
@@ -248,7 +247,7 @@ class Baselines:
         if isinstance(request, EnterRaces):
             return self._enter(request.calibration)
         if isinstance(request, LeaveRaces):
-            if _size(self._sets) > LARGE_SET_BYTES:
+            if any(map(is_large_set, self._sets)):
                 self.drop_inputs()
             return Done()
         assert self._clock is not None, "no race was entered"
@@ -259,9 +258,7 @@ class Baselines:
 
     def _enter(self, calibration: Calibration) -> Entered:
         if not self._sets:
-            self._sets = [self._drawn(SEED)]
-            if _size(self._sets) <= LARGE_SET_BYTES:
-                self._sets += [self._drawn(SEED + number) for number in range(1, INPUT_SETS)]
+            self._sets = list(timing_sets(lambda number: self._drawn(SEED + number)))
         if not self._subjects:
             self._clock = Clock("cuda", ClockSettings(warm_up_s=0.0), calibration)
             for name, module in self._modules.items():
@@ -276,7 +273,3 @@ class Baselines:
     def _call(self, module: Any, args: list[Any]) -> Any:
         with torch.no_grad(), self._conditions.calling("cuda"):
             return module(*args)
-
-
-def _size(values: Any) -> int:
-    return sum(tensor.nbytes for tensor in nested_tensors(values))

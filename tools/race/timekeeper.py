@@ -124,17 +124,17 @@ class Timekeeper:
             after=lambda run: self._watch.slower_than_usual({race.opponent: race.original_ms() for race in run}),
             probe=self._probe,
         )
-        if any(isinstance(opponent.racer, Elsewhere) for opponent in self._track.opponents[since:]):
-            assert self._compiled is not None
+        if compiled := self._compiled_among(since):
             with contextlib.suppress(CompiledLost):  # the next race meets it
-                self._compiled.leave()
+                compiled.leave()
         return [dataclasses.replace(race, clocks_mhz=self._watch.clocks_mhz) for race in races]
 
     def _raced(self, session: Session, looks: Looks, since: int, back_to_back: bool) -> list[Race]:
         """Run a race. One that the host held up, or that lost a baseline, is not on the candidate's time."""
         began = time.monotonic()
         try:
-            self._enter_compiled(since)
+            if compiled := self._compiled_among(since):
+                compiled.enter(self._track.clock.calibration)  # large inputs were given back after the last race
             return self._track.race(session, looks, since, back_to_back=back_to_back)
         except Disturbed:
             session.deadline += time.monotonic() - began
@@ -144,11 +144,10 @@ class Timekeeper:
             self._give_up_compiled(f"torch.compile was not measured any more: {lost.what}")
             return self._raced(session, looks.afresh(), since, back_to_back)
 
-    def _enter_compiled(self, since: int) -> None:
-        """Bring the compiled baselines of a race to the start; large inputs were given back after the last one."""
-        for opponent in self._track.opponents[since:]:
-            if isinstance(opponent.racer, Elsewhere):
-                opponent.racer.process.enter(self._track.clock.calibration)
+    def _compiled_among(self, since: int) -> CompiledProcess | None:
+        """Return the process of the compiled baselines, if one of them is among the opponents from `since` on."""
+        racers = (opponent.racer for opponent in self._track.opponents[since:])
+        return next((racer.process for racer in racers if isinstance(racer, Elsewhere)), None)
 
     def _probe(self) -> str:
         """Time the reference alone and describe whether it became slower; the first call sets the level."""

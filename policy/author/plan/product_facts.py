@@ -210,7 +210,7 @@ class ProductFacts:
         return len(self._whole_tiles()) + long
 
     def _whole_tiles(self) -> list[Node]:
-        """What is loaded for every element of the result."""
+        """Return the loads that are made for every element of the result."""
         rows, columns, reduced = set(self.kernel.rows), set(self.kernel.columns), set(self.kernel.reduced)
         loads = [node for node in map(self.kernel.nodes.__getitem__, self.kernel.live()) if node.kind == "load"]
         axes = [(node, node.index.axes()) for node in loads if node.index is not None]

@@ -47,7 +47,7 @@ class Sent:
 
 @dataclasses.dataclass(slots=True)
 class _Stated:
-    """What a server says is left of one of its limits."""
+    """The rest of one of a server's limits, as the server states it."""
 
     left: int
     until_s: float

@@ -119,7 +119,7 @@ class Reply:
 
 @dataclasses.dataclass(slots=True)
 class Response:
-    """What a server sent for one request so far: one answer or several, and what holds for all of them."""
+    """A server's reply to one request so far: one answer or several, and the facts that hold for all of them."""
 
     wanted: int = 1
     """Answers asked for."""

@@ -43,7 +43,7 @@ class Step:
     word: str
     """Kind of the step; compositions are made of these words."""
     phrase: str
-    """What it does, as a part of a sentence."""
+    """Its effect, as a part of a sentence."""
     target: str
     lines: tuple[str, ...]
     """Lines before the last one."""

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DataSettings:
-    """What a dataset's problems follow from."""
+    """The settings from which a dataset's problems follow."""
 
     count: int
     seed: int

@@ -17,7 +17,7 @@ from triton_agent.policy.train.data.pointwise import Move
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Difficulty:
-    """What problems of a difficulty are made of."""
+    """The steps, settings and dtypes from which problems of a difficulty are drawn."""
 
     steps: tuple[int, ...]
     """Numbers of steps, one of which is drawn."""

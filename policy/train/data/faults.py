@@ -19,9 +19,9 @@ Change = Callable[[random.Random, str], str | None]
 class Fault:
     name: str
     cause: str
-    """What went wrong, in a sentence."""
+    """The mistake, in a sentence."""
     remedy: str
-    """What the repair does, in a sentence."""
+    """The repair, in a sentence."""
     change: Change
 
 

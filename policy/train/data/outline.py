@@ -33,7 +33,7 @@ _MODULES = frozenset({"torch", "F", "nn", "functional", "special", "linalg", "ma
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """What is compared of a class."""
+    """The parts of a class that are compared."""
 
     text: str
     """Hash of its normalised text."""

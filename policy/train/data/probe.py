@@ -48,7 +48,7 @@ class Refused(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What is known of a sound problem."""
+    """Facts about a sound problem."""
 
     fingerprint: str
     operators: Mapping[str, int]

@@ -11,8 +11,6 @@ from typing import Any
 
 import torch
 
-from triton_agent.policy.train.update.scoring import scores_of
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SampledTokens:
@@ -77,6 +75,8 @@ def _sample_batch(
     tokens = ids[:, width:]
     likely: list[list[float]] = [[]] * len(prompts)
     if scored:
+        from triton_agent.policy.train.update.scoring import scores_of  # needs the extra `train`
+
         there = torch.cat([present, torch.ones_like(tokens)], 1)
         likely = scores_of(model, ids, there, tokens.shape[1], temperature)[0].tolist()
     return [_until_end(row, lps, end_id) for row, lps in zip(tokens.tolist(), likely)]

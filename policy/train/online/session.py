@@ -100,7 +100,7 @@ class OnlineSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What a resumed training has in common with its beginning."""
+    """The id and the settings that a resumed training shares with its beginning."""
 
     training: str
     """Beginning of the ids of its runs."""

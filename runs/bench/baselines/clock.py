@@ -14,14 +14,14 @@ import torch
 from triton_agent.runs.bench.rows import Against, BaselineTime, Kind
 from triton_agent.tools.machine.lease import Mode, lease
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.race.clock import INPUT_SETS, LARGE_SET_BYTES, Clock, Subject
+from triton_agent.tools.race.clock import Clock, Subject, timing_sets
 from triton_agent.tools.race.compiled_process import CompiledLost, CompiledProcess
 from triton_agent.tools.race.disturbances import GpuWatch, undisturbed
 from triton_agent.tools.race.intervals import median_interval
 from triton_agent.tools.race.pairing import PairingSettings, take_turns
 from triton_agent.tools.race.samples import milliseconds
 from triton_agent.tools.race.speed import Elsewhere, Here, Racer
-from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
+from triton_agent.tools.reference.input_tensors import map_tensors
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Interval, to_json
 from triton_agent.tools.truth.distributions import randomise
@@ -54,9 +54,7 @@ class Contest:
                 torch.backends.cuda.matmul.allow_tf32,
                 torch.backends.cudnn.allow_tf32,
             )
-            self._sets = [self._inputs(SEED)]
-            large = sum(tensor.nbytes for tensor in tensors_in(self._sets)) > LARGE_SET_BYTES
-            self._sets += [self._inputs(SEED + number) for number in range(1, 1 if large else INPUT_SETS)]
+            self._sets = list(timing_sets(lambda number: self._inputs(SEED + number)))
             self._original = self._model()
             self._compiled = compiled
             torch.cuda.synchronize()

@@ -91,7 +91,7 @@ class EvenJudge:
 
 
 class Problems:
-    """Problems that are always open."""
+    """Problems whose judges stay ready."""
 
     names = NAMES
 
