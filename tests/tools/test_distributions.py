@@ -13,7 +13,7 @@ from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.truth.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise
 
 CHANGING = [name for name in DISTRIBUTIONS if name != AS_GIVEN]
-SPARING = ("shuffled", "one sample zero", "flags flipped", "positions and lengths changed")
+SPARING = ("shuffled", "samples of zeros", "flags flipped", "positions and lengths changed")
 """Those that may leave a small tensor as it is."""
 
 
@@ -29,14 +29,15 @@ def reference(folder: Path, inputs: str) -> Reference:
 
 def test_order_starts_as_given() -> None:
     assert DISTRIBUTIONS[:6] == ("as given", "x3", "x0.01", "one sign", "extremes", "shuffled")
-    assert DISTRIBUTIONS[6:] == ("one sample zero", "flags flipped", "positions and lengths changed")
+    assert DISTRIBUTIONS[6:] == ("samples of zeros", "flags flipped", "positions and lengths changed")
 
 
-def test_one_sample_of_each_tensor_is_zero_and_nothing_else_changes(tmp_path: Path) -> None:
+def test_one_sample_is_zero_and_others_in_part_and_nothing_else_changes(tmp_path: Path) -> None:
     problem = reference(tmp_path, "return [torch.randn(1, 6, 7), torch.randn(5), torch.randn(())]")
-    for given, drawn in zip(problem.make_inputs(0), draw(problem, "one sample zero", 0)):
+    for given, drawn in zip(problem.make_inputs(0), draw(problem, "samples of zeros", 0)):
         changed = (given != drawn).reshape(-1, *given.shape[-2:]) if given.dim() == 3 else given != drawn
-        assert int((drawn == 0).sum()) == int(changed.sum()) == {3: 7, 1: 1, 0: 0}[given.dim()]
+        assert int((drawn == 0).sum()) == int(changed.sum()) == {3: 7 + 3 + 6, 1: 2, 0: 0}[given.dim()]
+        assert int((drawn.signbit() & (drawn == 0)).sum()) == {3: 3, 1: 1, 0: 0}[given.dim()]
 
 
 def test_flags_are_flipped_and_numbers_are_not(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """One case at a problem's own sizes where its tensors are gigabytes, made and judged in pieces.
 
 Breadth (distributions, operators' special values, layouts, parameters, modes) is bought at a reduced size. Full size
-is visited for what only it can show: index overflow, full grids, cached launches and the clock. Three questions are
-asked of an answer there:
+is visited for what only it can show: index overflow, full grids, cached launches and the clock. Its inputs hold several
+distributions at once, or a kernel might rely on those as given as soon as it is large. Three questions are asked of an
+answer there:
 
     slices     a few slices of the leading dimension, drawn in secret, and the first and the last one, are held against
                the float64 truth like any other output, where the reference works slice by slice
@@ -24,7 +25,7 @@ import dataclasses
 import math
 import mmap
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import as_the_user_runs_it
 from triton_agent.tools.results import Finding
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.distributions import AS_GIVEN, randomise
+from triton_agent.tools.truth.distributions import AS_GIVEN, mix, randomise
 from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, Output, expect, state_of, tensors_of
 from triton_agent.tools.truth.plan import SHUFFLED, Case, Trial, secret_seed
 from triton_agent.tools.truth.yardstick import Yardstick
@@ -176,13 +177,16 @@ def make_full_trial(
         randomise(model, secret_seed())
     model.train(reduced.cases[0].train)
 
+    given = reduced.cases[0].expectation
+    known = {case.distribution for case in reduced.cases} if settings.remedies else set()
+
     def drawn(number: int) -> Case:
         return Case(
             name=f"{name} / {AS_GIVEN}",
             variant=name,
             distribution=AS_GIVEN,
             train=reduced.cases[0].train,
-            expectation=_expect(reference, model, settings, reduced.cases[0].expectation),
+            expectation=_expect(reference, model, settings, given, () if number else known),
         )
 
     cases = [drawn(number) for number in range(1 + looks)]
@@ -202,13 +206,21 @@ def make_full_trial(
 
 
 def _expect(
-    reference: Reference, model: torch.nn.Module, settings: EvaluatorSettings, reduced: Expectation
+    reference: Reference,
+    model: torch.nn.Module,
+    settings: EvaluatorSettings,
+    reduced: Expectation,
+    known: Collection[str] = (),
 ) -> Expectation:
-    """Draw inputs, run the reference on them once, keep its answer on the host."""
+    """Draw inputs, run the reference on them once, keep its answer on the host.
+
+    `known`: distributions of which the inputs hold some of each, unless the answer then is not finite.
+    """
     device = settings.device
     drawn = reference.make_inputs_on(device, secret_seed())
     inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in drawn]
     del drawn
+    mix(inputs, known, secret_seed())
     packed = pack(inputs)
     digests = Digests(device)
     before = digests.of(nested_tensors(inputs))
@@ -216,6 +228,8 @@ def _expect(
     with around(), torch.no_grad():
         made = reference.call(model, inputs)
     outputs, tree = tensors_of(made)
+    if known and not all(bool(torch.isfinite(part).all()) for it in outputs for part in it.reshape(-1).split(PIECE)):
+        return _expect(reference, model, settings, reduced)
     if not torch.equal(digests.of(nested_tensors(inputs)), before):
         raise OriginalFailed("the reference writes into its inputs at its own sizes, and not at a reduced one")
     scale = {output.name: output.yard for output in reduced.outputs}

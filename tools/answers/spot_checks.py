@@ -40,7 +40,7 @@ from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.slicing import effects_of
 from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Operate, Place, Step, Tape, View, views_in
-from triton_agent.tools.truth.distributions import randomise
+from triton_agent.tools.truth.distributions import mix, randomise
 from triton_agent.tools.truth.expectation import Expectation, Output, state_of, tensors_of
 from triton_agent.tools.truth.named_numbers import Numbers
 from triton_agent.tools.truth.plan import Case, Trial, secret_seed
@@ -54,6 +54,9 @@ AT_RANDOM, NAMED_AT_MOST = 8, 24
 """Programs that run."""
 GROSS = {4: 0.02, 8: 0.02}
 """Error over the size of the element and of the output, by bytes of the dtype; narrower ones may err by a tenth."""
+IMPRECISE = 64.0
+"""Times the error allowed on average at the size that is checked whole, for floats of 32 bits and more: sums are longer
+here, and the reference's own answer is the measure. Half precision on the way errs by several times as much."""
 FILLS = ((3e4, 3), (-3e4, 0))
 """What memory is filled with, floats and whole numbers, to see on what the programs that run depend."""
 WRONG_WHOLES = 0.02
@@ -75,6 +78,7 @@ class Spots:
     def __init__(self, spec: ProblemSpec, main: Variant, trials: Iterable[Trial], *, scaled: bool) -> None:
         self._spec = spec
         self._main = main
+        trials = list(trials)
         tensors = [
             tensor
             for trial in trials
@@ -84,6 +88,7 @@ class Spots:
         self.visited = max((tensor.numel() for tensor in tensors), default=0)
         """Elements of the largest tensor at the sizes that are checked whole."""
         self._scaled = scaled
+        self._accepted = {case.distribution for trial in trials for case in trial.cases}
         self._known: dict[Variant, Spot | None] = {}
         self._one_at_a_time = threading.Lock()
 
@@ -115,9 +120,14 @@ class Spots:
                     model = reference.make_model(secret_seed()).eval()
                     randomise(model, secret_seed())
                     inputs = reference.make_inputs(secret_seed())
+                    mix(inputs, self._accepted, secret_seed())
                     packed, state = pack(inputs), state_of(model)
                     outputs, work = work_during(lambda: reference.call(copy.deepcopy(model), inputs))
                     tensors, tree = tensors_of(outputs)
+                    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
+                        inputs = reference.make_inputs(secret_seed())
+                        packed = pack(inputs)
+                        tensors, tree = tensors_of(reference.call(copy.deepcopy(model), inputs))
                     expectation = Expectation(
                         packed_inputs=packed,
                         tree=tree,
@@ -254,12 +264,14 @@ def _views(launch: Launch) -> list[View]:
     return [view for _, value in launch.choices[0].arguments for view in views_in(value)]
 
 
-def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]]) -> None:
+def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]], checked: Case) -> None:
     """Raise `Failed` where what was written is far from what the reference gives.
 
     `answers` come from tapes that differ in what fresh memory holds. The first leaves it poisoned where nobody writes.
+    `checked`: a case at the size that is checked whole.
     """
-    for output, got, *others in zip(case.expectation.outputs, *answers):
+    smaller = [output.yard for output in checked.expectation.outputs]
+    for output, yard, got, *others in zip(case.expectation.outputs, smaller, *answers):
         want: Any = output.yard.original
         if got.shape != want.shape or got.dtype != want.dtype:
             raise Failed(Finding.SHAPE, f"case {case.name}: an output is {got.dtype}{list(got.shape)}")
@@ -286,3 +298,12 @@ def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]]) -> No
                 f"case {case.name}: {int(wrong.sum())} of {want.numel()} elements that some programs wrote are wrong; "
                 f"the first at flat index {where}: got {float(have[at]):g}, expected {float(want[at]):g}",
             )
+        if got.is_floating_point() and got.element_size() >= 4 and yard.limits is not None and len(want):
+            sound = torch.isfinite(want) & torch.isfinite(have)
+            error = float((have - want)[sound].norm() / want[sound].norm().clamp(min=1e-300))
+            if error > IMPRECISE * yard.limits.allowed["l2"]:
+                raise Failed(
+                    Finding.PRECISION,
+                    f"case {case.name}: {output.name} is less accurate than the reference where some programs wrote it: "
+                    f"error (l2) {error:.3g}, allowed {IMPRECISE * yard.limits.allowed['l2']:.3g}",
+                )

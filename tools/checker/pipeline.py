@@ -26,12 +26,12 @@ from collections.abc import Callable, Iterable
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.answers.authorship import (
-    bytes_of_arguments,
     check_alive,
     check_bytes,
     check_kernels,
     check_launches,
     check_library,
+    least_kernel_bytes,
     work_of,
 )
 from triton_agent.tools.answers.spot_checks import (
@@ -45,6 +45,7 @@ from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.checker.clock_stages import profile, race_compiled, race_original, repeat_call
 from triton_agent.tools.checker.compiling import compile_for_target, fill_cache
 from triton_agent.tools.checker.fresh_memory import check_fresh_memory
+from triton_agent.tools.checker.idle_inputs import bytes_in_use
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.questions import call, judge, launch_counts, right_in_silence, send_program
 from triton_agent.tools.checker.session import Failed
@@ -198,7 +199,7 @@ def check_spots(job: Job) -> None:
             raise
         job.notes.append(f"{case.name}: not looked at, since some programs do not run alone ({failed.message[:200]})")
         return
-    compare_written(case, answers)
+    compare_written(case, answers, trial.cases[0])
 
 
 def _run_trial(job: Job, index: int) -> None:
@@ -229,11 +230,12 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: Called) -> None:
     check_kernels(program.kernel_set, job.source, allow_library=allowed)
     work = work_of(tape, with_prologue=job.plan.work[trial].without_inputs)
     check_library(work, job.plan.work[trial], allow_library=allowed)
-    if not empty:
+    if not empty and not allowed:
+        original = job.plan.work[trial]
+        moved = bytes_in_use(job, job.plan.trials[trial], case, program, enough=least_kernel_bytes(work, original))
         counted = [count for launch in reply.launches for count in (launch.bytes_loaded, launch.bytes_stored)]
         known = [count for count in counted if count is not None]
-        moved = sum(known) if len(known) == len(counted) else bytes_of_arguments(tape)
-        check_bytes(work, moved, job.plan.work[trial], allow_library=allowed)
+        check_bytes(work, min([moved, *([sum(known)] if len(known) == len(counted) else ())]), original)
     checks.check_races(case, reply.launches)
 
 

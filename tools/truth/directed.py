@@ -11,6 +11,7 @@ Not covered: what reaches an operator through other arithmetic is not solved for
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -87,6 +88,7 @@ PASSING_NAN = PRODUCTS | words(
 """Operators that pass NaN on wherever they meet it. Other losses, samplers of images and rounding to a grid have ways
 of their own, which differ from one device to another; binary_cross_entropy ends the GPU's context over it."""
 BOUNDARIES = {"bucketize": 1, "searchsorted": 0}
+MEETING = COMPARING | {"eq", "ne"}
 STILL = ("view", "movement", "allocation", "metadata")
 IGNORED = -100
 """What torch ignores among labels unless told another number."""
@@ -118,6 +120,9 @@ class Feed:
     picked: bool = False
     """True if an operator that picks elements works on this input as well."""
     boundaries: torch.Tensor | None = None
+    """What decides where the operator jumps, of a shape that broadcasts to this input's."""
+    beside: int | None = None
+    """The input that these boundaries are, whose values differ from draw to draw."""
 
 
 Change = Callable[[torch.Tensor, Feed, torch.Generator, int], None]
@@ -170,6 +175,16 @@ def _half_way(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refu
     whole = (part.double() * feed.scale + feed.shift).floor().clamp(-(2.0**20), 2.0**20)
     added = torch.randint(0, 2, part.shape, generator=generator).to(part.device) / 2
     part.copy_(_nudged_by_a_unit(((whole + added - feed.shift) / feed.scale).to(part.dtype), generator))
+
+
+def _meet_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """A quarter equals what it is compared with."""
+    if feed.boundaries is None or not feed.scale:
+        return
+    with contextlib.suppress(RuntimeError):  # it is compared in another shape than its own
+        other = feed.boundaries.to(tensor.device).expand(tensor.shape)
+        equal = (other.double() - feed.shift) / feed.scale
+        tensor.copy_(torch.where(_some(tensor, generator, 0.25), equal.to(tensor.dtype), tensor))
 
 
 def _nudged_by_a_unit(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -291,6 +306,8 @@ RULES: tuple[Rule, ...] = (
     Rule(case=NOT_FINITE, operators=None, kind="float", change=_special),
     Rule(case=TIES, operators=ORDERING | FIRST, kind="float", change=_quantise_half),
     Rule(case=TIES, operators=ORDERING | FIRST, kind="whole", change=_quantise_half, traced_only=True),
+    Rule(case=TIES, operators=MEETING, kind="float", change=_meet_some, traced_only=True),
+    Rule(case=TIES, operators=MEETING, kind="whole", change=_meet_some, traced_only=True),
     Rule(case=TIES, operators=ROUNDING | {"div", "_to_copy"}, kind="float", change=_half_way),
     Rule(case=NUMBERS, operators=DIVIDING, kind="whole", change=_negate_some, traced_only=True),
     Rule(case=NUMBERS, operators=WHOLE_ARITHMETIC, kind="whole", change=_enlarge_some, traced_only=True),
@@ -323,6 +340,9 @@ class Directed:
         tensors = list(tensors_in(inputs))
         with torch.no_grad():
             for rule, feed in self.feeds[case]:
+                if feed.beside is not None and feed.boundaries is not None:
+                    now = tensors[feed.beside].reshape(feed.boundaries.shape)
+                    feed = dataclasses.replace(feed, boundaries=now)
                 rule.change(tensors[feed.position], feed, generator, refused)
 
     def plant(self, inputs: list[Any], values: Sequence[float], generator: torch.Generator) -> None:
@@ -415,8 +435,11 @@ def _feeds(
             for position, scale, shift in _traced(graph, name, 1.0, 0.0):
                 if position in fitting:
                     traced.add(position)
-                    boundaries = _boundaries(node, tensors, known)
-                    yield Feed(position=position, node=node, scale=scale, shift=shift, boundaries=boundaries)
+                    feed = Feed(position=position, node=node, scale=scale, shift=shift)
+                    if rule.change is _meet_some:
+                        yield _beside(graph, feed, name, tensors, known)
+                    else:
+                        yield dataclasses.replace(feed, boundaries=_boundaries(node, tensors, known))
         untraced = node if len(traced) == before else untraced
     if untraced is not None and not traced and not rule.traced_only:
         yield from (Feed(position=i, node=untraced) for i in fitting)
@@ -475,6 +498,27 @@ def _boundaries(node: Node, tensors: Sequence[torch.Tensor], known: dict[str, to
     if argument.name.startswith("x"):
         return tensors[int(argument.name.removeprefix("x"))]
     return known.get(argument.name.partition(":")[2])
+
+
+def _beside(
+    graph: OperatorGraph, feed: Feed, name: str, tensors: Sequence[torch.Tensor], known: dict[str, torch.Tensor]
+) -> Feed:
+    """Add the other operand of a comparison, if views lead to it from an input or a parameter."""
+    others = [other for other in references_in(feed.node.arguments) if other != name]
+    if len(others) != 1:
+        return feed
+    seen = [others[0]]
+    while (node := graph.producers().get(seen[-1])) is not None and node.kind == "view":
+        seen.append(next(iter(node.references())))
+    origin = seen[-1]
+    position = int(origin.removeprefix("x")) if origin in graph.inputs else None
+    found = known.get(origin.partition(":")[2]) if position is None else tensors[position]
+    if found is None:
+        return feed
+    values = graph.values()
+    shapes = [values[it].shape for it in seen if it in values and math.prod(values[it].shape) == found.numel()]
+    shape = shapes[0] if shapes else found.shape
+    return dataclasses.replace(feed, boundaries=found.reshape(shape), beside=position)
 
 
 def _every_second(tensor: torch.Tensor, start: int) -> torch.Tensor:

@@ -10,7 +10,7 @@ the reference refuses that, the distribution is not used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -31,7 +31,11 @@ OUTLIER_SPREADS = 100.0
 OVERFLOW_MARGIN = 8
 """Outliers stay this factor below the dtype's largest value; float16 ends at 65504."""
 
-BLANK, FLAGS, WHOLE = "one sample zero", "flags flipped", "positions and lengths changed"
+BLANK, FLAGS, WHOLE = "samples of zeros", "flags flipped", "positions and lengths changed"
+MIXED = {"x3": 3.0, "x0.01": 0.01, "one sign": -1.0}
+"""What elements are multiplied by where a call is to hold several distributions, by the distribution's name."""
+MIXED_AT_ONCE = 1 << 22
+"""Elements mixed at once: their factors take memory, too."""
 FAINT = 1e-2
 """Constant parameters below this are scales that switch a branch off at first (1e-4 to 1e-6 are usual). At their own
 size nothing would show whether the branch is computed."""
@@ -91,12 +95,30 @@ def _shuffle(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Set one sample to zero: this is what padding looks like, and what an epsilon is for."""
+    """Set one sample to zero: this is what padding looks like, and what an epsilon is for.
+
+    Of a second sample one half becomes negative zero, of a third all but one element zero: who takes zeros at a few
+    places for a sample of zeros is wrong there.
+    """
     axis = _first_with_several(values)
     if axis is None:
         return values
-    where = torch.randint(values.shape[axis], (1,), generator=generator).to(values.device)
-    return values.index_fill(axis, where, 0)
+    samples = values.movedim(axis, 0).clone().reshape(values.shape[axis], -1)
+    chosen = torch.randperm(len(samples), generator=generator)[: min(3, len(samples) - 1)].tolist()
+    width = samples.shape[1]
+    for kind, row in enumerate(chosen):
+        if kind == 0:
+            samples[row] = 0.0
+        elif kind == 1:
+            half = int(torch.randint(2, (1,), generator=generator)) * (width // 2)
+            samples[row, half : half + max(1, width // 2)] = -0.0
+        else:
+            left = int(torch.randint(width, (1,), generator=generator))
+            kept = samples[row, left].clone()
+            samples[row] = 0.0
+            samples[row, left] = kept
+    moved = values.movedim(axis, 0).shape
+    return samples.reshape(moved).movedim(0, axis)
 
 
 def _reorder_or_lower(numbers: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -159,6 +181,23 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
                     most = max(largest, float(values.abs().nan_to_num_(0.0, 0.0, 0.0).max()))
                     changed = torch.where(torch.isfinite(changed), changed.clamp(-most, most), changed)
                 tensor.copy_(changed)
+
+
+def mix(inputs: list[Any], known: Collection[str], seed: int) -> None:
+    """Put elements under several distributions at once, in place, for a size at which few calls are made.
+
+    `known`: distributions that the reference accepts at another size. Of these each takes a share of the elements, and
+    one share stays as given.
+    """
+    factors = [1.0, *(factor for name, factor in MIXED.items() if name in known)]
+    with torch.no_grad():
+        for tensor in _real_valued(inputs):
+            generator = torch.Generator(tensor.device).manual_seed(seed)
+            choices = torch.tensor(factors, device=tensor.device, dtype=tensor.dtype)
+            whole = tensor if tensor.dim() else tensor.reshape(1)
+            for part in whole.split(max(1, MIXED_AT_ONCE * len(whole) // max(1, whole.numel()))):
+                drawn = torch.randint(len(factors), part.shape, generator=generator, device=part.device)
+                part.mul_(choices[drawn])
 
 
 def share_memory(inputs: list[Any]) -> bool:

@@ -55,20 +55,20 @@ SAMPLED = 1 << 20
 """Elements from which the usual error of an operand is found."""
 
 
-def operand_of(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
-    """Position of the argument whose value decides where this call jumps; None where nothing does."""
+def operands_of(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, ...]:
+    """Positions of the arguments whose values decide where this call jumps: two for a comparison of two tensors."""
     name = functional_name(bare_name(str(operator)))
     if not args or any(argument.is_out for argument in operator._schema.arguments):
-        return None
-    position = 1 if name == "searchsorted" else 0
-    value = args[position] if len(args) > position else None
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
-        return None
-    if name in ROUNDING or name in COMPARING or name in PICKING:
-        return position
-    if name == "div" and kwargs.get("rounding_mode") is not None:
-        return position
-    return position if name == "_to_copy" and kwargs.get("dtype") in WHOLE else None
+        return ()
+    positions = (1,) if name == "searchsorted" else (0, 1) if name in COMPARING else (0,)
+    rounds = name in ROUNDING or name in COMPARING or name in PICKING
+    rounds |= name == "div" and kwargs.get("rounding_mode") is not None
+    rounds |= name == "_to_copy" and kwargs.get("dtype") in WHOLE
+    return tuple(at for at in positions if len(args) > at and _is_real(args[at])) if rounds else ()
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and bool(value.numel())
 
 
 class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
@@ -82,24 +82,25 @@ class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        position = operand_of(func, args, kwargs)
-        if position is None:
-            return func(*args, **kwargs)
-        number, value = len(self.seen), args[position]
-        self.seen.append(value.detach().clone())
-        instead = self._instead(number, value, picking=functional_name(bare_name(str(func))) in PICKING)
-        if instead is None or functional_name(bare_name(str(func))) != bare_name(str(func)):  # written in place
-            return func(*args, **kwargs)
-        return func(*args[:position], instead, *args[position + 1 :], **kwargs)
+        name = bare_name(str(func))
+        given = list(args)
+        for position in operands_of(func, args, kwargs):
+            number = len(self.seen)
+            self.seen.append(args[position].detach().clone())
+            sign = -1 if position and functional_name(name) in COMPARING else 1  # or both sides would move alike
+            instead = self._instead(number, args[position], sign, picking=functional_name(name) in PICKING)
+            if instead is not None and functional_name(name) == name:  # else it is written in place
+                given[position] = instead
+        return func(*given, **kwargs)
 
-    def _instead(self, number: int, value: torch.Tensor, *, picking: bool) -> torch.Tensor | None:
+    def _instead(self, number: int, value: torch.Tensor, sign: int, *, picking: bool) -> torch.Tensor | None:
         if number in self._decided:
             exact = self._decided[number]
             return exact.to(value) if exact.shape == value.shape else None
         shift = self._shifts.get(number)
         if shift is None or shift.shape != value.shape:
             return None
-        return value + (shift * _turns(shift) if picking else shift).to(value)
+        return value + (shift * _turns(shift) if picking else sign * shift).to(value)
 
 
 def _turns(like: torch.Tensor) -> torch.Tensor:

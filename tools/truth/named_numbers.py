@@ -25,13 +25,14 @@ from triton_agent.tools.kernels.values import bare, calculated
 from triton_agent.tools.parsing import parse
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.reference.input_tensors import is_plain
-from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Tape, View, views_in
+from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Operate, Tape, View, views_in
 
 TAME = frozenset({0.0, 1.0, 2.0, 0.5, 3.0, 4.0})
 """Named by nearly every kernel; nothing is derived from these, and no row is filled with them."""
 PAIRED = 8
 """Numbers at most whose sums, products and quotients are tried as well."""
 NUMBERS_AT_MOST = 400
+"""Together with what is derived from them; those in the text come first."""
 ROWS = 4
 """Rows that are filled with one number each, for conditions on a whole row."""
 RELATED = 8
@@ -39,7 +40,8 @@ RELATED = 8
 SAMPLED_FOR_ROWS = 64
 """Elements among which the largest and the least are looked for: both signs are there, if the inputs have both."""
 CONSTANT_VALUES = 64
-"""Elements at the start of each constant that are read."""
+"""Elements at the start of each constant that count as numbers given to a launch."""
+TABLED_AT_MOST = 1000
 MATHEMATICS: Mapping[str, Callable[[float], float]] = {
     **{name: getattr(math, name) for name in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "erf")},
     **{name: getattr(math, name) for name in ("floor", "ceil")},
@@ -59,36 +61,45 @@ class Numbers:
     in_text: frozenset[int | float] = frozenset()
     """In the kernels' texts and the globals they use."""
     given: frozenset[int | float] = frozenset()
-    """Arguments of launches and values of constants."""
+    """Arguments of launches, and the first values of constants."""
+    tabled: frozenset[int | float] = frozenset()
+    """All other values of constants, and arguments of operators of torch. Nothing is derived from them."""
 
     def floats(self) -> tuple[float, ...]:
-        """All of them, then what arithmetic and casts make of them, of either sign."""
-        named = [number for number in sorted(self.in_text | self.given) if _is_float32(number)]
+        """All of them, then what arithmetic and casts make of them, of either sign; `tabled` as they are."""
+        named = [number for part in (self.in_text, self.given) for number in sorted(part) if _is_float32(number)]
         unusual = [float(number) for number in named if abs(number) not in TAME]
         found = {float(number): None for number in named}
-        found |= {value: None for number in sorted(self.in_text | self.given) for value in _as_bits(number)}
+        found |= {value: None for number in named for value in _as_bits(number)}
         for number in unusual:
             found |= dict.fromkeys(_derived(number))
         for one, other in itertools.product(unusual[:PAIRED], list(map(float, named))[: 2 * PAIRED]):
             if other:
                 found |= dict.fromkeys((one / other, other / one, one + other, one - other, one * other))
         signed = {sign * number: None for number in found for sign in (1.0, -1.0)}
-        return tuple(number for number in signed if _is_float32(number))[:NUMBERS_AT_MOST]
+        chosen = [number for number in signed if _is_float32(number)][:NUMBERS_AT_MOST]
+        tabled = [float(number) for number in sorted(self.tabled) if _is_float32(number)]
+        every = max(1, -(-len(tabled) // TABLED_AT_MOST))
+        return tuple(dict.fromkeys([*chosen, *tabled[::every]]))
 
     def row_values(self) -> tuple[float, ...]:
         unusual = [float(number) for number in sorted(self.in_text) if _is_float32(number) and abs(number) not in TAME]
         return tuple(unusual[:ROWS])
 
     def wholes(self) -> tuple[int, ...]:
-        named = {int(number) for number in self.in_text | self.given if _is_float32(number) and number == int(number)}
+        numbers = self.in_text | self.given | self.tabled
+        named = {int(number) for number in numbers if _is_float32(number) and number == int(number)}
         return tuple(sorted({number + step for number in named for step in (-1, 0, 1)}))
 
 
 def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
     bound: dict[str, dict[str, Any]] = {identity: {} for identity in kernels.functions}
     given: set[int | float] = set()
+    tabled: set[int | float] = set()
     views: dict[int, View] = {}
     for step in (*tape.prologue, *tape.steps):
+        if isinstance(step, Operate):
+            tabled |= set(_plain_numbers([*step.args, *(value for _, value in step.kwargs)]))
         if isinstance(step, Launch):
             for name, value in step.choices[0].arguments:
                 numbers = list(_plain_numbers(value.value if isinstance(value, Constexpr) else value))
@@ -99,13 +110,15 @@ def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
     for step in (*tape.prologue, *tape.steps):
         if isinstance(step, Constant) and step.buffer in views and not step.relocations:
             dtype = DTYPES[views[step.buffer].dtype]
-            data = step.data[: CONSTANT_VALUES * dtype.itemsize]
-            whole = bytearray(data[: len(data) - len(data) % dtype.itemsize])
+            whole = bytearray(step.data[: len(step.data) - len(step.data) % dtype.itemsize])
             if whole and not dtype.is_complex:
-                given |= set(_plain_numbers(torch.frombuffer(whole, dtype=dtype).tolist()))
+                values = torch.frombuffer(whole, dtype=dtype).tolist()
+                given |= set(_plain_numbers(values[:CONSTANT_VALUES]))
+                tabled |= set(_plain_numbers(values))
     functions = kernels.functions.items()
     in_text = {number for identity, function in functions for number in _in_function(function, bound[identity])}
-    return Numbers(in_text=frozenset(in_text - given), given=frozenset(given))
+    others = frozenset(number for number in tabled - in_text - given if _is_float32(number))
+    return Numbers(in_text=frozenset(in_text - given), given=frozenset(given), tabled=others)
 
 
 def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[int | float]:
@@ -236,7 +249,7 @@ def plant(
         elif tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
             flat, ends = tensor.reshape(-1), torch.iinfo(tensor.dtype)
             low, high = (ends.min, ends.max) if anywhere else (int(flat.min()), int(flat.max()))
-            if bool((flat.diff() < 0).any()):  # in order they are offsets or positions
+            if bool((flat[1:] < flat[:-1]).any()):  # in order they are offsets or positions
                 wholes = [*((ends.min, ends.max) if anywhere else ()), *numbers.wholes()]
                 chosen = [number for number in wholes if low <= number <= high]
                 _scatter(tensor, left, torch.tensor(chosen, dtype=tensor.dtype), generator)
