@@ -292,7 +292,8 @@ def check_bytes(work: Work, kernel_bytes: int, original: OriginalWork) -> None:
         )
     raise Failed(
         Finding.LIBRARY_WORK,
-        f"torch copies {work.moved_bytes:,} bytes, the kernels move {kernel_bytes:,}; own kernels must do the larger part",
+        f"torch copies {work.moved_bytes:,} bytes, the kernels move {kernel_bytes:,}; own kernels must do the larger "
+        "part",
     )
 
 

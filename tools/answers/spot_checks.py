@@ -301,9 +301,10 @@ def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]], check
         if got.is_floating_point() and got.element_size() >= 4 and yard.limits is not None and len(want):
             sound = torch.isfinite(want) & torch.isfinite(have)
             error = float((have - want)[sound].norm() / want[sound].norm().clamp(min=1e-300))
-            if error > IMPRECISE * yard.limits.allowed["l2"]:
+            bound = IMPRECISE * yard.limits.allowed["l2"]
+            if error > bound:
                 raise Failed(
                     Finding.PRECISION,
-                    f"case {case.name}: {output.name} is less accurate than the reference where some programs wrote it: "
-                    f"error (l2) {error:.3g}, allowed {IMPRECISE * yard.limits.allowed['l2']:.3g}",
+                    f"case {case.name}: {output.name} is less accurate than the reference where some programs wrote "
+                    f"it: error (l2) {error:.3g}, allowed {bound:.3g}",
                 )

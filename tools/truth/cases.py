@@ -118,15 +118,18 @@ def make_trial(
 def _versions(
     reference: Reference, build_seed: int, settings: EvaluatorSettings, *, main: bool
 ) -> list[torch.nn.Module]:
-    """The reference with parameters drawn, drawn anew, with one element of each changed, and with one changed."""
+    """The reference with parameters drawn, drawn anew, with one element of each changed, and with one changed.
+
+    Of those drawn anew one half is as the constructor left it, if that made all elements equal.
+    """
     seeds = [(build_seed, secret_seed())]
     models = [reference.make_model(build_seed)]
     if main and settings.remedies and any(it.is_floating_point() for it in models[0].state_dict().values()):
         seeds += 2 * [(secret_seed(), secret_seed())]
         models += [reference.make_model(build) for build, _ in seeds[1:]]
     if settings.remedies:
-        for model, (_, seed) in zip(models, seeds):
-            randomise(model, seed)
+        for model, (_, seed), kept in zip(models, seeds, (None, 0, 1)):
+            randomise(model, seed, kept)
     if len(models) > 1:
         generator = torch.Generator().manual_seed(secret_seed())
         # Of each parameter of the last version one element changes: a cache that samples the content misses it.

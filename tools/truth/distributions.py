@@ -34,7 +34,7 @@ OVERFLOW_MARGIN = 8
 BLANK, FLAGS, WHOLE = "samples of zeros", "flags flipped", "positions and lengths changed"
 MIXED = {"x3": 3.0, "x0.01": 0.01, "one sign": -1.0}
 """What elements are multiplied by where a call is to hold several distributions, by the distribution's name."""
-MIXED_AT_ONCE = 1 << 22
+MIXED_AT_ONCE = 1 << 20
 """Elements mixed at once: their factors take memory, too."""
 FAINT = 1e-2
 """Constant parameters below this are scales that switch a branch off at first (1e-4 to 1e-6 are usual). At their own
@@ -127,6 +127,8 @@ def _reorder_or_lower(numbers: torch.Tensor, generator: torch.Generator) -> torc
         order = torch.randperm(numbers.shape[-1], generator=generator).to(numbers.device)
         return numbers.index_select(-1, order)
     most = int(numbers.reshape(-1)[0])
+    if numbers.numel() == 1:  # another one for certain
+        most -= 1
     return torch.randint(1, most + 1, numbers.shape, generator=generator).to(numbers)
 
 
@@ -225,7 +227,7 @@ def _positions_and_lengths(inputs: Any) -> Iterator[torch.Tensor]:
     for tensor in by_memory.values():
         numbers = _written_once([tensor])
         first = numbers.reshape(-1)[:1]
-        are_equal = numbers.numel() > 1 and bool((numbers == first).all()) and bool((first > 1).all())
+        are_equal = bool((numbers == first).all()) and bool((first > 1).all())
         if are_equal or _are_consecutive(numbers):
             yield numbers
 
@@ -271,8 +273,11 @@ def _overlaps(tensor: torch.Tensor) -> bool:
     return False
 
 
-def randomise(model: nn.Module, seed: int) -> tuple[str, ...]:
+def randomise(model: nn.Module, seed: int, kept: int | None = None) -> tuple[str, ...]:
     """Give parameters whose elements are all equal (ones, zeros, a layer scale) different values, in place.
+
+    `kept`: 0 leaves the first half of their elements as they were, 1 the second half: a kernel that looks at one
+    element takes the others for equal.
 
     A constant c becomes c times a number between 0.5 and 1.5, so that its sign and magnitude stay in the module's
     domain. Zeros become small numbers, and constants below `FAINT` become as large as these, with their own sign. Fresh
@@ -281,18 +286,27 @@ def randomise(model: nn.Module, seed: int) -> tuple[str, ...]:
     """
     generator = torch.Generator().manual_seed(seed)
     changed = []
+
+    def change(constant: torch.Tensor, drawn: torch.Tensor) -> None:
+        if kept is not None and constant.dim():
+            half = constant.numel() // 2
+            flat = drawn.to(constant).reshape(-1)
+            flat[slice(half) if kept == 0 else slice(len(flat) - half, None)] = constant.reshape(-1)[0]
+            drawn = flat.reshape(constant.shape)
+        constant.copy_(drawn)
+
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if _is_constant(parameter):
-                parameter.copy_(_around(parameter, generator))
+                change(parameter, _around(parameter, generator))
                 changed.append(name)
         for name, buffer in model.named_buffers():
             statistic = name.rpartition(".")[2]
             if statistic in ("running_mean", "running_var") and _is_constant(buffer):
                 if statistic == "running_mean":
-                    buffer.copy_(0.3 * torch.randn(buffer.shape, generator=generator))
+                    change(buffer, 0.3 * torch.randn(buffer.shape, generator=generator))
                 else:
-                    buffer.copy_(0.5 + torch.rand(buffer.shape, generator=generator))
+                    change(buffer, 0.5 + torch.rand(buffer.shape, generator=generator))
                 changed.append(name)
     return tuple(changed)
 

@@ -4,8 +4,9 @@
     stepped      every second element of a row twice as wide, from the second on
     expanded     one sample seen many times, with a stride of zero; its values change with that
     one twice    the same tensor for two inputs of one shape and dtype
+    apart        memory of its own for each input, where those as given share some
 
-Inputs take turns, so that three cases hold all layouts. A layout that the reference refuses is left out. Not covered:
+Inputs take turns, so that a few cases hold all layouts. A layout that the reference refuses is left out. Not covered:
 overlapping gaps. Torch has no negative strides.
 """
 
@@ -20,14 +21,17 @@ from triton_agent.tools.reference.input_tensors import is_plain, map_tensors, te
 from triton_agent.tools.truth.distributions import share_memory
 
 TRANSPOSED, STEPPED, SHARED = "transposed in memory", "every second element of memory", "one memory for many elements"
-LAYOUTS = (TRANSPOSED, STEPPED, SHARED)
+APART = "memory of its own for each input"
+LAYOUTS = (TRANSPOSED, STEPPED, SHARED, APART)
 
 
 def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
-    """These inputs in another layout; None where it changes nothing, or they already share memory."""
+    """These inputs in another layout; None where it changes nothing, or inputs that share memory would lose that."""
     tensors = list(tensors_in(inputs))
-    if share_memory(inputs) or not all(map(is_plain, tensors)):
+    if share_memory(inputs) != (name == APART) or not all(map(is_plain, tensors)):
         return None
+    if name == APART:
+        return _apart(inputs)
     ways = (_transposed, _stepped) if name == TRANSPOSED else (_stepped, _transposed)
     instead = _shared(tensors) if name == SHARED else [ways[i % 2](tensor) for i, tensor in enumerate(tensors)]
     if all(new.stride() == old.stride() for new, old in zip(instead, tensors)) and len(set(map(id, instead))) == len(
@@ -36,6 +40,20 @@ def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
         return None
     by_identity = {id(old): new for old, new in zip(tensors, instead)}
     return [map_tensors(value, lambda tensor: by_identity[id(tensor)]) for value in inputs]
+
+
+def _apart(inputs: list[Any]) -> list[Any]:
+    """A copy of each; where two were the same elements, the second has them in another order."""
+    seen: set[object] = set()
+
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
+        elements = tensor.data_ptr(), tensor.shape, tensor.stride()
+        own = tensor.detach().clone(memory_format=torch.contiguous_format)
+        own = own.flip(tuple(range(own.dim()))) if elements in seen else own
+        seen.add(elements)
+        return own.requires_grad_(tensor.requires_grad)
+
+    return [map_tensors(value, copied) for value in inputs]
 
 
 def _shared(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
