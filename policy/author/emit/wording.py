@@ -79,7 +79,7 @@ def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
         return (f"{shown}: the result tile by tile.",)
     if kernel.kind == "attention":
         return (f"{shown}: no score is stored.",)
-    return (f"{shown}: what belongs to a row is computed by one program.",)
+    return (f"{shown}: one program for each row.",)
 
 
 _LONGEST_LIST = 64
