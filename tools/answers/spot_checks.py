@@ -57,7 +57,7 @@ GROSS = {4: 0.02, 8: 0.02}
 IMPRECISE = 64.0
 """Times the error allowed on average at the size that is checked whole, for floats of 32 bits and more: sums are longer
 here, and the reference's own answer is the measure. Half precision on the way errs by several times as much."""
-FILLS = ((3e4, 3), (-3e4, 0))
+FILLS = ((-3e4, 0), (3e4, 3))
 """What memory is filled with, floats and whole numbers, to see on what the programs that run depend."""
 WRONG_WHOLES = 0.02
 """Share of whole numbers that may differ, which rounding and ties decide."""
@@ -267,7 +267,7 @@ def _views(launch: Launch) -> list[View]:
 def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]], checked: Case) -> None:
     """Raise `Failed` where what was written is far from what the reference gives.
 
-    `answers` come from tapes that differ in what fresh memory holds. The first leaves it poisoned where nobody writes.
+    `answers` come from tapes that differ in what memory holds where nobody writes: poison, or one number or another.
     `checked`: a case at the size that is checked whole.
     """
     smaller = [output.yard for output in checked.expectation.outputs]
