@@ -11,6 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from triton_agent.tools.answers.authorship import bytes_of_arguments, is_arithmetic
 from triton_agent.tools.answers.checks import still_right
 from triton_agent.tools.checker.job import Job
@@ -64,13 +66,22 @@ def _is_idle(job: Job, trial: Trial, case: Case, program: Program, number: int, 
 
 
 def _with_other_values(tape: Tape, number: int, view: View) -> Tape:
-    """The tape with launches that find other values in a buffer: integers in another order, so that they stay valid."""
+    """Return the tape with launches that find other values in a buffer.
+
+    An element becomes the larger one of itself and of its mirror image: what serves as an index stays one. A buffer
+    whose elements are all equal does not change, and counts for nothing.
+    """
     dtype, copy = DTYPES[view.dtype], len(tape.buffers)
     count = tape.buffers[number].size_bytes // dtype.itemsize
     whole = dataclasses.replace(view, shape=(count,), strides=(1,), offset=0)
-    operator, more = ("aten.rsub.Scalar", 1) if dtype.is_floating_point else ("aten.flip.default", (0,))
-    result = dataclasses.replace(whole, buffer=copy)
-    changing = Operate(operator=operator, args=(whole, more), kwargs=(), results=(result,))  # type: ignore[arg-type]
+    mirrored, result = (dataclasses.replace(whole, buffer=new) for new in (copy + 1, copy))
+    if dtype is torch.bool:
+        changing = [Operate(operator="aten.logical_not.default", args=(whole,), kwargs=(), results=(result,))]
+    else:
+        changing = [
+            Operate(operator="aten.flip.default", args=(whole, (0,)), kwargs=(), results=(mirrored,)),
+            Operate(operator="aten.maximum.default", args=(whole, mirrored), kwargs=(), results=(result,)),
+        ]
 
     def moved(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -86,8 +97,8 @@ def _with_other_values(tape: Tape, number: int, view: View) -> Tape:
     for step in tape.steps:
         given = step.choices[0].arguments if isinstance(step, Launch) else ()
         if any(number == it.buffer for _, value in given for it in views_in(value)):
-            steps += [changing, moved(step)]
+            steps += [*changing, moved(step)]
         else:
             steps.append(step)
     buffer = Buffer(place=Place.FRESH, size_bytes=count * dtype.itemsize)
-    return dataclasses.replace(tape, buffers=(*tape.buffers, buffer), steps=tuple(steps))
+    return dataclasses.replace(tape, buffers=(*tape.buffers, buffer, buffer), steps=tuple(steps))

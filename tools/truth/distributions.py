@@ -32,8 +32,10 @@ OVERFLOW_MARGIN = 8
 """Outliers stay this factor below the dtype's largest value; float16 ends at 65504."""
 
 BLANK, FLAGS, WHOLE = "samples of zeros", "flags flipped", "positions and lengths changed"
-MIXED = {"x3": 3.0, "x0.01": 0.01, "one sign": -1.0}
+MIXED = {"x3": 3.0, "x0.01": 0.01}
 """What elements are multiplied by where a call is to hold several distributions, by the distribution's name."""
+NEGATED_SHARE = 0.25
+"""Share of samples that become negative beside it, where all elements are positive."""
 MIXED_AT_ONCE = 1 << 20
 """Elements mixed at once: their factors take memory, too."""
 FAINT = 1e-2
@@ -189,17 +191,22 @@ def mix(inputs: list[Any], known: Collection[str], seed: int) -> None:
     """Put elements under several distributions at once, in place, for a size at which few calls are made.
 
     `known`: distributions that the reference accepts at another size. Of these each takes a share of the elements, and
-    one share stays as given.
+    one share stays as given. A sample keeps one sign if it has one: its sum would otherwise cancel.
     """
     factors = [1.0, *(factor for name, factor in MIXED.items() if name in known)]
     with torch.no_grad():
         for tensor in _real_valued(inputs):
             generator = torch.Generator(tensor.device).manual_seed(seed)
             choices = torch.tensor(factors, device=tensor.device, dtype=tensor.dtype)
-            whole = tensor if tensor.dim() else tensor.reshape(1)
-            for part in whole.split(max(1, MIXED_AT_ONCE * len(whole) // max(1, whole.numel()))):
+            axis = _first_with_several(tensor)
+            whole = tensor.reshape(1) if axis is None else tensor.movedim(axis, 0)
+            negates = "one sign" in known and not _has_both_signs(whole)
+            for part in torch.split(whole, max(1, MIXED_AT_ONCE * len(whole) // max(1, whole.numel()))):
                 drawn = torch.randint(len(factors), part.shape, generator=generator, device=part.device)
                 part.mul_(choices[drawn])
+                negative = torch.rand(len(part), generator=generator, device=part.device) < NEGATED_SHARE
+                if negates:
+                    part[negative] = -part[negative]
 
 
 def share_memory(inputs: list[Any]) -> bool:

@@ -42,6 +42,7 @@ SAMPLED_FOR_ROWS = 64
 CONSTANT_VALUES = 64
 """Elements at the start of each constant that count as numbers given to a launch."""
 TABLED_AT_MOST = 1000
+"""Elements of each constant that are read at most, at even distances, and numbers of all of them that are tried."""
 MATHEMATICS: Mapping[str, Callable[[float], float]] = {
     **{name: getattr(math, name) for name in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "erf")},
     **{name: getattr(math, name) for name in ("floor", "ceil")},
@@ -112,9 +113,9 @@ def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
             dtype = DTYPES[views[step.buffer].dtype]
             whole = bytearray(step.data[: len(step.data) - len(step.data) % dtype.itemsize])
             if whole and not dtype.is_complex:
-                values = torch.frombuffer(whole, dtype=dtype).tolist()
-                given |= set(_plain_numbers(values[:CONSTANT_VALUES]))
-                tabled |= set(_plain_numbers(values))
+                values = torch.frombuffer(whole, dtype=dtype)
+                given |= set(_plain_numbers(values[:CONSTANT_VALUES].tolist()))
+                tabled |= set(_plain_numbers(values[:: -(-len(values) // TABLED_AT_MOST)].tolist()))
     functions = kernels.functions.items()
     in_text = {number for identity, function in functions for number in _in_function(function, bound[identity])}
     others = frozenset(number for number in tabled - in_text - given if _is_float32(number))
