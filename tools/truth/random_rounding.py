@@ -208,7 +208,10 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         self._products = {aten.mm.default, aten.bmm.default}
         self._means = {aten.mean.default, aten.mean.dim}
         self._sums = {aten.sum.default, aten.sum.dim_IntList, *self._means}
-        self._scans = {aten.cumsum.default: torch.add, aten.cumprod.default: torch.mul}
+        self._scans: dict[Any, Callable[..., torch.Tensor]] = {
+            aten.cumsum.default: torch.add,
+            aten.cumprod.default: torch.mul,
+        }
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
