@@ -17,13 +17,20 @@ from typing import Any
 
 from accelerate import PartialState
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback
+from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.settings import TrainingSettings
-from triton_agent.policy.train.update.checkpoints import MarkWhole, last_whole_checkpoint, whole_checkpoints
-from triton_agent.policy.train.update.session import FINAL, Adapter, TrainingResult, load, peft_config
+from triton_agent.policy.train.update.checkpoints import last_whole_checkpoint, whole_checkpoints
+from triton_agent.policy.train.update.session import (
+    Adapter,
+    TrainingResult,
+    load,
+    peft_config,
+    require_shardable,
+    run_trainer,
+)
 from triton_agent.tools.errors import UsageError
 
 Row = dict[str, list[dict[str, str]]]
@@ -75,25 +82,23 @@ def train_sft(
     learnt, aside = split(rows, settings.held_out, settings.seed)
     checkpoint = _checkpoint(settings.output, resume, settings.cpu)
     kept_back = earlier | {problem_of(row): problem_of(row)[:12] for row in aside}
-    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
+    require_shardable(settings, checkpoint)
+    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None, fsdp=settings.fsdp)
     trainer = SFTTrainer(
         model=loaded,
         args=settings.config(held_out=bool(aside)),
         train_dataset=Dataset.from_list([conversation(row) for row in learnt]),
         eval_dataset=Dataset.from_list([conversation(row) for row in aside]) if aside else None,
         processing_class=tokenizer,
-        callbacks=[MarkWhole(), *callbacks],
+        callbacks=list(callbacks),
         peft_config=peft_config(adapter),
     )
-    trainer.remove_callback(PrinterCallback)
     if not len(trainer.train_dataset):
         raise UsageError(
             f"there is nothing to train on: no conversation fits in {settings.tokens_at_most} tokens",
             remedy="raise --max-tokens, or make conversations with shorter prompts (`data make --prompt-tokens`)",
         )
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    weights = settings.output / FINAL
-    trainer.save_model(str(weights))
+    weights = run_trainer(trainer, settings, checkpoint)
     if trainer.is_world_process_zero():
         held_out.write((*whole_checkpoints(settings.output), weights), kept_back)
     return TrainingResult(
