@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-
 SHARDING: Mapping[str, Any] = {
     "version": 2,
     "reshard_after_forward": True,

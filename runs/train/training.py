@@ -139,10 +139,10 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mappi
     from triton_agent.policy.train.prepare import held_out
     from triton_agent.policy.train.prepare.prepared import TrainingLimits, prepare
     from triton_agent.policy.train.prepare.recipes import unpaid
-    from triton_agent.policy.train.record.trajectories import Knowledge, collect
+    from triton_agent.policy.train.record.trajectories import Knowledge, collect_parts
     from triton_agent.policy.train.update.plan_gains import paid, plan_gains
     from triton_agent.policy.train.update.session import load_frozen, load_tokenizer, rescorer
-    from triton_agent.runs.train.data import encoder, records, soundness
+    from triton_agent.runs.train.data import encoder, in_parts, soundness
 
     tokenizer = load_tokenizer(model)
     scratch = Path(request.out).absolute().parent
@@ -150,7 +150,8 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mappi
     knowledge = Knowledge(
         scratch=scratch, decode=tokenizer.decode, encode=encoder(tokenizer), sound=soundness(request.problem_reports)
     )
-    collected = collect(records(request.store, request.runs or ""), recipe, knowledge)
+    stored = in_parts(request.store, request.runs or "")
+    collected = collect_parts(stored.parts, recipe, knowledge, stored.processes)
     held_out.refuse((sample.problem for sample in collected.samples), held_out.read(model) | dict(kept_back))
     samples: Sequence[Any] = collected.samples
     if recipe.reasoning:

@@ -27,6 +27,7 @@ from triton_agent.policy.train.prepare.credit import Advantage
 from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, TrainingRow
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record.trajectories import TrainingSample
+from triton_agent.policy.train.settings import TrainingSettings
 from triton_agent.policy.train.update.checkpoints import (
     BEST,
     KeepBest,
@@ -37,7 +38,6 @@ from triton_agent.policy.train.update.checkpoints import (
     whole_checkpoints,
 )
 from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer, tensors_of
-from triton_agent.policy.train.settings import TrainingSettings
 from triton_agent.policy.train.update.scoring import scores_of
 from triton_agent.policy.train.update.signals import Alarms
 from triton_agent.tools.errors import UsageError

@@ -1,4 +1,4 @@
-"""A training sharded over two processes is the same training: same losses, and resumed after a kill the same weights."""
+"""A training sharded over two processes has the losses of one process, and resumed after a kill the same weights."""
 
 from __future__ import annotations
 
