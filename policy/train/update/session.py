@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import array
 import dataclasses
+import datetime
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -43,6 +44,8 @@ from triton_agent.policy.train.update.signals import Alarms
 from triton_agent.tools.errors import UsageError
 
 ROWS = "rows.jsonl"
+PREPARING_AT_MOST = datetime.timedelta(hours=4)
+"""Longer than scoring the plans of a hundred thousand turns takes on one GPU."""
 FINAL = "final"
 
 
@@ -185,9 +188,14 @@ def run_trainer(trainer: Any, settings: TrainingSettings, checkpoint: Path | Non
     return weights
 
 
+def waiting_for_the_first(cpu: bool) -> PartialState:
+    """Return this process's place among those of a training; others wait for long while the first prepares rows."""
+    return PartialState(cpu=cpu, timeout=PREPARING_AT_MOST)
+
+
 def _fixed(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> Prepared:
     """Write the rows in the first process and read them in all, so that all train on the same."""
-    processes = PartialState(cpu=settings.cpu)
+    processes = waiting_for_the_first(settings.cpu)
     path = settings.output / ROWS
     if processes.is_main_process:
         if resume:

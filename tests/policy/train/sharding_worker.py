@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,18 @@ def train(
     shared: dict[str, Any] = {"adapter": Adapter(rank=4) if "lora" in kind else None, "resume": resume}
     shared["callbacks"] = callbacks
     if kind.startswith("sft"):
-        return train_sft(str(model), CONVERSATIONS, SFTSettings(**usual), **shared)
+        reads = PartialState(cpu=True).is_main_process and not resume
+        return train_sft(str(model), CONVERSATIONS if reads else unread(), SFTSettings(**usual), **shared)
     prepared = None if resume else Prepared.load(rows)
     figures = {} if alone else {"evaluator": lambda trained: answers_of(trained), "best_by": "eval_tokens"}
     settings = GRPOSettings(**usual, evaluate_every=0 if alone else 1)
     return train_grpo(str(model), prepared, RECIPES["default"], settings, **shared, **figures)
+
+
+def unread() -> Iterator[Mapping[str, Any]]:
+    """Rows that this process must not read: the first one has written them."""
+    raise AssertionError("read by a process that should take the rows from the disk")
+    yield {}
 
 
 def answers_of(model: Any) -> dict[str, float]:
