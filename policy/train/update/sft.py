@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from accelerate import PartialState
-from datasets import Dataset, load_from_disk
+from datasets import Dataset, disable_progress_bars, load_from_disk
 from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
@@ -117,6 +117,7 @@ def _write(rows: Iterable[Mapping[str, Any]], folder: Path, earlier: Mapping[str
         )
     held_out.refuse((problem_of(row) for row in rows), earlier)
     learnt, aside = split(rows, settings.held_out, settings.seed)
+    disable_progress_bars()
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     for name, some in ((LEARNT, learnt), (ASIDE, aside)):

@@ -48,6 +48,7 @@ def train(
     alone = processes == 1
     usual: dict[str, Any] = {"output": output, "cpu": True, "fsdp": not alone, "steps": STEPS, "save_every": 1}
     usual |= {"batch_size": 2, "accumulation": ROWS_A_STEP // 2 // processes, "learning_rate": 1e-3, "keep": STEPS}
+    usual["gradient_checkpointing"] = "lora" in kind
     shared: dict[str, Any] = {"adapter": Adapter(rank=4) if "lora" in kind else None, "resume": resume}
     shared["callbacks"] = callbacks
     if kind.startswith("sft"):
