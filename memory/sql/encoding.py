@@ -88,15 +88,15 @@ def _tuple_of(read: Reader) -> Reader:
 def _dataclass(kind: type) -> Reader:
     hints = typing.get_type_hints(kind)
     names = frozenset(field_names(kind))
-    readers = [(name, read) for name in field_names(kind) if (read := _reader(hints[name])) is not _as_it_is]
+    readers = [(name, own) for name in field_names(kind) if (own := _reader(hints[name])) is not _as_it_is]
 
     def read(data: Any) -> Any:
         if isinstance(data, kind):
             return data
         given = dict(data) if names.issuperset(data) else {name: data[name] for name in data if name in names}
-        for name, read in readers:
+        for name, own in readers:
             if name in given:
-                given[name] = read(given[name])
+                given[name] = own(given[name])
         return kind(**given)
 
     return read
