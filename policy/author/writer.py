@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief
 from triton_agent.policy.author.drafting import Drafting, HostNames, tf32_convolutions
-from triton_agent.policy.author.emit import skeleton_points, skeleton_product, skeleton_rows
+from triton_agent.policy.author.emit import skeleton_attention, skeleton_points, skeleton_product, skeleton_rows
 from triton_agent.policy.author.emit.constructor import ModelText, tree_of_parameters
 from triton_agent.policy.author.emit.file_parts import LAID_OUT, LAYING_OUT, FileParts
 from triton_agent.policy.author.emit.forward import Forward
@@ -36,6 +36,7 @@ _SKELETONS: dict[str, Callable[[Kernel, Drafting, str, tuple[str, ...]], KernelT
     "points": skeleton_points.write,
     "rows": skeleton_rows.write,
     "product": skeleton_product.write,
+    "attention": skeleton_attention.write,
 }
 NO_KERNEL = "no kernel was found for it"
 BY_CHOICE = "by choice: there is a kernel for it"
@@ -110,8 +111,9 @@ def _attempted(
 ) -> Draft:
     """An operator that no kernel can be found for is left to torch, and the rest is tried again."""
     left = dict.fromkeys(choice.left_to_torch, BY_CHOICE)
+    apart: set[int] = set()
     before = file.state()
-    for _ in range(len(aligned.nodes) + 2):
+    for _ in range(2 * len(aligned.nodes) + 2):
         file.back_to(before)
         program = lower(
             aligned,
@@ -120,12 +122,16 @@ def _attempted(
             on_cpu=brief.device == "cpu",
             library=library,
             tf32_convolutions=tf32_convolutions(brief, choice),
+            apart=apart if choice.online else None,
         )
         drafting = Drafting(brief=brief, choice=choice, graph=aligned, program=program, host=HostNames(program))
         try:
             return _drafted(drafting, file, method)
         except Stuck as stuck:
             place = program.origins.get(stuck.value, (-1, ""))[0]
+            if program.values[stuck.value].operation == "attention" and place not in apart:
+                apart.add(place)
+                continue
             if place < 0 or place in left:  # nothing that could be told: all of the rest is left to torch
                 left = {**dict.fromkeys((node.node.index for node in aligned.nodes), NO_KERNEL), **left}
             left[place] = NO_KERNEL

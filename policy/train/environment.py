@@ -4,8 +4,9 @@
         reward = TrlReward(problems, recipe_named("default"))
         GRPOTrainer(model, reward_funcs=reward, train_dataset=Dataset.from_list(reward.rows(context_tokens=4096)), ...)
 
-`KernelEpisode` is for trainers that take several turns. Not covered: tokens and log-probabilities, which are the other
-library's own, so these answers are not stored as rollouts; rewards that compare a group (novelty, plans that help).
+`KernelEpisode` is for trainers that take several turns; `TrlEnvironment` is that for TRL, whose models submit files by
+calling a tool. Not covered: tokens and log-probabilities, which are the other library's own, so these answers are not
+stored as rollouts; rewards that compare a group (novelty, plans that help).
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from typing import Any
 
 from triton_agent.memory.observation import BudgetLeft, Observation
 from triton_agent.memory.records import Completion, Message
+from triton_agent.policy.answer import write_answer
 from triton_agent.policy.episode import Graded, observe, predecessor, step, trajectory_seed
 from triton_agent.policy.llm.author import Render
-from triton_agent.policy.llm.prompting import prompt
+from triton_agent.policy.llm.prompting import attempts, prompt
 from triton_agent.policy.train.online.rollouts import OpenProblem, SharedVerdicts
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record import novelty
@@ -84,9 +86,19 @@ class KernelEpisode:
         """The prompt for the next answer."""
         return self._render(self.observation, budget_tokens=self._tokens, count=self._count).messages
 
+    @property
+    def verdict(self) -> str:
+        """What is said about the last answer, for a conversation that shows the answers themselves."""
+        parent = self.observation.parent
+        return attempts.told(parent) if parent else ""
+
+    @property
+    def over(self) -> bool:
+        return len(self._history) >= self._turns
+
     async def answer(self, text: str, *, policy: str = "environment") -> Reply:
         """Judge an answer; raise ValueError after the last turn."""
-        if len(self._history) >= self._turns:
+        if self.over:
             raise ValueError(f"the episode was over after {self._turns} turns")
         seen = self.observation
         parent = seen.parent.attempt if seen.parent else None
@@ -100,7 +112,7 @@ class KernelEpisode:
             reward=reward.total,
             parts=reward.parts,
             hack=reward.hack,
-            over=len(self._history) >= self._turns,
+            over=self.over,
             graded=graded,
         )
 
@@ -140,3 +152,42 @@ class TrlReward:
         episodes = [KernelEpisode(self._problems[name], self._recipe) for name in problem]
         replies = await asyncio.gather(*(episode.answer(text) for episode, text in zip(episodes, texts)))
         return [reply.reward for reply in replies]
+
+
+class TrlEnvironment:
+    """An environment of TRL's `GRPOTrainer`, for models that call tools: they submit files, and read the verdicts.
+
+        environment_factory=functools.partial(TrlEnvironment, problems, recipe, turns=4)
+
+    Rows are those of `TrlReward.rows`. The reward is that of the best file.
+    """
+
+    def __init__(self, problems: Mapping[str, OpenProblem], recipe: Recipe, *, turns: int = 4) -> None:
+        self._problems, self._recipe, self._turns = problems, recipe, turns
+
+    def reset(self, *, problem: str, **columns: Any) -> str:
+        """Begin at a problem, as TRL does for each row; return what is added to its prompt."""
+        self._episode = KernelEpisode(self._problems[problem], self._recipe, turns=self._turns)
+        self._replies: list[Reply] = []
+        return f"\n\nSubmit a file by calling `submit`, which tells you the verdict; up to {self._turns} are judged."
+
+    async def submit(self, plan: str, file: str) -> str:
+        """
+        Have a kernel file judged.
+
+        Args:
+            plan: What the file does, and why that is fast.
+            file: The complete Python file, with a class ModelNew.
+
+        Returns:
+            The verdict with measurements and, if the file failed, the error.
+        """
+        if self._episode.over:
+            return f"No file is judged any more: {self._turns} were."
+        self._replies.append(await self._episode.answer(write_answer(plan, file)))
+        return self._episode.verdict
+
+    async def get_reward(self) -> float | None:
+        """Return the reward of the best file; None if none could be measured."""
+        replies = self._replies or [await self._episode.answer("")]
+        return max((reply.reward for reply in replies if reply.reward is not None), default=None)

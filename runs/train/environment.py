@@ -1,14 +1,15 @@
-"""Opens problems for trainers of other libraries: `with opened(["examples/"]) as problems`."""
+"""Opens problems for trainers of other libraries: all at once with `opened`, or when they are used with `Problems`."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from triton_agent.policy.train.online.rollouts import OpenProblem
 from triton_agent.runs.cli.devices import choose
 from triton_agent.runs.train.online import Judges, problem_files
+from triton_agent.tools.errors import ProblemError
 
 
 @contextlib.contextmanager
@@ -19,3 +20,32 @@ def opened(paths: Sequence[str], *, device: str = "auto") -> Iterator[Mapping[st
     """
     with Judges(problem_files(paths), choose(device)) as judges:
         yield asyncio.run(judges.open(judges.names))
+
+
+class Problems:
+    """The problems in files and folders for many episodes side by side, each opened when it is first used."""
+
+    def __init__(self, paths: Sequence[str], *, device: str = "auto", at_once: int = 8) -> None:
+        """No more than `at_once` episodes go on at a time; the others wait."""
+        self._judges = Judges(problem_files(paths), choose(device))
+        self._places, self._opening = asyncio.Semaphore(at_once), asyncio.Lock()
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._judges.names
+
+    @contextlib.asynccontextmanager
+    async def using(self, name: str) -> AsyncIterator[OpenProblem]:
+        """Yield a problem with a running evaluator; raise ProblemError if it cannot be judged."""
+        if name not in self.names:
+            raise ProblemError(f"there is no problem {name}", remedy=f"one of {', '.join(self.names)}")
+        async with self._places:
+            with self._judges.kept_open(name):
+                async with self._opening:
+                    found = await self._judges.open([name])
+                if name not in found:
+                    raise ProblemError(f"{name} cannot be judged", remedy="triton-agent check-problem says why")
+                yield found[name]
+
+    def close(self) -> None:
+        self._judges.__exit__(None, None, None)

@@ -9,7 +9,7 @@ import dataclasses
 import json as json_text
 import time
 import warnings
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +143,7 @@ class Judges:
         self._stack = contextlib.ExitStack()
         self._nurseries: list[Nursery] = [self._stack.enter_context(own_nursery(uuid)) for uuid in chosen.uuids]
         self._open: collections.OrderedDict[str, tuple[AnyEvaluator, OpenProblem]] = collections.OrderedDict()
+        self._in_use: collections.Counter[str] = collections.Counter()
         self._refused: set[str] = set()
         project_version()
 
@@ -175,10 +176,20 @@ class Judges:
                         console.progress().print(f"left out: {name}: {error.what}", markup=False, soft_wrap=True)
 
         await asyncio.gather(*map(opened, names))
-        while len(self._open) > max(OPEN_AT_MOST, len(names)):
-            _, (evaluator, _) = self._open.popitem(last=False)
+        idle = [name for name in self._open if not self._in_use[name] and name not in names]
+        for name in idle[: max(0, len(self._open) - max(OPEN_AT_MOST, len(names)))]:
+            evaluator, _ = self._open.pop(name)
             await asyncio.to_thread(evaluator.close)
         return {name: self._open[name][1] for name in names if name in self._open}
+
+    @contextlib.contextmanager
+    def kept_open(self, name: str) -> Iterator[None]:
+        """Keep a problem's evaluator running while it is in use."""
+        self._in_use[name] += 1
+        try:
+            yield
+        finally:
+            self._in_use[name] -= 1
 
     def _start(self, name: str) -> tuple[AnyEvaluator, OpenProblem]:
         place = list(self._specs).index(name) % len(self._nurseries)

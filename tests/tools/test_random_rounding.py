@@ -193,6 +193,26 @@ def test_scores_that_are_large_and_nearly_equal_may_err_at_their_own_size() -> N
         assert judge(attention(q, k, v), yard).ok, seed
 
 
+def test_distances_of_equal_points_may_err_as_their_squares_do() -> None:
+    """Torch's product may cancel to zero where another order of the same sums leaves the root of a rounding."""
+
+    def nearest(x: torch.Tensor) -> torch.Tensor:
+        return (torch.cdist(x, x) + 1e6 * torch.eye(len(x), dtype=x.dtype)).amin(1).mean()
+
+    def by_columns(x: torch.Tensor) -> torch.Tensor:
+        squares, product = (x * x).sum(1), torch.zeros(len(x), len(x))
+        for column in x.T.flip(0):
+            product = product + column[:, None] * column
+        distances = (squares[:, None] + squares - 2 * product).clamp_min(0).sqrt()
+        return (distances + 1e6 * torch.eye(len(x))).amin(1).mean()
+
+    for seed in range(6):
+        x = torch.randn(32, 16, generator=torch.Generator().manual_seed(seed))
+        assert not judge(by_columns(x.half().float()), yard_of(nearest, x)).ok, seed
+        x[1], x[31] = x[0], x[30]
+        assert judge(by_columns(x), yard_of(nearest, x)).ok, seed
+
+
 def test_an_original_that_computes_in_float64_is_not_to_be_replaced_by_float32() -> None:
     x = 100 + torch.randn(64, 500, generator=torch.Generator().manual_seed(0))
 

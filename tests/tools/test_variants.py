@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.reference import size_trials as trials
 from triton_agent.tools.reference.allowance import TooLarge
 from triton_agent.tools.reference.footprint import INTERPRETER, RUN_ON_GPU, Footprint, Limits, estimate, prove
+from triton_agent.tools.reference.input_tensors import tensors_in
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.reference.scaling import scaled_down
 from triton_agent.tools.reference.size_trials import reference_for
@@ -265,6 +267,38 @@ def test_size_is_found_without_memory(tmp_path: Path) -> None:
 def test_a_run_beyond_its_limits_is_stopped_before_it_takes_memory(tmp_path: Path) -> None:
     with pytest.raises(TooLarge):
         prove(load(problem(tmp_path, MATMUL.replace("4096", "1 << 40"))), 0, limits=TINY)
+
+
+@pytest.mark.parametrize("result", ["x @ x.t()", "torch.cdist(x, x)", "x + x.reshape(1, -1)", "x.reshape(-1).diag()"])
+def test_a_result_that_is_too_large_is_refused_before_its_memory_is_taken(result: str, tmp_path: Path) -> None:
+    text = (
+        MATMUL[: MATMUL.index("class Model")]
+        + f"""
+class Model(nn.Module):
+    def forward(self, x):
+        return {result}
+
+def get_inputs():
+    return [torch.rand(1 << 14, 1)]
+
+def get_init_inputs():
+    return []
+"""
+    )
+    with _Largest() as seen, pytest.raises(TooLarge):
+        prove(load(problem(tmp_path, text)), 0, limits=INTERPRETER)
+    assert seen.elements == 1 << 14
+
+
+class _Largest(TorchDispatchMode):
+    """Notes the largest result of the operators that really run inside."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.elements = max([self.elements, *(tensor.numel() for tensor in tensors_in(result))])
+        return result
 
 
 def test_a_branch_on_values_is_run_for_real(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.reference.input_tensors import tensors_in
+from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
 
 
 class TooLarge(ProblemError):
@@ -23,7 +23,7 @@ class AllowanceSpent(BaseException):
 class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
     """Raise `AllowanceSpent` once operators inside have taken so many bytes together, freed or not.
 
-    Memory that is asked for by its size is counted before it is taken.
+    Memory of a large result is counted before it is taken, where torch can tell its size.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -33,7 +33,7 @@ class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         dtype = kwargs.get("dtype") or torch.get_default_dtype()
-        self._require(asked_elements(args) * dtype.itemsize)
+        self._require(elements_made(func, args, kwargs, self._left // dtype.itemsize) * dtype.itemsize)
         result = func(*args, **kwargs)
         given = {memory_of(tensor) for tensor in tensors_in((args, tuple(kwargs.values())))}
         made = (tensor for tensor in tensors_in(result) if memory_of(tensor) not in given)
@@ -47,12 +47,25 @@ class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
             raise AllowanceSpent
 
 
-def asked_elements(args: Any) -> int:
-    """Return how many elements an operator is asked for that makes a tensor out of nothing; 0 for other operators."""
-    if any(True for _ in tensors_in(args)):
+def elements_made(func: Any, args: Any, kwargs: Any, at_most: int) -> int:
+    """Return the elements that an operator's largest result will have; 0 if not more than `at_most`, or unknown."""
+    given = [tensor.numel() for tensor in tensors_in((args, tuple(kwargs.values())))]
+    if not given:
+        sizes = (arg for arg in args if isinstance(arg, (list, tuple)) and all(type(size) is int for size in arg))
+        return math.prod(next(sizes, (0,)))  # strides come behind
+    is_same_size = len(given) == 1 and torch.Tag.pointwise in func.tags
+    if func.is_view or is_same_size or sum(given) ** 2 <= at_most:
         return 0
-    sizes = (arg for arg in args if isinstance(arg, (list, tuple)) and all(type(size) is int for size in arg))
-    return math.prod(next(sizes, (0,)))  # strides come behind
+    try:
+        with torch._C._DisableTorchDispatch():
+            args, kwargs = map_tensors(args, _without_memory), map_tensors(kwargs, _without_memory)
+            return max((tensor.numel() for tensor in tensors_in(func(*args, **kwargs))), default=0)
+    except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        return 0  # the operator has no such form, needs values, or is about to fail
+
+
+def _without_memory(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
 
 
 def memory_of(tensor: torch.Tensor) -> int:

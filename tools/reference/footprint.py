@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.reference.allowance import TooLarge, asked_elements
+from triton_agent.tools.reference.allowance import TooLarge, elements_made
 from triton_agent.tools.reference.flop_meter import FlopMeter
 from triton_agent.tools.reference.index_bounds import refusing
 from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
@@ -100,8 +100,10 @@ class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
         self.largest = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._refuse(asked_elements(args))  # before the memory is taken
-        result = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if self.elements_at_most < math.inf:
+            self._refuse(elements_made(func, args, kwargs, int(self.elements_at_most)))  # before the memory is taken
+        result = func(*args, **kwargs)
         for tensor in tensors_in(result):
             elements = tensor.numel()
             if tensor.layout is torch.strided:  # without the repeats of an expanded tensor

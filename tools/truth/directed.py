@@ -63,7 +63,10 @@ PASSED_THROUGH = words("clone contiguous _to_copy clamp clamp_min clamp_max relu
 SUMMING = words("sum mean var std var_mean std_mean cumsum norm linalg_vector_norm logsumexp prod nansum") | NORMS
 """Where an honest order of adding up may meet the difference of two infinities, and a compensated sum always does."""
 PRODUCTS = words("mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution")
-SUMMING |= PRODUCTS
+ATTENTION = words("scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu")
+ATTENTION |= words("_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention")
+ATTENTION |= words("_scaled_dot_product_cudnn_attention _scaled_dot_product_attention_math")
+SUMMING |= PRODUCTS | ATTENTION
 NAN_DROPPED = words("relu hardtanh leaky_relu clamp clamp_min clamp_max maximum minimum hardswish") | FIRST | ORDERING
 NAN_DROPPED |= words("amax amin")
 """Comparisons, which by habit drop NaN in an epilogue or at the end of a reduction."""

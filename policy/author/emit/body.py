@@ -481,7 +481,7 @@ class Body:
 
     def _needed_where(self, load: int) -> list[str]:
         """Conditions without which nobody asks for what is loaded."""
-        if self.kernel.kind == "product":
+        if self.kernel.multiplies:
             return []
         axis, found = beside(self.kernel, load), []
         for condition, wanted in self._skipped_loads.conditions(load):
@@ -642,7 +642,7 @@ class Body:
     def _reduce(self, node: int, found: Node) -> Text:
         raise AssertionError("reductions are written by the skeleton")
 
-    _scan = _dot = _reduce
+    _scan = _dot = _attention = _reduce
 
     # -- what is outside of the tensors ----------------------------------------------------------------------------
 

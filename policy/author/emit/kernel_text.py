@@ -70,6 +70,6 @@ class KernelText:
         if name in self.arguments.divisors:
             return True
         size = self.arguments.sizes[name][0]
-        if self.kernel.kind == "product" or size < 2 or size % 2 or size % 16 == 0:
+        if self.kernel.multiplies or size < 2 or size % 2 or size % 16 == 0:
             return False
         return any(re.search(rf"(?<!\brow < )\b{name}\b", line) for line in self.lines)

@@ -8,11 +8,13 @@ from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.emit.body import Body
 from triton_agent.policy.author.emit.kernel_text import MOST_ASIDE, BlockSize, GridEntry, KernelText
-from triton_agent.policy.author.ir.program import ITEM_BYTES
+from triton_agent.policy.author.ir.points import Binding
+from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, Number
 from triton_agent.policy.author.plan import tiling
 from triton_agent.policy.author.plan.indexing import Index, Lookup, of
 from triton_agent.policy.author.plan.kernel_graph import Guard
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root
+from triton_agent.policy.author.plan.product_facts import cast_source, stored_dtype
 from triton_agent.policy.author.plan.tiling import Dimension
 
 _LARGE = 2**31 - 2**16
@@ -34,7 +36,7 @@ def body_of(drafting: Drafting, kernel: Kernel, arguments: Arguments, dimensions
         size_name=host.size_name,
         dtypes=drafting.dtype_of,
     )
-    passing = read_once(drafting, kernel) if kernel.kind != "product" else []
+    passing = read_once(drafting, kernel) if not kernel.multiplies else []
     if _stores_little(drafting, kernel, passing):
         body.policies = dict.fromkeys(passing, "evict_first")
     return body
@@ -64,6 +66,18 @@ def needs_int64(drafting: Drafting, kernel: Kernel) -> bool:
     values = drafting.program.values
     names = [*kernel.loads, *(root.value for root in kernel.roots)]
     return any(max(values[name].elements(i) for i in range(drafting.width)) >= _LARGE for name in names)
+
+
+def operand(body: Body, drafting: Drafting, argument: int | Number, wanted: str) -> str:
+    """Return an operand of a product in the dtype that the matrix unit is to be fed."""
+    assert isinstance(argument, int)
+    as_stored = stored_dtype(body.kernel, drafting, argument) == wanted
+    body.raw = as_stored
+    try:
+        text = body.text(cast_source(body.kernel, argument) if as_stored else argument)
+    finally:
+        body.raw = False
+    return text.text if as_stored or wanted not in HALF else f"{text.within(Binding.ATOM)}.to(tl.{wanted})"
 
 
 def program_id(axis: int, wide: bool) -> str:
@@ -108,6 +122,7 @@ __all__ = [
     "KernelText",
     "body_of",
     "needs_int64",
+    "operand",
     "program_id",
     "read_once",
     "store",

@@ -26,12 +26,12 @@ from triton_agent.policy.author.emit.skeleton import (
     KernelText,
     body_of,
     needs_int64,
+    operand,
     program_id,
     store,
     stores,
 )
-from triton_agent.policy.author.ir.points import Binding
-from triton_agent.policy.author.ir.program import HALF, Number
+from triton_agent.policy.author.ir.program import Number
 from triton_agent.policy.author.ir.sizes import Size, is_constant
 from triton_agent.policy.author.plan.descriptors import Matrix
 from triton_agent.policy.author.plan.kernel_plan import Kernel
@@ -288,21 +288,8 @@ class _Product:
             body.line(f"{INDENT}{by_pointers}")
 
     def _operand(self, argument: int | Number, suffixes: dict[str, str]) -> str:
-        assert isinstance(argument, int)
-        body = self.body
-        body.place = Place(suffixes=suffixes, mask=self._mask)
-        wanted = self.facts.operand_dtype()
-        source = argument
-        if self.facts.stored_dtype(argument) == wanted:
-            source = self.facts.source(argument)
-            body.raw = True
-        try:
-            text = body.text(source)
-        finally:
-            body.raw = False
-        if self.facts.stored_dtype(argument) != wanted and wanted in HALF:
-            return f"{text.within(Binding.ATOM)}.to(tl.{wanted})"
-        return text.text
+        self.body.place = Place(suffixes=suffixes, mask=self._mask)
+        return operand(self.body, self.drafting, argument, self.facts.operand_dtype())
 
     def _precision(self) -> str:
         if self.facts.half:

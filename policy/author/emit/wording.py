@@ -55,6 +55,8 @@ def _word(operator: str) -> str:
 
 
 def kernel_name(program: Program, kernel: Kernel) -> str:
+    if kernel.kind == "attention":
+        return "attention_kernel"
     words = list(dict.fromkeys(operators_of(program, kernel)))
     if len(words) > _LONGEST:
         heavy = [
@@ -75,7 +77,9 @@ def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
         return (f"{shown}, element by element.",)
     if kernel.kind == "product":
         return (f"{shown}: the result tile by tile.",)
-    return (f"{shown}: what belongs to a row is computed by one program.",)
+    if kernel.kind == "attention":
+        return (f"{shown}: no score is stored.",)
+    return (f"{shown}: one program for each row.",)
 
 
 _LONGEST_LIST = 64
@@ -121,6 +125,8 @@ def _tiles(kernel: KernelText) -> str:
     elif kernel.kernel.kind == "product":
         parts.append(f"tiles of {tiles.rows} x {tiles.columns}, {tiles.inner} of the inner dimension at a time")
         parts += ["by tensor descriptors"] if tiles.described else []
+    elif kernel.kernel.kind == "attention":
+        parts.append(f"{tiles.rows} queries a program, {tiles.inner} keys at a time")
     else:
         parts.append("one row a program" if tiles.rows == 1 else f"{tiles.rows} rows a program")
         parts.append(f"in steps of {tiles.columns}" if tiles.looped else "a whole row at once")

@@ -15,6 +15,8 @@ Values are tensors with a shape, a dtype and no layout. The operations:
     roll                        one dimension from a place on, then what is before it
     window                      one tap of a sliding window: a dimension becomes (positions, taps)
     dot                         [..., m, k] x [..., k, n]
+    attention                   the same, of a softmax along k: of its scores, the values, and what a row gives whose
+                                scores are all minus infinity
     torch                       an operator that stays what it is
 
 A number that changes with the problem's sizes carries its value at each of them.
@@ -71,6 +73,15 @@ class Value:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Softmax:
+    """The scores that a softmax over the last dimension was made of."""
+
+    scores: str
+    empty: Number
+    """Shares of a row whose scores are all minus infinity: NaN, or nought where the operator says so."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Formula:
     """A size made of others: `({0} + 2) // 2 + 1`."""
 
@@ -95,6 +106,8 @@ class Program:
     limits: list[str] = dataclasses.field(default_factory=list)
     formulas: list[Formula] = dataclasses.field(default_factory=list)
     """How sizes that operators make come about; asked before anything is searched for."""
+    softmaxes: dict[str, Softmax] = dataclasses.field(default_factory=dict)
+    """By the value that holds the shares."""
     results: set[str] = dataclasses.field(default_factory=set)
     """Values that an operator returned; all others stand for something inside of one."""
     origins: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
@@ -131,7 +144,9 @@ EXPENSIVE = frozenset({"reduce", "scan", "scatter", "dot", "torch", "attention"}
 """What is computed once; everything else may be recomputed wherever it is used."""
 CONVOLUTION = "convolution"
 """Detail of a product that torch computes as a convolution: on a GPU in TF32, by default, where others are not."""
-MIDDLE = frozenset({"reduce", "scan", "dot"})
+WIDEST_HEAD = 256
+"""Columns of queries, keys or values beyond which attention has no room for a tile of them beside the scores."""
+MIDDLE = frozenset({"reduce", "scan", "dot", "attention"})
 """What may be stored on purpose, so that one kernel becomes two."""
 
 HALF = ("float16", "bfloat16")

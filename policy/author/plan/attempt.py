@@ -11,7 +11,16 @@ from collections.abc import Callable
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.drafting import Drafting
-from triton_agent.policy.author.ir.program import DTYPES, HALF, ITEM_BYTES, VIEWS, Value, register_dtype
+from triton_agent.policy.author.ir.program import (
+    DTYPES,
+    HALF,
+    ITEM_BYTES,
+    VIEWS,
+    WIDEST_HEAD,
+    Number,
+    Value,
+    register_dtype,
+)
 from triton_agent.policy.author.ir.sizes import Shape, Size, constant, contiguous_strides, product
 from triton_agent.policy.author.plan.indexing import (
     Axis,
@@ -88,6 +97,7 @@ class Attempt:
             "reduce": self._rows,
             "scan": self._scan,
             "dot": self._product,
+            "attention": self._attention,
         }
         if anchor.operation not in plan:
             raise Stuck(anchor.name, f"no kernel for {anchor.operation}")
@@ -322,23 +332,11 @@ class Attempt:
     # -- products --------------------------------------------------------------------------------------------------
 
     def _product(self, anchor: Value, at: Indices) -> Kernel:
-        batch = plain_axes(flat(at[:-2], anchor.shape[:-2], self.width))
-        rows, columns = plain_axes(at[-2]), plain_axes(at[-1])
-        own = self.table.axes(_DIMENSION)
-        if (
-            batch is None
-            or rows is None
-            or columns is None
-            or sorted(own, key=str) != sorted([*batch, *rows, *columns], key=str)
-        ):
-            raise self._store(anchor)
-        if self.storage.leaks(anchor.name, self.cone):
-            raise self._store(anchor)
+        batch, rows, columns = self._of_matrices(anchor, at)
         self.left = anchor.inputs[0]
         for name in anchor.inputs:
             self._require_plain(name)
         inner = self.table.index(_INNER, self.program.values[anchor.inputs[0]].shape[-1])
-        self.kept = own
         sides: list[Value] = []
 
         def take_in(graph: KernelGraph, value: Value, place: Indices, guards: tuple[Guard, ...]) -> int:
@@ -358,13 +356,64 @@ class Attempt:
             return graph.add(made)
 
         kernel = self._finish("product", take_in)
-        kernel = dataclasses.replace(kernel, batch=tuple(batch), rows=tuple(rows), columns=tuple(columns))
+        kernel = dataclasses.replace(kernel, batch=batch, rows=rows, columns=columns)
         if not sides:
             return kernel
         joined = with_sums_joined(dataclasses.replace(kernel, side=tuple(self.table.axes(_SIDE))))
         if joined is None:
             raise self._store(sides[0])
         return joined
+
+    def _of_matrices(self, anchor: Value, at: Indices) -> tuple[tuple[Axis, ...], ...]:
+        """Return the axes of the leading dimensions, of the rows and of the columns of a product's result."""
+        found = plain_axes(flat(at[:-2], anchor.shape[:-2], self.width)), plain_axes(at[-2]), plain_axes(at[-1])
+        known = [axis for axes in found for axis in axes or ()]
+        own = self.table.axes(_DIMENSION)
+        if None in found or sorted(own, key=str) != sorted(known, key=str):
+            raise self._store(anchor)
+        if self.storage.leaks(anchor.name, self.cone):
+            raise self._store(anchor)
+        self.kept = own
+        return tuple(tuple(axes or ()) for axes in found)
+
+    def _attention(self, anchor: Value, at: Indices) -> Kernel:
+        """All keys of some queries: scores, their shares, and the values weighted by those, block by block."""
+        batch, rows, columns = self._of_matrices(anchor, at)
+        scores, values = anchor.inputs
+        self._require_plain(values)
+        keys = self.table.index(_INNER, self.program.values[scores].shape[-1])
+
+        def take_in(graph: KernelGraph, value: Value, place: Indices, guards: tuple[Guard, ...]) -> int:
+            if guards:
+                raise self._store(value)
+            if value.name == anchor.name:
+                left = graph.node_of(scores, (*place[:-1], keys))
+                right = graph.node_of(values, (*place[:-2], keys, place[-1]))
+                empty = value.operands[2]
+                assert isinstance(empty, Number)
+                return graph.add(
+                    Node(kind="attention", function=value.dtype, arguments=(left, right, empty), hint=value.hint)
+                )
+            where = value.operation == "dot" and place[-2:] == (at[-2], keys)
+            if not where or not self._fits_beside(value) or self.storage.leaks(value.name, self.cone):
+                raise self._store(value)
+            for name in value.inputs:
+                self._require_plain(name)
+            inner = self.table.index(_SIDE, self.program.values[value.inputs[0]].shape[-1])
+            left = graph.node_of(value.inputs[0], (*place[:-1], inner))
+            right = graph.node_of(value.inputs[1], (*place[:-2], inner, place[-1]))
+            made = Node(kind="dot", function=value.dtype, arguments=(left, right), dtype="float32", hint="scores")
+            if any(node.kind == "dot" and node != made for node in graph.nodes):
+                raise self._store(value)
+            return graph.add(made)
+
+        kernel = self._finish("attention", take_in)
+        side = tuple(self.table.axes(_SIDE))
+        return dataclasses.replace(kernel, batch=batch, rows=rows, columns=columns, side=side)
+
+    def _fits_beside(self, value: Value) -> bool:
+        """Return whether all of a row of queries can be held while the keys are walked through."""
+        return max(self.program.values[value.inputs[0]].shape[-1]) <= WIDEST_HEAD
 
     def _goes_into(self, value: Value, anchor: Value) -> bool:
         """Return whether it is a slight product with results where the anchor has its own: the detour of an adapter."""

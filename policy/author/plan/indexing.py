@@ -9,7 +9,7 @@ a remainder in the kernel. A `Lookup` is an index that the kernel reads from a t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from triton_agent.policy.author.brief import BeyondAuthor
@@ -315,3 +315,15 @@ class AxisTable:
                 parts[at : at + 1] = [outer, Axis(f"{axis.name}b", inner)]
                 return
         raise BeyondAuthor("an axis that is not the kernel's own")
+
+
+def index_renumbered(index: Index, places: Mapping[int, int]) -> Index:
+    """Return the index with the numbers that the nodes it looks up have now."""
+    terms: list[tuple[Base, Size]] = []
+    for base, coefficient in index.terms:
+        if isinstance(base, Lookup):
+            base = Lookup(places[base.node], base.size)
+        elif isinstance(base, Piece):
+            base = Piece(index_renumbered(base.index, places), base.divisor, base.modulus, base.size)
+        terms.append((base, coefficient))
+    return Index(tuple(terms), index.offset)

@@ -11,8 +11,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from triton_agent.policy.author.ir.program import Number
-from triton_agent.policy.author.plan.indexing import Axis
-from triton_agent.policy.author.plan.renumbering import index_renumbered, renumbered
+from triton_agent.policy.author.plan.indexing import Axis, index_renumbered
+from triton_agent.policy.author.plan.kernel_graph import renumbered
 
 if TYPE_CHECKING:
     from triton_agent.policy.author.plan.kernel_plan import Kernel

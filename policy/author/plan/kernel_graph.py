@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.ir.program import Number, Operand, Program, Value, register_dtype
@@ -22,6 +22,7 @@ from triton_agent.policy.author.plan.indexing import (
     added,
     fixed,
     flat,
+    index_renumbered,
     linear,
     of,
     regrouped,
@@ -59,7 +60,7 @@ class Node:
     """One value at one place. Without slots, so that it can remember its inputs: long kernels are walked often."""
 
     kind: str
-    """load, point, number, position, reduce, scan, dot, choose, lookup"""
+    """load, point, number, position, reduce, scan, dot, attention, choose, lookup"""
     function: str = ""
     arguments: tuple[int | Number, ...] = ()
     tensor: str = ""
@@ -305,3 +306,11 @@ class KernelGraph:
     def _looked_up(self, table: str, index: str, at: Indices, dim: int, guards: tuple[Guard, ...]) -> Index:
         node = self.node_of(index, at, guards)
         return of(Lookup(node, self.program.values[table].shape[dim]))
+
+
+def renumbered(node: Node, places: Mapping[int, int]) -> Node:
+    """Return the node with the numbers that its arguments have now."""
+    arguments = tuple(places[a] if isinstance(a, int) else a for a in node.arguments)
+    index = None if node.index is None else index_renumbered(node.index, places)
+    guards = tuple(Guard(index_renumbered(g.index, places), g.size, g.below, g.above) for g in node.guards)
+    return dataclasses.replace(node, arguments=arguments, index=index, guards=guards)

@@ -29,7 +29,7 @@ class Kernel:
     """One kernel: what it stores, from what, over which axes. Without slots, so that it remembers what it loads."""
 
     kind: str
-    """`points`, `rows` (with reductions or scans along the reduced axes) or `product`."""
+    """`points`, `rows` (with reductions or scans along the reduced axes), `product` or `attention`."""
     roots: tuple[Root, ...]
     nodes: tuple[Node, ...]
     kept: tuple[Axis, ...]
@@ -39,11 +39,16 @@ class Kernel:
     columns: tuple[Axis, ...] = ()
     """Of a product: the axes of its leading dimensions, of m and of n; the reduced ones are those of k."""
     side: tuple[Axis, ...] = ()
-    """The inner axes of a slight product that goes into the same sums."""
+    """The inner axes of another product: of a slight one that goes into the same sums, or of attention's scores."""
     part: Axis | None = None
     """Where the reduced axes are cut into parts, each of which is a result: the axis that counts them."""
     covers: frozenset[str] = frozenset()
     """Values that are computed in it."""
+
+    @property
+    def multiplies(self) -> bool:
+        """True if it is made around products of the matrix unit."""
+        return self.kind in ("product", "attention")
 
     @property
     def key(self) -> str:

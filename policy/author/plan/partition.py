@@ -104,7 +104,7 @@ class Partition:
 
     def _belong_together(self, a: Kernel, b: Kernel) -> bool:
         width = self.program.width
-        if "product" in (a.kind, b.kind) or self._depends(a, b) or any(root.adds for root in (*a.roots, *b.roots)):
+        if a.multiplies or b.multiplies or self._depends(a, b) or any(root.adds for root in (*a.roots, *b.roots)):
             return False
         if self._depends(b, a):
             return self._follows_rows(a, b)

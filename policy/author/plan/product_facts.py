@@ -56,14 +56,7 @@ class ProductFacts:
         return only if only in HALF else self.kernel.nodes[self.dot].function
 
     def stored_dtype(self, argument: int | Number) -> str | None:
-        while isinstance(argument, int):
-            node = self.kernel.nodes[argument]
-            if node.kind == "load":
-                return self.drafting.dtype_of(node.tensor)
-            if node.kind != "choose" and not (node.kind == "point" and node.function == "cast"):
-                return None
-            argument = node.arguments[0]
-        return None
+        return stored_dtype(self.kernel, self.drafting, argument)
 
     def _is_by_taps(self) -> bool:
         """Return whether both operands lie contiguously along the innermost of several reduced axes."""
@@ -240,10 +233,26 @@ class ProductFacts:
         return False
 
     def source(self, argument: int | Number) -> int:
-        """What is cast to become this operand."""
-        assert isinstance(argument, int)
-        while self.kernel.nodes[argument].kind == "point":
-            inner = self.kernel.nodes[argument].arguments[0]
-            assert isinstance(inner, int)
-            argument = inner
-        return argument
+        return cast_source(self.kernel, argument)
+
+
+def stored_dtype(kernel: Kernel, drafting: Drafting, argument: int | Number) -> str | None:
+    """Return the dtype in which an operand lies in memory; None where it is computed on its way."""
+    while isinstance(argument, int):
+        node = kernel.nodes[argument]
+        if node.kind == "load":
+            return drafting.dtype_of(node.tensor)
+        if node.kind != "choose" and not (node.kind == "point" and node.function == "cast"):
+            return None
+        argument = node.arguments[0]
+    return None
+
+
+def cast_source(kernel: Kernel, argument: int | Number) -> int:
+    """Return what is cast to become this operand."""
+    assert isinstance(argument, int)
+    while kernel.nodes[argument].kind == "point":
+        inner = kernel.nodes[argument].arguments[0]
+        assert isinstance(inner, int)
+        argument = inner
+    return argument

@@ -1,4 +1,4 @@
-"""Which tiles a matrix product is cut into: what is known of GPUs, ranked for one product's sizes.
+"""Which tiles a matrix product, or attention, is cut into: what is known of GPUs, ranked for its sizes.
 
 A tile is worth what the matrix unit makes of it, times how evenly the tiles fall on the processors. The ranking is a
 guess from sizes alone; what is fast is found out by measuring its first few.
@@ -260,3 +260,72 @@ def _count(known: Known, m: int, n: int, copies: int) -> int:
 def shared_bytes(tiles: Tiles) -> int:
     """Of operands in half precision, in all stages."""
     return 2 * (tiles.rows + tiles.columns) * tiles.inner * tiles.stages
+
+
+# -- attention: how many queries a program holds, and how many keys it takes at a time ----------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Attending:
+    """A tile for heads up to some width, and how much of the best rate it reaches where there are enough of them."""
+
+    widest: int
+    queries: int
+    keys: int
+    warps: int
+    stages: int
+    rate: float
+
+
+_ATTENTION_IN_HALF = (
+    *(_Attending(64, 128, 64, 4, 3, 1.0), _Attending(64, 128, 128, 8, 3, 0.98), _Attending(64, 64, 64, 4, 3, 0.85)),
+    *(_Attending(64, 128, 32, 4, 4, 0.85), _Attending(64, 64, 128, 4, 3, 0.8), _Attending(64, 32, 64, 4, 3, 0.4)),
+    *(_Attending(64, 16, 64, 4, 3, 0.2), _Attending(128, 128, 64, 8, 3, 1.0), _Attending(128, 128, 128, 8, 2, 0.98)),
+    *(_Attending(128, 64, 64, 4, 3, 0.85), _Attending(128, 64, 128, 4, 2, 0.8), _Attending(128, 32, 64, 4, 3, 0.4)),
+    *(_Attending(128, 16, 64, 4, 3, 0.2), _Attending(256, 128, 64, 8, 2, 1.0), _Attending(256, 64, 64, 4, 2, 0.8)),
+    *(_Attending(256, 64, 32, 4, 2, 0.7), _Attending(256, 16, 32, 4, 2, 0.2)),
+)
+_ATTENTION_IN_SINGLE = (
+    *(_Attending(64, 64, 32, 4, 2, 1.0), _Attending(64, 64, 64, 8, 2, 0.95), _Attending(64, 128, 32, 8, 2, 0.95)),
+    *(_Attending(64, 32, 32, 4, 2, 0.6), _Attending(64, 16, 32, 4, 2, 0.3), _Attending(128, 64, 32, 8, 2, 1.0)),
+    *(_Attending(128, 32, 32, 4, 2, 0.7), _Attending(128, 16, 32, 4, 2, 0.3), _Attending(256, 32, 32, 8, 2, 1.0)),
+    *(_Attending(256, 32, 16, 4, 2, 0.8), _Attending(256, 16, 16, 4, 2, 0.5)),
+)
+_ATTENTION_INTERPRETED = (_Attending(256, 128, 128, 4, 2, 1.0),)
+
+
+def ranked_for_attention(
+    queries: int,
+    keys: int,
+    widths: tuple[int, int],
+    copies: int,
+    *,
+    half: bool,
+    on_cuda: bool,
+    interpreted: bool,
+    processors: int,
+    shared_limit_bytes: int,
+) -> list[Tiles]:
+    """Tiles for `copies` times so many queries, the most promising first; `widths`: of a key, and of a value."""
+    wide = [max(SMALLEST, power_of_two(width)) for width in widths]
+    table: tuple[_Attending, ...] = (
+        _ATTENTION_INTERPRETED if interpreted else _ATTENTION_IN_HALF if half else _ATTENTION_IN_SINGLE
+    )
+    widest = min(known.widest for known in table if known.widest >= max(wide))
+    table = tuple(known for known in table if known.widest == widest)
+    item_bytes = 2 if half else 4
+    found: dict[Tiles, float] = {}
+    for known in table:
+        rows = min(known.queries, max(SMALLEST, power_of_two(queries)))
+        inner = min(known.keys, max(SMALLEST, power_of_two(keys)))
+        # Its queries and their shares, and the keys and values of all stages.
+        room = shared_limit_bytes - rows * (wide[0] + inner) * item_bytes
+        stages = min(known.stages, room // (inner * sum(wide) * item_bytes))
+        if stages < 1 and not interpreted:
+            continue
+        stages = max(1, stages) if on_cuda else min(max(1, stages), 2)
+        programs = math.ceil(queries / rows) * copies
+        tiles = Tiles(rows=rows, inner=inner, warps=known.warps, stages=stages)
+        found.setdefault(tiles, math.ceil(programs / processors) * rows / known.rate)
+    smallest = Tiles(rows=SMALLEST, inner=SMALLEST, warps=4, stages=1)
+    return sorted(found, key=found.__getitem__) or [smallest]

@@ -14,9 +14,8 @@ from triton_agent.policy.author.ir.sizes import Size, constant, contiguous_strid
 from triton_agent.policy.author.plan.attempt import LONG_ROW
 from triton_agent.policy.author.plan.choice import Tiles
 from triton_agent.policy.author.plan.indexing import Axis, Index, added, linear, of, scaled
-from triton_agent.policy.author.plan.kernel_graph import Node
+from triton_agent.policy.author.plan.kernel_graph import Node, renumbered
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root
-from triton_agent.policy.author.plan.renumbering import renumbered
 from triton_agent.policy.author.plan.tiling import is_across
 
 MOST_PARTS = 256

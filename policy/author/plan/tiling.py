@@ -23,7 +23,7 @@ _GROUPS = ("kept", "reduced", "batch", "rows", "columns", "side")
 
 def collapsed(kernel: Kernel) -> Kernel:
     """The kernel with as few axes as possible."""
-    groups = ("batch", "rows", "columns", "reduced", "side") if kernel.kind == "product" else ("kept", "reduced")
+    groups = ("batch", "rows", "columns", "reduced", "side") if kernel.multiplies else ("kept", "reduced")
     changed = True
     while changed:
         changed = False
@@ -100,15 +100,16 @@ class Dimension:
 def depends_on(kernel: Kernel) -> list[frozenset[Axis]]:
     """The axes along which each node varies."""
     found: list[frozenset[Axis]] = []
-    reduced = frozenset({*kernel.reduced, *kernel.side})
+    reduced = {kind: frozenset({*kernel.reduced, *kernel.side}) for kind in ("reduce", "dot")}
+    if kernel.kind == "attention":  # the scores' product runs along the side, what is made of them along the keys
+        reduced = {"dot": frozenset(kernel.side), "attention": frozenset(kernel.reduced)}
     for node in kernel.nodes:
         own: set[Axis] = set()
         for index in node.indices():
             own |= index.axes()
         for argument in node.inputs:
             own |= found[argument]
-        if node.kind in ("reduce", "dot"):
-            own -= reduced
+        own -= reduced.get(node.kind, frozenset())
         found.append(frozenset(own))
     return found
 

@@ -7,7 +7,7 @@ returns the name of the value made, or one name per output. A rule that meets a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from triton_agent.policy.author.brief import BeyondAuthor
@@ -117,10 +117,18 @@ class Builder:
     """Collects the values of a program; equal ones are made once."""
 
     def __init__(
-        self, graph: AlignedGraph, *, exact: bool, on_cpu: bool, library: bool, tf32_convolutions: bool
+        self,
+        graph: AlignedGraph,
+        *,
+        exact: bool,
+        on_cpu: bool,
+        library: bool,
+        tf32_convolutions: bool,
+        apart: Collection[int] | None,
     ) -> None:
         self.graph = graph
         self.library = library
+        self._apart = apart
         self.exact, self.tf32_convolutions = exact, tf32_convolutions
         self.on_cpu = on_cpu
         self.width = graph.width
@@ -131,6 +139,10 @@ class Builder:
         self._known: dict[Any, str] = {}
         self._names: dict[str, str] = {}
         """Value of the operator graph -> value of the program."""
+
+    def joins_softmax(self, place: int) -> bool:
+        """Return whether a softmax and a product of the operator at this place of the graph become one operation."""
+        return self._apart is not None and place not in self._apart
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -221,6 +233,7 @@ class Builder:
     def forget(self, known: Mapping[str, Value]) -> None:
         """All values but these."""
         self.program.values = dict(known)
+        self.program.softmaxes = {name: one for name, one in self.program.softmaxes.items() if name in known}
         self._known = {key: name for key, name in self._known.items() if name in known}
         self._names = {key: name for key, name in self._names.items() if name in known}
 

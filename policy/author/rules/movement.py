@@ -78,7 +78,9 @@ def _triangle(builder: Builder, call: Call) -> str:
     function = "le" if call.aligned.operator.endswith("tril") else "ge"
     inside = builder.point(function, column, row, dtype="bool", compute="int64", hint="kept")
     if call.dtype == "bool":
-        return builder.point("and", name, inside, dtype="bool")
+        value = builder.get(name)
+        is_true = value.operation == "full" and value.operands == (builder.number(True),)
+        return inside if is_true else builder.point("and", name, inside, dtype="bool")
     return builder.where(inside, name, builder.number(0), call.dtype, "triangle")
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.ir.program import FLOATS, Number
+from triton_agent.policy.author.ir.program import FLOATS, Number, Softmax
 from triton_agent.policy.author.ir.sizes import product
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
 
@@ -155,14 +155,27 @@ def shares(builder: Builder, name: str, dim: int, dtype: str) -> tuple[str, str,
     return below, power, builder.reduce("sum", power, (dim,), keep=True)
 
 
+def softmax(builder: Builder, name: str, dim: int, dtype: str, *, safe: bool = False) -> str:
+    """Return shares; of a row of nothing but minus infinity NaN, or nought if it is a `safe` one."""
+    _, power, total = shares(builder, name, dim, dtype)
+    share = builder.point("div", power, total, dtype=dtype, hint="share")
+    if safe:
+        largest = builder.reduce("max", name, (dim,), keep=True, dtype=dtype)
+        is_empty = builder.point("eq", largest, builder.number(-math.inf), dtype="bool", compute=dtype, hint="empty")
+        share = builder.where(is_empty, builder.number(0.0), share, dtype, "share")
+    if dim == len(builder.shape(name)) - 1:
+        builder.program.softmaxes[share] = Softmax(name, builder.number(0.0 if safe else math.nan))
+    return share
+
+
 @lowers("_softmax", "softmax", "_safe_softmax")
 def _softmax(builder: Builder, call: Call) -> str:
     name = builder.cast(call.tensor("self"), call.dtype)
     if not builder.shape(name):
         return builder.full(1.0, (), call.dtype)
     (dim,) = _dims(builder, call, name)
-    _, power, total = shares(builder, name, dim, call.dtype)
-    return builder.point("div", power, total, dtype=call.dtype, hint="share")
+    safe = call.aligned.operator == "aten._safe_softmax"
+    return softmax(builder, name, dim, call.dtype, safe=safe)
 
 
 @lowers("_log_softmax", "log_softmax")

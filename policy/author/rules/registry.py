@@ -7,9 +7,9 @@ To add a group of operators, write its module in this folder and add it to the i
 from __future__ import annotations
 
 from triton_agent.policy.author.rules import (
+    attention,
     complex,
     folding,
-    layers,
     losses,
     matrices,
     movement,
@@ -18,6 +18,7 @@ from triton_agent.policy.author.rules import (
     padding,
     points,
     products,
+    recurrent,
     reductions,
     sampling,
     special,
@@ -31,8 +32,8 @@ from triton_agent.policy.author.rules.complex_pairs import COMPLEX
 from triton_agent.tools.graph.graph import Reference
 
 GROUPS = (
-    *(points, special, reductions, norms, losses, products, matrices, layers, windows, folding, movement, padding),
-    *(sampling, upsampling, order, views, writes, complex),
+    *(points, special, reductions, norms, losses, products, matrices, attention, recurrent, windows, folding),
+    *(movement, padding, sampling, upsampling, order, views, writes, complex),
 )
 """Modules of rules."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from triton_agent.policy.author.brief import BeyondAuthor
@@ -11,6 +11,7 @@ from triton_agent.policy.author.ir.alignment import AlignedGraph, AlignedNode
 from triton_agent.policy.author.ir.program import DTYPES, FLOATS, VIEWS, Operand, Program
 from triton_agent.policy.author.ir.torch_calls import TorchCall, schema_of
 from triton_agent.policy.author.ir.viewing import lies_in_order
+from triton_agent.policy.author.rules.attention import join_softmaxes
 from triton_agent.policy.author.rules.building import Builder, Call
 from triton_agent.policy.author.rules.complex_pairs import as_one
 from triton_agent.policy.author.rules.registry import rule_for
@@ -29,14 +30,18 @@ def lower(
     on_cpu: bool = False,
     library: bool = False,
     tf32_convolutions: bool = False,
+    apart: Collection[int] | None = (),
 ) -> Program:
     """The whole call; operators at the given places in the graph stay what they are, for the reasons given.
 
     `exact`: what is computed inside of an operator is not rounded to half precision for the matrix unit. `on_cpu`: the
     reference runs there, so that what torch leaves open is decided as on a CPU. `library`: what torch does far better
     than any kernel of the author's is left to it. `tf32_convolutions`: convolutions of float32 are multiplied as TF32.
+    `apart`: places of operators whose softmax and product stay two operations; None: all of them.
     """
-    builder = Builder(graph, exact=exact, on_cpu=on_cpu, library=library, tf32_convolutions=tf32_convolutions)
+    builder = Builder(
+        graph, exact=exact, on_cpu=on_cpu, library=library, tf32_convolutions=tf32_convolutions, apart=apart
+    )
     for node in graph.nodes:
         _lower_node(builder, node, left_to_torch)
     program = builder.program
@@ -50,6 +55,8 @@ def lower(
         program.limits.append(
             f"at {graph.left_out} of the other sizes the model runs other operators; nothing was written for those"
         )
+    if apart is not None:
+        join_softmaxes(program, apart)
     return program
 
 

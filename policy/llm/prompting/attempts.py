@@ -136,21 +136,26 @@ def _last_error(observation: Observation) -> Iterator[PromptPart]:
 def _parent(item: Tried | None) -> Iterator[PromptPart]:
     if item is None:
         return
-    key, repair = short_key(item.attempt), item.status is not Status.PASSED
-    template = "parent_repair" if repair else "parent_improve"
-
-    def write(lines: list[str], most: int) -> str:
-        heading = worded(template, key=key, facts=bullets(lines))
-        return f"{heading}\n\n{_message(item, most)}" if repair and item.message else heading
-
-    short = [f"verdict: {facts.verdict(item)}"]
+    key, short = short_key(item.attempt), [f"verdict: {facts.verdict(item)}"]
     forms = (
-        form(0, lambda: write(short, SHORT_MESSAGE_CHARACTERS)),
-        form(Rank.PARENT_FACTS, lambda: write(facts.attempt_facts(item), MESSAGE_CHARACTERS)),
+        form(0, lambda: _headed(item, short, SHORT_MESSAGE_CHARACTERS)),
+        form(Rank.PARENT_FACTS, lambda: told(item)),
     )
     yield PromptPart(name="parent", forms=forms, needed=True)
     three = (Rank.PARENT_SIGNATURES, Rank.PARENT_KERNELS, Rank.PARENT)
     yield source_part(f"attempt {key}", without_notes(item.source), three, "source of the parent")
+
+
+def told(item: Tried) -> str:
+    """State the verdict on the attempt to build on, its measurements and its error, without its source."""
+    return _headed(item, facts.attempt_facts(item), MESSAGE_CHARACTERS)
+
+
+def _headed(item: Tried, lines: list[str], most: int) -> str:
+    repair = item.status is not Status.PASSED
+    template = "parent_repair" if repair else "parent_improve"
+    heading = worded(template, key=short_key(item.attempt), facts=bullets(lines))
+    return f"{heading}\n\n{_message(item, most)}" if repair and item.message else heading
 
 
 def _message(item: Tried, most: int) -> str:

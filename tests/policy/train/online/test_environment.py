@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.policy.train.online import toy
 
 from triton_agent.policy.answer import write_answer
-from triton_agent.policy.train.environment import KernelEpisode, TrlReward
+from triton_agent.policy.train.environment import KernelEpisode, TrlEnvironment, TrlReward
 from triton_agent.policy.train.extra import missing_modules, require_training
 from triton_agent.policy.train.online.rollouts import OpenProblem
 from triton_agent.policy.train.prepare.recipes import RECIPES
@@ -58,7 +61,7 @@ def test_trls_own_trainer_trains_on_these_rewards(tmp_path: Path) -> None:
     """Three steps of TRL's GRPO; its policy writes nothing sensible, so one answer in two is put into its mouth."""
     require_training()
     from datasets import Dataset
-    from trl import GRPOConfig, GRPOTrainer
+    from trl import GRPOTrainer
 
     from triton_agent.policy.train.update.fresh import make_policy
     from triton_agent.policy.train.update.session import load
@@ -77,21 +80,7 @@ def test_trls_own_trainer_trains_on_these_rewards(tmp_path: Path) -> None:
             given.append(await super().__call__(completions=said, **columns))
             return given[-1]
 
-    config = GRPOConfig(
-        output_dir=str(tmp_path / "out"),
-        max_steps=3,
-        per_device_train_batch_size=2,
-        num_generations=2,
-        max_completion_length=16,
-        report_to=[],
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        learning_rate=1e-3,
-        save_strategy="no",
-        logging_steps=1,
-        disable_tqdm=True,
-    )
+    config = settings(tmp_path, max_completion_length=16)
     trainer = GRPOTrainer(
         model,
         reward_funcs=Prompted(problems, DEFAULT),
@@ -103,3 +92,75 @@ def test_trls_own_trainer_trains_on_these_rewards(tmp_path: Path) -> None:
     assert trainer.state.global_step == 3
     assert given == [[-0.25, 1.0]] * 3, "no Triton at all, and a right answer"
     assert any(entry.get("rewards/triton_agent/mean") == pytest.approx(0.375) for entry in trainer.state.log_history)
+
+
+@pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+def test_models_of_trl_that_call_tools_submit_files_and_read_verdicts(tmp_path: Path) -> None:
+    """Three steps of TRL's own loop over tools; what the tiny model would say is replaced: 1 is wrong, 2 is right."""
+    require_training()
+    from datasets import Dataset
+    from trl import GRPOTrainer
+    from trl.chat_template_utils import qwen3_chat_template
+
+    from triton_agent.policy.train.update.fresh import make_policy
+    from triton_agent.policy.train.update.session import load
+
+    make_policy("tiny", ["<tool_call>\nimport triton\n</tool_call>" * 20], tmp_path / "tiny")
+    model, tokenizer = load(str(tmp_path / "tiny"), cpu=True)
+    tokenizer.chat_template = qwen3_chat_template
+    problems = asyncio.run(toy.Problems().open(toy.NAMES))
+    verdicts: list[str] = []
+
+    def submitting(number: int) -> str:
+        arguments = {"plan": f"Take {number}.", "file": f"class ModelNew:\n    number = {number}\n"}
+        call = json.dumps({"name": "submit", "arguments": arguments})
+        return f"<tool_call>\n{call}\n</tool_call>"
+
+    class Speaking(GRPOTrainer):
+        def _generate_single_turn(self, prompt_ids, *arguments, **keywords):  # type: ignore[no-untyped-def]
+            shown = [tokenizer.decode(ids) for ids in prompt_ids]
+            verdicts.extend(text for text in shown if "# The attempt to" in text)
+            calls = [text.count("<tool_response>") for text in shown]
+            said = [submitting(calls + 1) if calls < 1 + place % 2 else "Done." for place, calls in enumerate(calls)]
+            _, logprobs, *rest = super()._generate_single_turn(prompt_ids, *arguments, **keywords)
+            ids = [tokenizer(text + tokenizer.eos_token)["input_ids"] for text in said]
+            return ids, None if logprobs is None else [[-1.0] * len(one) for one in ids], *rest
+
+    trainer = Speaking(
+        model,
+        environment_factory=functools.partial(TrlEnvironment, problems, DEFAULT, turns=2),
+        args=settings(tmp_path, max_completion_length=1024),
+        train_dataset=Dataset.from_list(TrlReward(problems, DEFAULT).rows(context_tokens=2048, render=toy.render)),
+        processing_class=tokenizer,
+    )
+    trainer.train()
+    assert trainer.state.global_step == 3
+    assert any("wrong_values" in text and "number = 1" in text for text in verdicts)
+    rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
+    assert rewards == [pytest.approx((wrong_values() + 1.0) / 2)] * 3
+
+
+def wrong_values() -> float:
+    reply = asyncio.run(KernelEpisode(problem(), DEFAULT).answer(numbered(1)))
+    assert reply.reward is not None
+    return reply.reward
+
+
+def settings(folder: Path, **changes: int) -> Any:
+    from trl import GRPOConfig
+
+    return GRPOConfig(
+        output_dir=str(folder / "out"),
+        max_steps=3,
+        per_device_train_batch_size=2,
+        num_generations=2,
+        report_to=[],
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        learning_rate=1e-3,
+        save_strategy="no",
+        logging_steps=1,
+        disable_tqdm=True,
+        **changes,
+    )

@@ -1,80 +1,11 @@
-"""Rules for whole layers that are made of products: attention and recurrent cells."""
+"""Rules for recurrent cells."""
 
 from __future__ import annotations
 
-import math
-
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.ir.program import HALF, Number
-from triton_agent.policy.author.ir.sizes import Shape, Size, constant, divides, is_constant, product, quotient
+from triton_agent.policy.author.ir.sizes import Size, constant, is_constant, product, quotient
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
 from triton_agent.policy.author.rules.products import multiply
-from triton_agent.policy.author.rules.reductions import shares
-
-MANY_SCORES = 1 << 24
-"""More of them, written to memory and read again, take longer than torch's fused attention, where that may be used."""
-MOST_SCORES = 1 << 31
-"""More of them are gigabytes in each of several kernels."""
-
-
-@lowers("scaled_dot_product_attention")
-def _attention(builder: Builder, call: Call) -> str:
-    """Written out: scores, their softmax, the values weighted by it."""
-    query, key, value = call.tensor("query"), call.tensor("key"), call.tensor("value")
-    shape, dtype = builder.shape(query), call.dtype
-    if call.plain("dropout_p", 0.0):
-        raise BeyondAuthor("dropout in attention")
-    lead = shape[:-2]
-    scores_count = max(
-        math.prod(size[at] for size in (*shape[:-1], builder.shape(key)[-2])) for at in range(builder.width)
-    )
-    if scores_count > (MANY_SCORES if builder.library else MOST_SCORES):
-        raise BeyondAuthor(f"{scores_count:,} scores would be written to memory, which torch's attention does not do")
-    key, value = (_for_all_heads(builder, name, lead) for name in (key, value))
-    scale = call.operand("scale") if call.has("scale") else _default_scale(shape[-1])
-    scores = multiply(builder, query, builder.swap(key, -2, -1), dtype)
-    scores = builder.point("mul", scores, scale, dtype=dtype, hint="scores")
-    scores = _masked(builder, call, scores)
-    _, power, total = shares(builder, scores, len(shape) - 1, dtype)
-    weights = builder.point("div", power, total, dtype=dtype, hint="weights")
-    if builder.exact and dtype in HALF:
-        weights, value = (builder.cast(name, "float32") for name in (weights, value))
-        return builder.cast(multiply(builder, weights, value, "float32"), dtype)
-    return multiply(builder, weights, value, dtype)
-
-
-def _default_scale(width: Size) -> Number:
-    return Number(tuple(1.0 / math.sqrt(entry) for entry in width))
-
-
-def _for_all_heads(builder: Builder, name: str, lead: Shape) -> str:
-    """Keys and values shared by groups of query heads, repeated for each of them."""
-    shape = builder.shape(name)
-    if len(shape) != len(lead) + 2:
-        raise BeyondAuthor("keys of another rank than the queries")
-    if shape[:-2] == lead:
-        return name
-    if len(lead) == 2 and shape[0] == lead[0] and divides(shape[1], lead[1]):
-        times = quotient(lead[1], shape[1])
-        apart = builder.unsqueeze(name, 2)
-        spread = builder.expand(apart, (shape[0], shape[1], times, *shape[2:]))
-        return builder.reshape(spread, (*lead, *shape[2:]))
-    return builder.expand(name, (*lead, *shape[-2:]))
-
-
-def _masked(builder: Builder, call: Call, scores: str) -> str:
-    dtype, shape = call.dtype, builder.shape(scores)
-    never = builder.number(-math.inf)
-    if call.plain("is_causal", False):
-        row, column = builder.unsqueeze(builder.iota(shape[-2]), 1), builder.iota(shape[-1])
-        seen = builder.point("le", column, row, dtype="bool", compute="int64", hint="seen")
-        scores = builder.where(seen, scores, never, dtype, "scores")
-    if call.has("attn_mask"):
-        mask = call.tensor("attn_mask")
-        if builder.get(mask).dtype == "bool":
-            return builder.where(mask, scores, never, dtype, "scores")
-        scores = builder.point("add", scores, mask, dtype=dtype, hint="scores")
-    return scores
 
 
 @lowers("gru_cell", "lstm_cell", "rnn_tanh_cell", "rnn_relu_cell")

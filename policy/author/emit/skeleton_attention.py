@@ -1,0 +1,280 @@
+"""Attention by an online softmax: a program holds a few queries and walks through the keys in blocks.
+
+Of each query it keeps the largest score so far, the sum of the exponentials, and the values weighted by them. When a
+larger score comes, the two sums are scaled down. Nothing of the size of the scores is ever stored (Milakov and
+Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
+
+Blocks in which the mask shows every key to every query have a loop of their own, which does not look at the mask;
+blocks in which it shows none are left out (`visible_keys.py`). Exponents are of base two, as the GPU computes them.
+Not covered: keys cut into parts for several programs, where there are few queries.
+"""
+
+from __future__ import annotations
+
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.drafting import Drafting
+from triton_agent.policy.author.emit.arguments import Arguments
+from triton_agent.policy.author.emit.body import Place, Text
+from triton_agent.policy.author.emit.skeleton import (
+    MOST_ASIDE,
+    BlockSize,
+    GridEntry,
+    KernelText,
+    body_of,
+    needs_int64,
+    operand,
+    program_id,
+    stores,
+)
+from triton_agent.policy.author.ir.program import HALF, Number
+from triton_agent.policy.author.ir.sizes import Size, is_constant, power_of_two
+from triton_agent.policy.author.plan.choice import Tiles
+from triton_agent.policy.author.plan.kernel_plan import Kernel
+from triton_agent.policy.author.plan.product_facts import stored_dtype
+from triton_agent.policy.author.plan.product_tiles import SMALLEST, ranked_for_attention
+from triton_agent.policy.author.plan.tiling import Dimension
+from triton_agent.policy.author.plan.visible_keys import visible_keys
+
+LOG2_E = "1.4426950408889634"
+_OWN_WORDS = (
+    *("tile", "start", "end", "whole", "products", "scores", "highest", "anchor", "power", "kept"),
+    *("largest", "total", "accumulator"),
+)
+"""Variables of the skeleton, which nothing else in a kernel may be called."""
+
+
+def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
+    return _Attention(kernel, drafting, name, comment).text()
+
+
+class _Attention:
+    def __init__(self, kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> None:
+        self.kernel, self.drafting, self.name, self.comment = kernel, drafting, name, comment
+        self.width = drafting.width
+        live = sorted(kernel.live())
+        (self.attended,) = (i for i in live if kernel.nodes[i].kind == "attention")
+        self.product = next((i for i in live if kernel.nodes[i].kind == "dot"), None)
+        """The product of queries and keys; None where scores are loaded."""
+        self.scores, self.values, self.empty = kernel.nodes[self.attended].arguments
+        self.m = Dimension(name="m", plural="queries", axes=kernel.rows)
+        self.n = Dimension(name="n", plural="columns", axes=kernel.columns)
+        self.k = Dimension(name="k", plural="keys", axes=kernel.reduced)
+        self.d = Dimension(name="d", plural="width", axes=kernel.side)
+        self.batch = Dimension(name="batch", plural="batches", axes=kernel.batch)
+        self.arguments = Arguments(self.width)
+        for word in ("m", "n", "k", "d", "batch", *_OWN_WORDS):
+            self.arguments.names.new(word)
+        dimensions = [self.m, self.n, self.k]
+        dimensions += [self.d] if kernel.side else []
+        dimensions += [self.batch] if kernel.batch else []
+        self.body = body_of(drafting, kernel, self.arguments, tuple(dimensions))
+        self.body.fillers = {i: 0.0 for i in live if kernel.nodes[i].kind == "load"}
+        assert isinstance(self.scores, int)
+        if not {"m", "k"} <= self.body.along(self.scores):
+            raise BeyondAuthor("scores that are the same for all queries or all keys")
+        self.visible = visible_keys(kernel, self.scores)
+        self.alternatives = self._alternatives()
+        best, wanted = self.alternatives[0], drafting.tiles
+        self.tiles = Tiles(
+            rows=wanted.rows or best.rows,
+            inner=wanted.inner or best.inner,
+            warps=wanted.warps or best.warps,
+            stages=wanted.stages or best.stages,
+        )
+        self.is_masked = False
+        """True while a block is written that ends beyond the last key or that the mask hides a part of."""
+
+    def _alternatives(self) -> list[Tiles]:
+        queries, keys, columns, width, copies = (
+            dimension.size(self.width)[0] for dimension in (self.m, self.k, self.n, self.d, self.batch)
+        )
+        hardware = self.drafting.brief.hardware
+        return ranked_for_attention(
+            queries,
+            keys,
+            (width, columns),
+            copies,
+            half=self._values_dtype() in HALF,
+            on_cuda=self.drafting.on_cuda,
+            interpreted=self.drafting.interpreted,
+            processors=hardware.processors,
+            shared_limit_bytes=hardware.shared_bytes,
+        )
+
+    # -- what the matrix unit is fed -------------------------------------------------------------------------------
+
+    def _values_dtype(self) -> str:
+        dtype = self.kernel.nodes[self.attended].function
+        return dtype if dtype in HALF else "float32"
+
+    def _keys_dtype(self) -> str:
+        """Half precision where queries and keys are stored so."""
+        assert self.product is not None
+        node = self.kernel.nodes[self.product]
+        stored = {stored_dtype(self.kernel, self.drafting, argument) for argument in node.arguments[:2]}
+        only = stored.pop() if len(stored) == 1 else None
+        return only if only in HALF else node.function
+
+    def _precision(self, dtype: str) -> str:
+        if dtype in HALF:
+            return ""
+        allowed = self.drafting.brief.allow_tf32
+        return f', input_precision="{"tf32" if allowed else self.drafting.float32_products}"'
+
+    # -- text ------------------------------------------------------------------------------------------------------
+
+    def text(self) -> KernelText:
+        dimensions = [self.m, self.n, self.k, *([self.d] if self.kernel.side else [])]
+        self.limits = {d.name: self.arguments.size_argument(d.size(self.width), d.plural) for d in dimensions}
+        self._position()
+        body = self.body
+        body.line('largest = tl.full((BLOCK_M,), float("-inf"), tl.float32)')
+        body.line("total = tl.zeros((BLOCK_M,), tl.float32)")
+        body.line("accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
+        self._all_keys()
+        self._results()
+        tiles, grid = self.tiles, [GridEntry(parts=((self.m.size(self.width), "BLOCK_M"),))]
+        if self.kernel.batch:
+            grid.insert(0 if self._batch_first() else 1, GridEntry(parts=((self.batch.size(self.width), 1),)))
+        blocks = {"BLOCK_M": BlockSize(value=tiles.rows), "BLOCK_K": BlockSize(value=tiles.inner)}
+        blocks["BLOCK_N"] = BlockSize(value=self.n.size(self.width), at_least=SMALLEST)
+        if self.kernel.side:
+            blocks["BLOCK_D"] = BlockSize(value=self.d.size(self.width), at_least=SMALLEST)
+        return KernelText(
+            kernel=self.kernel,
+            name=self.name,
+            comment=self.comment,
+            lines=tuple(body.scope.lines),
+            arguments=self.arguments,
+            grid=tuple(grid),
+            blocks=blocks,
+            tiles=tiles,
+            alternatives=tuple(self.alternatives),
+            uses_libdevice="libdevice" in body.helpers,
+            functions=tuple(sorted(body.helpers - {"libdevice"})),
+        )
+
+    def _batch_first(self) -> bool:
+        """Only the first dimension of the grid has no limit of programs."""
+        return max(self.batch.size(self.width)) > MOST_ASIDE
+
+    def _position(self) -> None:
+        body, wide = self.body, needs_int64(self.drafting, self.kernel)
+        axis = 1 if self.kernel.batch and self._batch_first() else 0
+        if self.visible.last is None:
+            body.line(f"tile = tl.program_id({axis})")
+        else:
+            body.comment("Later queries see more keys: the programs that take longest begin first.")
+            body.line(f"tile = tl.num_programs({axis}) - 1 - tl.program_id({axis})")
+        if self.kernel.batch:
+            body.line(f"batch = {program_id(1 - axis, wide)}")
+        suffix = ".to(tl.int64)" if wide else ""
+        body.line(f"m = tile * BLOCK_M + tl.arange(0, BLOCK_M){suffix}")
+        body.line(f"n = tl.arange(0, BLOCK_N){suffix}")
+        if self.kernel.side:
+            body.line(f"d = tl.arange(0, BLOCK_D){suffix}")
+
+    def _all_keys(self) -> None:
+        """The keys that any query of the tile sees, first the blocks that need no mask."""
+        body, keys, visible, block = self.body, self.limits["k"], self.visible, self.tiles.inner
+        size = self.k.size(self.width)
+        begin, end = "0", keys
+        if visible.last is not None:
+            end = f"tl.minimum({keys}, {self._moved('(tile + 1) * BLOCK_M', visible.last)})"
+            body.line(f"end = {end}")
+            end = "end"
+        if visible.first is not None:
+            begin = f"tl.maximum(0, {self._moved('tile * BLOCK_M', visible.first)}) // BLOCK_K * BLOCK_K"
+            self._blocks(begin, end, masked=True)
+            return
+        if visible.last is None and is_constant(size) and size[0] % block == 0:
+            self._blocks(begin, end, masked=False)
+            return
+        whole = keys
+        if visible.last is not None:
+            body.comment("Of the blocks before `whole`, every query sees every key.")
+            whole = f"tl.maximum(0, tl.minimum({keys}, {self._moved('tile * BLOCK_M', visible.last)}))"
+        body.line(f"whole = {whole} // BLOCK_K * BLOCK_K")
+        self._blocks(begin, "whole", masked=False)
+        self._blocks("whole", end, masked=True)
+
+    def _moved(self, text: str, by: Size) -> str:
+        if is_constant(by, 0):
+            return text
+        is_negative = all(entry <= 0 for entry in by)
+        amount = self.body.size(tuple(-entry for entry in by) if is_negative else by, "shift")
+        return f"{text} {'-' if is_negative else '+'} {amount}"
+
+    def _blocks(self, begin: str, end: str, *, masked: bool) -> None:
+        body, self.is_masked = self.body, masked
+        before = dict(body.replaced)
+        suffix = ".to(tl.int64)" if needs_int64(self.drafting, self.kernel) else ""
+        with body.loop(f"for start in range({begin}, {end}, BLOCK_K):", "k"):
+            body.line(f"k = start + tl.arange(0, BLOCK_K){suffix}")
+            text = self._block_of_scores()
+            if masked:
+                text = f'tl.where({self._inside("k", "[None, :]")}, {text}, float("-inf"))'
+            body.line(f"scores = {text}")
+            body.line("highest = tl.maximum(largest, tl.max(scores, 1))")
+            body.line('anchor = tl.where(highest == float("-inf"), 0.0, highest)')
+            body.line(f"power = tl.exp2((scores - anchor[:, None]) * {LOG2_E})")
+            body.line(f"kept = tl.exp2((largest - anchor) * {LOG2_E})")
+            body.line("largest = highest")
+            body.line("total = total * kept + tl.sum(power, 1)")
+            dtype = self._values_dtype()
+            shares = f"power.to(tl.{dtype})" if dtype in HALF else "power"
+            values = self._operand(self.values, {"k": "[:, None]", "n": "[None, :]"}, dtype)
+            sums = "accumulator * kept[:, None]"
+            body.line(f"accumulator = tl.dot({shares}, {values}, {sums}{self._precision(dtype)})")
+        body.replaced = before
+
+    def _block_of_scores(self) -> str:
+        body = self.body
+        if self.product is not None:
+            queries, keys = self.kernel.nodes[self.product].arguments[:2]
+            dtype = self._keys_dtype()
+            left = self._operand(queries, {"m": "[:, None]", "d": "[None, :]"}, dtype)
+            right = self._operand(keys, {"d": "[:, None]", "k": "[None, :]"}, dtype)
+            body.line(f"products = tl.dot({left}, {right}{self._precision(dtype)})")
+            body.replaced[self.product] = Text("products")
+        body.place = Place(suffixes={"m": "[:, None]", "k": "[None, :]"}, mask=self._mask)
+        if not self.is_masked:
+            for node in sorted(self.visible.decided):  # each of the inner ones before those around it
+                yes, no = self.kernel.nodes[node].arguments[1:]
+                score = no if isinstance(yes, Number) else yes
+                assert isinstance(score, int)
+                body.replaced[node] = body.text(score)
+        assert isinstance(self.scores, int)
+        return body.text(self.scores).text
+
+    def _operand(self, argument: int | Number, suffixes: dict[str, str], dtype: str) -> str:
+        self.body.place = Place(suffixes=suffixes, mask=self._mask)
+        return operand(self.body, self.drafting, argument, dtype)
+
+    def _mask(self, dimensions: frozenset[str]) -> str:
+        suffixes = self.body.place.suffixes
+        used = [d for d in ("m", "k", "n", "d") if d in dimensions and d in suffixes and (d != "k" or self.is_masked)]
+        parts = [self._inside(d, suffixes[d]) for d in used]
+        return f"({') & ('.join(parts)})" if len(parts) > 1 else "".join(parts)
+
+    def _inside(self, name: str, suffix: str) -> str:
+        """What holds within the tensors; for a whole block the compiler knows that it always does."""
+        limit, block = self.limits[name], {"n": "BLOCK_N", "d": "BLOCK_D"}.get(name)
+        if block is not None:
+            size = {"n": self.n, "d": self.d}[name].size(self.width)[0]
+            if size == max(SMALLEST, power_of_two(size)):
+                self.arguments.divisors.add(limit)  # told to the compiler
+                return f"({name}{suffix} < {limit}) | ({limit} == {block})"
+        return f"{name}{suffix} < {limit}"
+
+    def _results(self) -> None:
+        body = self.body
+        assert isinstance(self.empty, Number)
+        if self.empty.values[0] == 0:
+            body.comment("A query that sees no key has no shares, and gets nought.")
+            body.line("total = tl.where(total == 0.0, 1.0, total)")
+        body.line("accumulator = accumulator / total[:, None]")
+        body.fillers = {}
+        body.place = Place(suffixes={"m": "[:, None]", "n": "[None, :]"}, mask=self._mask)
+        body.replaced[self.attended] = Text("accumulator")
+        stores(body, self.drafting)
