@@ -53,6 +53,10 @@ REPORT = Annotated[
 ]
 SEED = Annotated[int, typer.Option("--seed")]
 CPU = Annotated[bool, typer.Option("--cpu", help="Train on the CPU.")]
+FSDP = Annotated[
+    bool,
+    typer.Option("--fsdp", help="Shard the model over the processes of torchrun or accelerate launch, a GPU each."),
+]
 LENGTH = Annotated[int, typer.Option("--max-tokens", help="Drop or cut longer examples.")]
 TRAINING: dict[str, tuple[Any, Any]] = {
     "learning_rate": (RATE, None),
@@ -67,6 +71,7 @@ TRAINING: dict[str, tuple[Any, Any]] = {
     "report_to": (REPORT, None),
     "seed": (SEED, 0),
     "cpu": (CPU, False),
+    "fsdp": (FSDP, False),
     "store": (STORE, None),
     "json": (JSON, False),
 }
@@ -250,6 +255,7 @@ def grpo(
         "version": version,
         "evaluate_every": evaluate_every,
         "steps": said["steps"],
+        "fsdp": said["fsdp"],
         "epochs": epochs != 1.0,
     }
     _require_one_kind(online, said, offline)
@@ -349,6 +355,7 @@ def _settings(said: Mapping[str, Any]) -> dict[str, Any]:
         "report_to": tuple(said["report_to"] or ()),
         "seed": said["seed"],
         "cpu": said["cpu"],
+        "fsdp": said["fsdp"],
     }
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from triton_agent.memory.exchange.trl import JudgedAttempt, Render, Shape, SkipCounts, Which, sft_rows
-from triton_agent.memory.listing import AttemptFilter
+from triton_agent.memory.listing import AttemptFilter, RunSummary
 from triton_agent.memory.records import Attempt, Grading, Message
 from triton_agent.policy.train.record.trajectories import latest_evaluation
 from triton_agent.runs.cli.selection import RunSelection, select_runs
@@ -48,11 +49,47 @@ def parse_filter(text: str) -> RunSelection:
 
 def records(where: str | None, runs: str) -> Iterator[Record]:
     """Yield every attempt of the runs with its gradings."""
-    chosen = parse_filter(runs)
+    yield from _records_of(where, tuple(run.id for run in _chosen(where, runs)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The runs in parts, oldest first, and how many processes should read them."""
+
+    parts: tuple[Callable[[], Iterator[Record]], ...]
+    processes: int
+
+
+def in_parts(where: str | None, runs: str) -> Parts:
+    """Split runs for several processes; few attempts are read in this one, as others take time to start."""
+    slices: list[list[str]] = [[]]
+    held = 0
+    for run in reversed(_chosen(where, runs)):
+        if held >= PART_ATTEMPTS * len(slices):
+            slices.append([])
+        slices[-1].append(run.id)
+        held += run.attempts
+    return Parts(
+        parts=tuple(functools.partial(_records_of, where, tuple(ids)) for ids in slices),
+        processes=min(len(os.sched_getaffinity(0)), READERS_AT_MOST) if len(slices) > 1 else 1,
+    )
+
+
+READERS_AT_MOST = 8
+PART_ATTEMPTS = 4000
+"""Attempts that a process reads at once, in a few seconds; it takes two to start."""
+
+
+def _chosen(where: str | None, runs: str) -> list[RunSummary]:
     with open_store(where) as store:
-        ids = tuple(run.id for run in select_runs(store, chosen))
-        if not ids:
+        found = select_runs(store, dataclasses.replace(parse_filter(runs), with_best=False))
+        if not found:
             raise UsageError(f"--runs {runs}: no run fits", where=store.where, remedy="see `triton-agent runs list`")
+        return found
+
+
+def _records_of(where: str | None, ids: tuple[str, ...]) -> Iterator[Record]:
+    with open_store(where) as store:
         yield from store.iterate(AttemptFilter(runs=ids))
 
 
@@ -94,17 +131,15 @@ def texts(paths: Sequence[str]) -> Iterator[str]:
             yield file.read_text(errors="replace")
 
 
-def encoder(tokenizer: Any) -> Any:
+def encoder(tokenizer: Any) -> Callable[[Sequence[Message]], list[int]]:
     """Return a function that encodes messages as the prompt for the next answer."""
+    return functools.partial(_encode, tokenizer)
 
-    def encode(messages: Sequence[Message]) -> list[int]:
-        plain = [{"role": message.role, "content": message.content} for message in messages]
-        ids: list[int] = tokenizer.apply_chat_template(
-            plain, add_generation_prompt=True, tokenize=True, return_dict=False
-        )
-        return ids
 
-    return encode
+def _encode(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+    plain = [{"role": message.role, "content": message.content} for message in messages]
+    ids: list[int] = tokenizer.apply_chat_template(plain, add_generation_prompt=True, tokenize=True, return_dict=False)
+    return ids
 
 
 def questions(found: Iterable[Record], tokenizer: Any) -> dict[str, tuple[Attempt, tuple[int, ...]]]:
