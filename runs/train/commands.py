@@ -136,13 +136,22 @@ def init(
         list[str], typer.Option("--data", metavar="PATH", help="Texts to train the tokenizer on; repeatable.")
     ],
     size: Annotated[str, typer.Option("--size", help="Size of the model: tiny or small.")] = "tiny",
+    vocabulary: Annotated[
+        int | None, typer.Option("--vocabulary", metavar="N", help="Tokens at most; default: 1024, small: 8192.")
+    ] = None,
+    across_words: Annotated[
+        bool,
+        typer.Option(
+            "--across-words", help="Let a token span words and lines, for texts that repeat each other: short prompts."
+        ),
+    ] = False,
     seed: SEED = 0,
     json: JSON = False,
 ) -> None:
     """Create a small untrained policy, to try training without pretrained weights."""
     from triton_agent.runs.train.training import init
 
-    raise typer.Exit(init(out, data, size=size, seed=seed, json=json))
+    raise typer.Exit(init(out, data, size=size, vocabulary=vocabulary, across_words=across_words, seed=seed, json=json))
 
 
 @train_app.command("sft")
@@ -158,7 +167,13 @@ def sft(
     epochs: EPOCHS = 3.0,
     max_tokens: LENGTH = 8192,
     packing: Annotated[bool, typer.Option("--packing", help="Pack several examples into one sequence.")] = False,
-    held_out: Annotated[float, typer.Option("--held-out", help="Share of the examples held out for evaluation.")] = 0.0,
+    held_out: Annotated[
+        float,
+        typer.Option(
+            "--held-out",
+            help="Share of the examples held out: their loss is measured at every save, and the best weights are kept.",
+        ),
+    ] = 0.0,
 ) -> None:
     """Fine-tune a model on conversations that led to a passing kernel."""
     from triton_agent.runs.train.training import sft
@@ -358,7 +373,9 @@ def _handling(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @train_app.command("eval")
+@sharing({name: ONLINE[name] for name in ("problems", "turns", "engine", "device", "vllm_python", "gpu_memory")})
 def evaluate(
+    said: dict[str, Any],
     model: Annotated[
         list[str], typer.Option("--model", metavar="M", help="Model to evaluate; repeat to compare several.")
     ],
@@ -374,12 +391,22 @@ def evaluate(
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """Evaluate models on the problems of logged runs: pass@k, valid, correct, fast, hacks, with intervals."""
+    """Evaluate models on files over several turns, or on the problems of logged runs.
+
+    Prints valid, compiled, correct, fast and hacks with intervals. Episodes at files are stored: an interrupted
+    evaluation continues, and an equal one is read from the store.
+    """
     from triton_agent.runs.train.evaluation import EvalRequest, run
 
     request = EvalRequest(
         models=tuple(model),
         runs=runs,
+        problems=tuple(said["problems"] or ()),
+        turns=said["turns"] or 2,
+        engine=said["engine"] or "hf",
+        device=said["device"] or "auto",
+        vllm_python=said["vllm_python"],
+        gpu_memory=said["gpu_memory"],
         recipe=recipe,
         answers=answers,
         ks=tuple(k or (1,)),

@@ -23,6 +23,8 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 """ChatML; the assistant's text is marked, so that fine-tuning can restrict the loss to it."""
+LEAST_VOCABULARY = 512
+"""Half of it is for single bytes."""
 HEAD_SIZE = 64
 """Size of an attention head; serving engines refuse smaller ones."""
 
@@ -46,8 +48,19 @@ SIZES = {
 """`tiny` trains in seconds on two cores, for tests; `small` writes code-like text after an hour on a GPU."""
 
 
-def make_policy(size: str, texts: Iterable[str], folder: Path, *, seed: int = 0, across_words: bool = False) -> int:
-    """Write model and tokenizer into a folder in the common format; return the number of parameters."""
+def make_policy(
+    size: str,
+    texts: Iterable[str],
+    folder: Path,
+    *,
+    seed: int = 0,
+    across_words: bool = False,
+    vocabulary: int | None = None,
+) -> int:
+    """Write model and tokenizer into a folder in the common format; return the number of parameters.
+
+    `vocabulary` is the number of tokens at most, instead of the size's own.
+    """
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -56,6 +69,10 @@ def make_policy(size: str, texts: Iterable[str], folder: Path, *, seed: int = 0,
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty", remedy="name a new folder: a policy is never written over another")
     chosen = SIZES[size]
+    if vocabulary is not None:
+        if vocabulary < LEAST_VOCABULARY:
+            raise UsageError(f"a vocabulary of {vocabulary} tokens", remedy=f"at least {LEAST_VOCABULARY}")
+        chosen = dataclasses.replace(chosen, vocabulary=vocabulary)
     tokenizer = make_tokenizer(texts, chosen, across_words=across_words)
     config = Qwen3Config(
         vocab_size=_rounded_up(len(tokenizer)),
