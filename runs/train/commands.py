@@ -201,7 +201,9 @@ def grpo(
     recipe: Annotated[
         str,
         typer.Option(
-            "--recipe", help="Rewards and credit: autotriton, tritonrl, kevin, drkernel, milestones, default."
+            "--recipe",
+            help="Rewards and credit: autotriton, tritonrl, kevin, drkernel, milestones, default; settings may follow"
+            " for an ablation: default,baseline=grpo,without=rule.",
         ),
     ] = "default",
     epochs: EPOCHS = 1.0,

@@ -1,4 +1,4 @@
-"""Figures of several turns, worked out by hand; an evaluation that is interrupted continues, and an equal one is read."""
+"""Figures of several turns, worked out by hand; interrupted evaluations continue, equal ones are read."""
 
 from __future__ import annotations
 
