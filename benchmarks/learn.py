@@ -12,8 +12,8 @@ Online training and the logged runs have equally many episodes. Every policy is 
 Rows go to `results/learn.csv`, and `docs/make_learning.py` writes `docs/learning.md` from them.
 
 This module holds settings and order. A command that has finished is not repeated, and one that was interrupted
-continues: its result is in `OUT/STAGE.json`. Not covered: problems of the suite, and wrong settings of an earlier call
-in the same folder, which are refused.
+continues: its result is in `OUT/STAGE.json`. Not covered: problems of the suite, and other settings in
+the same folder, which are refused.
 
     python -m benchmarks.learn --scale smoke
 """
@@ -32,7 +32,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rows import RESULTS, ROOT, append, provenance
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.rows import RESULTS, append, provenance  # noqa: E402
 
 CSV = RESULTS / "learn.csv"
 CURVE_POINTS = 40
@@ -91,8 +94,8 @@ SCALES = {
         held_out=0.2,
         size="tiny",
         vocabulary=2560,
-        sft_steps=800,
-        sft_batch=16,
+        sft_steps=1000,
+        sft_batch=8,
         sft_rate=3e-3,
         validate_every=100,
         answer_tokens=400,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from triton_agent.policy.train.record import rewards
 from triton_agent.policy.train.record.rewards import Facts, Reward
@@ -120,23 +121,25 @@ def recipe_named(text: str) -> Recipe:
     if name not in RECIPES:
         raise UsageError(f"no recipe {name!r}", remedy=f"one of {', '.join(RECIPES)}")
     recipe = RECIPES[name]
-    kinds = {field.name: type(getattr(recipe, field.name)) for field in dataclasses.fields(Recipe)}
     for change in changes:
         setting, _, value = change.partition("=")
-        kind = kinds.get(setting)
+        known = getattr(recipe, setting, None)
+        replaced: dict[str, Any] = {}
         if setting == "without" and value in recipe.parts:
             recipe = _without(recipe, value)
-        elif kind is bool and value in ("yes", "no"):
-            recipe = dataclasses.replace(recipe, **{setting: value == "yes"})
-        elif setting in CHOICES and value in CHOICES[setting]:
-            recipe = dataclasses.replace(recipe, **{setting: value})
-        elif kind is float and _is_number(value):
-            recipe = dataclasses.replace(recipe, **{setting: float(value)})
+        elif isinstance(known, bool) and value in ("yes", "no"):
+            replaced[setting] = value == "yes"
+        elif value in CHOICES.get(setting, ()):
+            replaced[setting] = value
+        elif isinstance(known, float) and _is_number(value):
+            replaced[setting] = float(value)
         else:
             raise UsageError(
                 f"recipe {text}: {change} means nothing",
-                remedy=f"SETTING=NUMBER, SETTING=yes or no, without=PART, or {CHOICES}",
+                remedy="SETTING=NUMBER, SETTING=yes or no, without=PART, "
+                + ", ".join(f"{name}={' or '.join(words)}" for name, words in CHOICES.items()),
             )
+        recipe = dataclasses.replace(recipe, **replaced)
     return dataclasses.replace(recipe, name=text) if changes else recipe
 
 
