@@ -38,6 +38,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.rows import RESULTS, append, provenance  # noqa: E402
 
 CSV = RESULTS / "learn.csv"
+PROMPT = ("--prompt-tokens", "1500")
+"""Prompts are those of the data at every stage."""
 CURVE_POINTS = 40
 """Points of a curve that are kept in the rows."""
 FLAT = "default,without=speed,without=gain,without=milestone,without=share,without=novelty,without=reasoning"
@@ -56,6 +58,7 @@ class Scale:
 
     problems: int
     held_out: float
+    faults: int
     size: str
     vocabulary: int
     sft_steps: int
@@ -92,17 +95,18 @@ SCALES = {
     "smoke": Scale(
         problems=120,
         held_out=0.2,
-        size="tiny",
-        vocabulary=2560,
-        sft_steps=1000,
+        faults=2,
+        size="mini",
+        vocabulary=1536,
+        sft_steps=700,
         sft_batch=8,
-        sft_rate=3e-3,
+        sft_rate=2e-3,
         validate_every=100,
-        answer_tokens=400,
+        answer_tokens=500,
         turns=2,
         samples=4,
-        rl_problems=24,
-        updates=12,
+        rl_problems=16,
+        updates=8,
         per_update=4,
         rollouts=4,
         rl_rate=1e-4,
@@ -113,6 +117,7 @@ SCALES = {
     "gpu": Scale(
         problems=6000,
         held_out=0.1,
+        faults=2,
         size="small",
         vocabulary=8192,
         sft_steps=6000,
@@ -184,9 +189,9 @@ class Chain:
         chosen = self.scale
         resume = ["--resume"] if (self.data / "dataset.json").exists() else []
         words = ["--count", str(chosen.problems), "--held-out", str(chosen.held_out), "--difficulty", "tiny"]
-        words += ["--against", str(ROOT / "benchmarks" / "problems"), "--solve", "--faults", "2", *chosen.solving]
-        record = self.out / "data.json"
-        self.command("data", "data", "make", self.data, *words, "--prompt-tokens", "1500", *resume, record=record)
+        words += ["--against", str(ROOT / "benchmarks" / "problems"), "--solve", "--faults", str(chosen.faults)]
+        record, words = self.out / "data.json", [*words, *chosen.solving]
+        self.command("data", "data", "make", self.data, *words, *PROMPT, *resume, record=record)
 
     def run(self) -> dict[str, Path]:
         """Run all stages; return the weights by the policy's name."""
@@ -195,7 +200,7 @@ class Chain:
         self.make_data()
         if not self._done("policy"):
             shutil.rmtree(self.own / "policy", ignore_errors=True)
-        fresh = ("--size", chosen.size, "--vocabulary", str(chosen.vocabulary), "--across-words")
+        fresh = ("--size", chosen.size, "--vocabulary", str(chosen.vocabulary), "--whole-lines")
         self.command("policy", "policy", "init", "--out", self.own / "policy", "--data", conversations, *fresh)
         found = {"untrained": self.own / "policy"}
         told = ("--data", conversations, "--steps", str(chosen.sft_steps), "--batch", str(chosen.sft_batch))
@@ -206,18 +211,19 @@ class Chain:
         problems = self.rl_problems(sft)
         logged = ("--runs", "all", "--store", str(self.own / "logged.db"))
         asked = ("--problems", problems, "--turns", str(chosen.turns), "--answers", str(chosen.logged))
-        self.ask("log", {"sft": sft}, self.own / "logged.db", asked)
+        learnt = self.ask("log", {"sft": sft}, self.own / "logged.db", asked)[str(sft)]["values"]
         rate = ("--lr", str(chosen.rl_rate))
         found["logged"] = self.training("logged", "grpo", sft, self.own / "logged", "rows.jsonl", *logged, *rate)
         self.evaluate("logged", found)
-        again = (*logged, "--lr", str(chosen.sft_rate / 10), "--epochs", "3", "--batch", str(chosen.sft_batch))
-        found["rejection"] = self.training(
-            "rejection", "sft", sft, self.own / "rejection", "checkpoint-*/whole", *again
-        )
-        self.evaluate("rejection", found)
+        if learnt["correct@1"]["median"] > 0:  # or there is nothing to select
+            rejection = self.own / "rejection"
+            again = (*logged, "--lr", str(chosen.sft_rate / 10), "--epochs", "3", "--batch", str(chosen.sft_batch))
+            found["rejection"] = self.training("rejection", "sft", sft, rejection, "checkpoint-*/whole", *again)
+            self.evaluate("rejection", found)
         found["online"] = self.online("online", sft, problems, {})
         self.evaluate("online", found)
-        self.evaluate("online", found, over="rejection")
+        if "rejection" in found:
+            self.evaluate("online", found, over="rejection")
         for name in chosen.ablations:
             found[name] = self.online(name, sft, problems, ABLATIONS[name])
             self.evaluate(name, found)
@@ -229,8 +235,9 @@ class Chain:
         options["--answers"] = str(chosen.rollouts * chosen.turns // int(options["--turns"]))
         options |= {"--updates": str(chosen.updates), "--per-update": str(chosen.per_update)}
         options |= {"--max-answer-tokens": str(chosen.answer_tokens), "--problems": str(problems)}
+        words = [*PROMPT]
         options |= {"--store": str(self.own / f"{name}.db"), "--save-every": "5"}
-        words = [word for option in options.items() for word in option]
+        words += [word for option in options.items() for word in option]
         return self.training(stage, "grpo", sft, self.own / name, "online.json", "--online", *words)
 
     def rl_problems(self, sft: Path) -> Path:
@@ -253,11 +260,11 @@ class Chain:
         models = {over: found[over], name: found[name]}
         self.ask(f"evaluate {name} over {over}", models, self.own / "held_out.db", asked)
 
-    def ask(self, stage: str, models: Mapping[str, Path], store: Path, asked: Sequence[str | Path]) -> None:
+    def ask(self, stage: str, models: Mapping[str, Path], store: Path, asked: Sequence[str | Path]) -> Any:
         named = [word for path in models.values() for word in ("--model", path)]
         cpu = [word for word in self.scale.device if word == "--cpu"]
         limits = ("--max-tokens", str(self.scale.answer_tokens), "--seed", str(self.seed))
-        self.command(stage, "train", "eval", *named, *asked, *limits, "--store", store, *cpu)
+        return self.command(stage, "train", "eval", *named, *asked, *limits, "--store", store, *PROMPT, *cpu)
 
 
 def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[str, object]]:

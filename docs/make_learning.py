@@ -19,9 +19,9 @@ Row = Mapping[str, str]
 
 INTRODUCTION = """# Learning from nothing
 
-Written by `python docs/make_learning.py` from the rows in [benchmarks/results](../benchmarks/results), which hold all figures,
-curves, costs and versions. `make learn` runs the chain on a GPU and adds rows; `make learn SCALE=smoke` does so on a
-CPU. A chain that was interrupted continues.
+Written by `python docs/make_learning.py` from the rows in [benchmarks/results](../benchmarks/results), which hold all
+figures, curves, costs and versions. `make learn` runs the chain on a GPU and adds rows; `make learn SCALE=smoke` does
+so on a CPU. A chain that was interrupted continues.
 
 No downloaded weights and no teacher: a fresh decoder is fine-tuned on kernels that the built-in author wrote for
 composed problems (`data make`), then trained by multi-turn GRPO with the evaluator's verdicts as reward. The pairs of

@@ -107,6 +107,17 @@ ONLINE: dict[str, tuple[Any, Any]] = {
         Annotated[int | None, typer.Option("--max-answer-tokens", help="Length of an answer at most; default: 4096.")],
         None,
     ),
+    "prompt_tokens": (
+        Annotated[
+            int | None,
+            typer.Option(
+                "--prompt-tokens",
+                metavar="N",
+                help="Most tokens of a prompt, counted as by `data make`; for a model that was fine-tuned on its data.",
+            ),
+        ],
+        None,
+    ),
     "vllm_python": (
         Annotated[str | None, typer.Option("--vllm-python", metavar="PATH", help="Python with vLLM installed.")],
         None,
@@ -117,6 +128,9 @@ ONLINE: dict[str, tuple[Any, Any]] = {
     ),
 }
 """Options of `train grpo --online`; each is None if it was not given."""
+
+FILES = ("problems", "turns", "engine", "device", "prompt_tokens", "vllm_python", "gpu_memory")
+"""Those of them that `train eval` has, too."""
 
 HELP = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
 train_app = typer.Typer(name="train", help="Train a policy on logged runs.", **HELP)  # type: ignore[arg-type]
@@ -135,15 +149,13 @@ def init(
     data: Annotated[
         list[str], typer.Option("--data", metavar="PATH", help="Texts to train the tokenizer on; repeatable.")
     ],
-    size: Annotated[str, typer.Option("--size", help="Size of the model: tiny or small.")] = "tiny",
+    size: Annotated[str, typer.Option("--size", help="Size of the model: tiny, mini or small.")] = "tiny",
     vocabulary: Annotated[
-        int | None, typer.Option("--vocabulary", metavar="N", help="Tokens at most; default: 1024, small: 8192.")
+        int | None, typer.Option("--vocabulary", metavar="N", help="Tokens at most; default: that of the size.")
     ] = None,
-    across_words: Annotated[
+    whole_lines: Annotated[
         bool,
-        typer.Option(
-            "--across-words", help="Let a token span words and lines, for texts that repeat each other: short prompts."
-        ),
+        typer.Option("--whole-lines", help="Make a token of every line that many texts hold: prompts become short."),
     ] = False,
     seed: SEED = 0,
     json: JSON = False,
@@ -151,7 +163,7 @@ def init(
     """Create a small untrained policy, to try training without pretrained weights."""
     from triton_agent.runs.train.training import init
 
-    raise typer.Exit(init(out, data, size=size, vocabulary=vocabulary, across_words=across_words, seed=seed, json=json))
+    raise typer.Exit(init(out, data, size=size, vocabulary=vocabulary, whole_lines=whole_lines, seed=seed, json=json))
 
 
 @train_app.command("sft")
@@ -345,6 +357,7 @@ def _online(
         rollouts={name: value for name, value in rollouts.items() if value is not None},
         temperature=temperature,
         max_answer_tokens=said["max_answer_tokens"] or 4096,
+        prompt_tokens=said["prompt_tokens"],
         vllm_python=said["vllm_python"],
         gpu_memory=said["gpu_memory"],
         settings=settings,
@@ -375,7 +388,7 @@ def _handling(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @train_app.command("eval")
-@sharing({name: ONLINE[name] for name in ("problems", "turns", "engine", "device", "vllm_python", "gpu_memory")})
+@sharing({name: ONLINE[name] for name in FILES})
 def evaluate(
     said: dict[str, Any],
     model: Annotated[
@@ -407,6 +420,7 @@ def evaluate(
         turns=said["turns"] or 2,
         engine=said["engine"] or "hf",
         device=said["device"] or "auto",
+        prompt_tokens=said["prompt_tokens"],
         vllm_python=said["vllm_python"],
         gpu_memory=said["gpu_memory"],
         recipe=recipe,

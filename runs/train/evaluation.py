@@ -30,6 +30,7 @@ class EvalRequest:
     turns: int
     engine: str
     device: str
+    prompt_tokens: int | None
     vllm_python: str | None
     gpu_memory: float | None
     recipe: str
@@ -65,13 +66,12 @@ def run(request: EvalRequest) -> int:
 
 def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[str, Interval]]]:
     """Evaluate on files: figures of each model, and gains over the first one."""
-    from triton_agent.policy.llm.author import LanguageAuthor
     from triton_agent.policy.llm.engine import Sampling
     from triton_agent.policy.train.evaluate.episodes import JudgedEpisode, figures_of, gains
     from triton_agent.policy.train.evaluate.rollouts import RolloutSettings, evaluate, identity_of
     from triton_agent.runs.cli.devices import choose
     from triton_agent.runs.cli.store_option import open_store
-    from triton_agent.runs.train.online import Judges, open_engine, problem_files
+    from triton_agent.runs.train.online import Judges, author, open_engine, problem_files
 
     recipe, chosen, specs = recipe_named(request.recipe), choose(request.device), problem_files(request.problems)
     settings = RolloutSettings(
@@ -91,6 +91,7 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
             "problems": {name: spec.digest for name, spec in specs.items()},
             "gpu": judges.machine.gpu,
         }
+        asked |= {"prompt_tokens": request.prompt_tokens} if request.prompt_tokens else {}
         asked |= {"turns": request.turns, "seed": request.seed, "sampling": dataclasses.asdict(sampling)}
         for model in request.models:
             engine = open_engine(
@@ -107,7 +108,7 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
                     judged[model] = runner.run(
                         evaluate(
                             judges,
-                            LanguageAuthor(engine, sampling),
+                            author(engine, sampling, request.prompt_tokens),
                             store,
                             identity,
                             settings,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from triton_agent.memory.observation import ProblemView, Rules
 from triton_agent.policy.llm.author import LanguageAuthor
 from triton_agent.policy.llm.engine import ModelQuestion, Sampled, Sampling
+from triton_agent.policy.llm.prompting import prompt
 from triton_agent.policy.train.extra import require_training
 from triton_agent.policy.train.online.rollouts import OpenProblem
 from triton_agent.policy.train.prepare.recipes import recipe_named
@@ -54,6 +55,7 @@ class OnlineRequest:
     """Arguments of `OnlineSettings`."""
     temperature: float | None
     max_answer_tokens: int
+    prompt_tokens: int | None
     vllm_python: str | None
     gpu_memory: float | None
     settings: Mapping[str, Any]
@@ -78,6 +80,7 @@ def train(request: OnlineRequest) -> int:
     rollouts = OnlineSettings(
         **request.rollouts, tokens_at_most=request.max_answer_tokens, batch_size=16 if request.engine == "hf" else None
     )
+    sampling = Sampling(temperature=temperature, max_tokens=request.max_answer_tokens)
     with contextlib.ExitStack() as stack:
         judges = stack.enter_context(Judges(names, chosen))
         engine = open_engine(
@@ -96,7 +99,7 @@ def train(request: OnlineRequest) -> int:
         outcome = train_online(
             request.model,
             judges,
-            LanguageAuthor(engine, Sampling(temperature=temperature, max_tokens=request.max_answer_tokens)),
+            author(engine, sampling, request.prompt_tokens),
             engine.reload,
             store,
             recipe_named(request.recipe),
@@ -224,6 +227,12 @@ class SharedCard:
             yield
         finally:
             held.__exit__(None, None, None)
+
+
+def author(engine: Any, sampling: Sampling, prompt_tokens: int | None) -> LanguageAuthor:
+    """Return a policy that asks with the prompts of `data make`, if a number of tokens is given."""
+    renderer = prompt.render_within(prompt_tokens) if prompt_tokens else prompt.render
+    return LanguageAuthor(engine, sampling, render=renderer)
 
 
 def open_engine(
