@@ -66,9 +66,13 @@ class Scale:
     sft_rate: float
     validate_every: int
     answer_tokens: int
+    temperature: float
+    """Of all draws, also those that are trained on."""
     turns: int
     samples: int
     """Episodes of a held-out problem."""
+    evaluated: int
+    """Held-out problems."""
     rl_problems: int
     updates: int
     per_update: int
@@ -102,9 +106,11 @@ SCALES = {
         sft_batch=8,
         sft_rate=2e-3,
         validate_every=100,
-        answer_tokens=500,
+        answer_tokens=300,
+        temperature=0.4,
         turns=2,
         samples=4,
+        evaluated=8,
         rl_problems=8,
         updates=4,
         per_update=4,
@@ -125,8 +131,10 @@ SCALES = {
         sft_rate=6e-4,
         validate_every=500,
         answer_tokens=1024,
+        temperature=1.0,
         turns=2,
         samples=4,
+        evaluated=600,
         rl_problems=400,
         updates=50,
         per_update=16,
@@ -234,6 +242,7 @@ class Chain:
         options = {"--turns": str(chosen.turns), "--lr": str(chosen.rl_rate), **changes}
         options["--answers"] = str(chosen.rollouts * chosen.turns // int(options["--turns"]))
         options |= {"--updates": str(chosen.updates), "--per-update": str(chosen.per_update)}
+        options |= {"--temperature": str(chosen.temperature)}
         options |= {"--max-answer-tokens": str(chosen.answer_tokens), "--problems": str(problems)}
         words = [*PROMPT]
         options |= {"--store": str(self.own / f"{name}.db"), "--save-every": "5"}
@@ -241,21 +250,25 @@ class Chain:
         return self.training(stage, "grpo", sft, self.own / name, "online.json", "--online", *words)
 
     def rl_problems(self, sft: Path) -> Path:
-        """Copy the problems for reinforcement learning into a folder: of those to train on, without validation ones."""
-        folder = self.own / "problems"
+        """Return a folder with the problems for reinforcement learning: of those to train on, no validation ones."""
         aside = json.loads((sft / "held_out.json").read_text())
-        rows = [json.loads(line) for line in (self.data / "train.jsonl").read_text().splitlines()]
-        chosen = [row for row in rows if row["fingerprint"] not in aside][: self.scale.rl_problems]
-        if len(chosen) < self.scale.rl_problems:
-            raise SystemExit(f"{len(chosen)} problems to train on, {self.scale.rl_problems} wanted")
+        return self.chosen("train.jsonl", self.own / "problems", self.scale.rl_problems, aside)
+
+    def chosen(self, rows: str, folder: Path, count: int, without: Mapping[str, str]) -> Path:
+        """Copy the first problems of a split into a folder."""
+        told = [json.loads(line) for line in (self.data / rows).read_text().splitlines()]
+        found = [row for row in told if row["fingerprint"] not in without][:count]
+        if len(found) < count:
+            raise SystemExit(f"{len(found)} problems in {rows}, {count} wanted")
         folder.mkdir(exist_ok=True)
-        for row in chosen:
-            shutil.copy(self.data / row["file"], folder)
+        for row in found:
+            shutil.copy(self.data / "problems" / row["split"] / f"{row['name']}.py", folder)
         return folder
 
     def evaluate(self, name: str, found: Mapping[str, Path], over: str = "sft") -> None:
         """Evaluate a policy on the held-out problems, and compare it with another."""
-        asked = ("--problems", self.data / "problems" / "held_out", "--turns", str(self.scale.turns))
+        problems = self.chosen("held_out.jsonl", self.own / "held_out", self.scale.evaluated, {})
+        asked = ("--problems", problems, "--turns", str(self.scale.turns))
         asked += ("--answers", str(self.scale.samples), "--k", "1", "--k", str(self.scale.samples))
         models = {over: found[over], name: found[name]}
         self.ask(f"evaluate {name} over {over}", models, self.own / "held_out.db", asked)
@@ -264,6 +277,7 @@ class Chain:
         named = [word for path in models.values() for word in ("--model", path)]
         cpu = [word for word in self.scale.device if word == "--cpu"]
         limits = ("--max-tokens", str(self.scale.answer_tokens), "--seed", str(self.seed))
+        limits += ("--temperature", str(self.scale.temperature))
         return self.command(stage, "train", "eval", *named, *asked, *limits, "--store", store, *PROMPT, *cpu)
 
 
@@ -296,6 +310,9 @@ def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[st
                 add("figure", name, "not measured", found_figures["unmeasured"])
         for figure, value in after["gain"].items():
             add("gain", names[second], figure, value, over=names[first])
+    for name, value in dataclasses.asdict(chain.scale).items():
+        if isinstance(value, int | float):
+            add("setting", "", name, value)
     data = json.loads((chain.out / "data.json").read_text())["result"]
     for part in ("problems", "solved", "conversations"):
         for name, count in data[part].items():

@@ -77,6 +77,8 @@ def _section(rows: Sequence[Row], plots: dict[Path, str]) -> str:
     first = rows[0]
     machine = f"{first['cores']} cores of {first['cpu']}" if first["gpu"] == "none" else first["gpu"]
     told = f"Seed {first['seed']}, commit {first['commit']}, {machine}, torch {first['torch']}.\n\n"
+    settings = [f"{row['figure']} {float(row['value']):g}" for row in rows if row["kind"] == "setting"]
+    told += f"Settings, named as in `benchmarks/learn.py`: {', '.join(settings)}.\n\n" if settings else ""
     data = [row for row in rows if row["kind"] == "data"]
     told += "".join(f"- {row['figure']}: {float(row['value']):,.0f}\n" for row in data) + "\n"
     figures = [row for row in rows if row["kind"] == "figure"]
