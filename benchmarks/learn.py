@@ -110,7 +110,7 @@ SCALES = {
         temperature=0.4,
         turns=2,
         samples=4,
-        evaluated=8,
+        evaluated=24,
         rl_problems=8,
         updates=4,
         per_update=4,
@@ -295,7 +295,8 @@ def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[st
 
     names = {str(path): name for name, path in found.items()}
     told: set[str] = set()
-    for path in [chain.out / "data.json", *sorted(chain.own.glob("*.json"))]:
+    records = sorted(chain.own.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    for path in [chain.out / "data.json", *records]:
         done = json.loads(path.read_text())
         if done["seconds"] is not None:  # of a command that was interrupted nobody knows
             add("cost", path.stem.replace("_", " "), "seconds", done["seconds"])
@@ -339,7 +340,8 @@ def curves(chain: Chain) -> list[tuple[str, str, int, float]]:
             found += thinned([(name, figure, x["update"], x[figure]) for x in lines if x[figure] is not None])
         last = [(name, "correct", x["update"], x["correct"][-1]) for x in lines if x["correct"]]
         found += thinned([point for point in last if point[-1] is not None])
-        for part in ("generation", "verdicts", "update", "all"):
+        whole = json.loads(path.parent.with_suffix(".json").read_text())["seconds"] is not None
+        for part in ("generation", "verdicts", "update", "all") if whole else ():
             found.append((name, f"seconds: {part}", len(lines), sum(x["seconds"][part] for x in lines)))
         found.append((name, "answers", len(lines), float(sum(x["attempts"] for x in lines))))
     return found

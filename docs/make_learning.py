@@ -21,7 +21,10 @@ INTRODUCTION = """# Learning from nothing
 
 Written by `python docs/make_learning.py` from the rows in [benchmarks/results](../benchmarks/results), which hold all
 figures, curves, costs and versions. `make learn` runs the chain on a GPU and adds rows; `make learn SCALE=smoke` does
-so on a CPU. A chain that was interrupted continues.
+so on a CPU. A chain that was interrupted continues; seconds are given for commands that ran without interruption.
+
+The smoke scale is there to run every command from end to end. Its few problems and minutes of training do not say how
+well a policy learns.
 
 No downloaded weights and no teacher: a fresh decoder is fine-tuned on kernels that the built-in author wrote for
 composed problems (`data make`), then trained by multi-turn GRPO with the evaluator's verdicts as reward. The pairs of
@@ -39,7 +42,7 @@ steps in held-out problems, and their sets of operators, occur in no problem to 
 An episode has several turns. It is correct if one of its turns passed; `correct@4` is the chance that one of four
 episodes is, and `correct first turn@1` counts the first turn alone. `fast_1@1` counts episodes with a right kernel that
 is surely faster than the baseline. `valid`, `compiled` and `hack` are shares of all answers. Brackets are 95% intervals
-over problems; differences are paired by problem.
+over problems, too narrow for fewer than about ten; differences are paired by problem.
 
 """
 NAMES = {"smoke": "Smoke: a CPU", "gpu": "One GPU"}
