@@ -16,7 +16,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-mcp test-verifiers test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size
+.PHONY: help demo test test-train test-mcp test-verifiers test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -134,6 +134,12 @@ bench-prepare: $(STAMP) ## seconds and memory for preparing 100,000 logged turns
 
 bench-train-size: $(TRAIN_STAMP) ## tokens per second and memory of training a billion parameters on one GPU
 	@$(BIN)/python benchmarks/train_size.py
+
+SCALE ?= gpu
+SEEDS ?= 1
+
+learn: $(TRAIN_STAMP) ## train a policy from nothing, evaluate every stage, write docs/learning.md; SCALE=smoke: an hour on a CPU
+	@$(BIN)/python -m benchmarks.learn --scale $(SCALE) --seeds $(SEEDS) && $(BIN)/python docs/make_learning.py
 
 bench-store: $(STAMP) ## the store at a million attempts; ten minutes and 10 GB of disk
 	@$(BIN)/python benchmarks/store.py

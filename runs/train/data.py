@@ -121,14 +121,29 @@ def imitable(found: Iterable[Record], render: Render | None = None) -> tuple[lis
 
 
 def texts(paths: Sequence[str]) -> Iterator[str]:
-    """Yield the texts of files, and of all text files in folders."""
+    """Yield the texts of files, and of all text files in folders; of conversations in JSON lines, their messages."""
     for name in paths:
         path = Path(name)
         if not path.exists():
             raise UsageError(f"--data {name}: there is no such file")
         inside = sorted(p for p in path.rglob("*") if p.suffix in TEXT_SUFFIXES) if path.is_dir() else [path]
         for file in inside:
-            yield file.read_text(errors="replace")
+            text = file.read_text(errors="replace")
+            if file.suffix == ".jsonl":
+                for line in filter(str.strip, text.splitlines()):
+                    yield from _contents(line)
+            else:
+                yield text
+
+
+def _contents(line: str) -> Iterator[str]:
+    """Yield the messages of a conversation; a line that holds none is a text itself."""
+    try:
+        row = json.loads(line)
+        messages = row.get("messages") or [*row.get("prompt", ()), *row.get("completion", ())]
+        yield from [message["content"] for message in messages] or [line]
+    except (ValueError, AttributeError, TypeError, KeyError):
+        yield line
 
 
 def encoder(tokenizer: Any) -> Callable[[Sequence[Message]], list[int]]:

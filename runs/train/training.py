@@ -39,13 +39,15 @@ class GRPORequest:
     json: bool
 
 
-def init(out: str, data: Sequence[str], *, size: str, seed: int, json: bool) -> int:
+def init(
+    out: str, data: Sequence[str], *, size: str, vocabulary: int | None, whole_lines: bool, seed: int, json: bool
+) -> int:
     """Make a new policy."""
     load_libraries()
     from triton_agent.policy.train.update.fresh import make_policy
     from triton_agent.runs.train.data import texts
 
-    parameters = make_policy(size, texts(data), Path(out), seed=seed)
+    parameters = make_policy(size, texts(data), Path(out), seed=seed, whole_lines=whole_lines, vocabulary=vocabulary)
     _tell({"policy": out, "parameters": parameters}, json, f"{out}: {parameters:,} parameters, untrained")
     return exit_codes.GOOD
 

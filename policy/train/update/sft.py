@@ -48,11 +48,15 @@ class SFTSettings(TrainingSettings):
     packing: bool = False
     """Put several examples in one row to reduce padding."""
     held_out: float = 0.0
-    """Share of examples that are held out; their loss is measured at every save."""
+    """Share of examples that are held out. Their loss is measured at every save, and the weights with the lowest one
+    are the result.
+    """
 
     def config(self, held_out: bool) -> SFTConfig:
         return SFTConfig(
             **self.arguments(evaluate_every=self.save_every if held_out else 0),
+            load_best_model_at_end=held_out,
+            metric_for_best_model="eval_loss" if held_out else None,
             lr_scheduler_type="cosine",
             per_device_eval_batch_size=self.batch_size,
             max_length=self.tokens_at_most,
