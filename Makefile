@@ -16,7 +16,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-mcp test-verifiers test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online
+.PHONY: help demo test test-train test-mcp test-verifiers test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -56,7 +56,7 @@ $(TRAIN_STAMP): $(STAMP)
 
 test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this installs (40 MB)
 	@echo "== training"; $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadgroup tests/policy/train/test_grpo.py \
-	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/policy/train/test_scoring.py tests/runs/data/test_data_make.py \
+	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/policy/train/test_scoring.py tests/policy/train/test_sft.py tests/policy/train/test_sharding.py tests/runs/data/test_data_make.py \
 	  tests/policy/train/online \
 	  tests/policy/llm/engines/test_transformers_engine.py
 
@@ -128,6 +128,18 @@ bench-learning: $(TRAIN_STAMP) ## whether a tiny policy learns from logged runs 
 
 bench-online: $(TRAIN_STAMP) ## whether a tiny policy learns online, more than by rejection sampling; 15 minutes
 	@$(BIN)/python benchmarks/online_learning.py
+
+bench-prepare: $(STAMP) ## seconds and memory for preparing 100,000 logged turns for training; ten minutes
+	@$(BIN)/python benchmarks/prepare_turns.py
+
+bench-train-size: $(TRAIN_STAMP) ## tokens per second and memory of training a billion parameters on one GPU
+	@$(BIN)/python benchmarks/train_size.py
+
+SCALE ?= gpu
+SEEDS ?= 1
+
+learn: $(TRAIN_STAMP) ## train a policy from nothing, evaluate every stage, write docs/learning.md; SCALE=smoke: an hour on a CPU
+	@$(BIN)/python -m benchmarks.learn --scale $(SCALE) --seeds $(SEEDS) && $(BIN)/python docs/make_learning.py
 
 bench-store: $(STAMP) ## the store at a million attempts; ten minutes and 10 GB of disk
 	@$(BIN)/python benchmarks/store.py

@@ -16,6 +16,7 @@ import argparse
 import dataclasses
 import datetime
 import json
+import os
 import random
 import re
 import resource
@@ -65,25 +66,28 @@ def main() -> None:
 
 
 def _measure(folder: str, recipe: str) -> dict[str, float]:
-    """Prepare the logged turns; return seconds and peak memory of this process and its children."""
+    """Prepare the logged turns; return seconds, and the sum of the peaks of memory of this process and its children."""
     from triton_agent.policy.train.prepare.prepared import prepare
     from triton_agent.policy.train.prepare.recipes import recipe_named
-    from triton_agent.policy.train.record.trajectories import Knowledge, collect
-    from triton_agent.runs.train.data import records
+    from triton_agent.policy.train.record.trajectories import Knowledge, collect_parts
+    from triton_agent.runs.train.data import in_parts
 
     words, chosen = Words(json.loads((Path(folder) / VOCABULARY).read_text())), recipe_named(recipe)
-    began_s, began_cpu_s = time.perf_counter(), time.process_time()
-    where = str(Path(folder) / "store.db")
-    collected = collect(records(where, "all"), chosen, Knowledge(decode=words.decode, scratch=Path(folder)))
+    began_s = time.perf_counter()
+    stored = in_parts(str(Path(folder) / "store.db"), "all")
+    knowledge = Knowledge(decode=words.decode, scratch=Path(folder))
+    collected = collect_parts(stored.parts, chosen, knowledge, stored.processes)
     read_s = time.perf_counter() - began_s
     prepared = prepare(collected.samples, chosen)
     prepared.save(Path(folder) / "rows.jsonl")
-    peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    own, largest = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    children = stored.processes if stored.processes > 1 else 0
     return {
         "seconds": round(time.perf_counter() - began_s, 2),
         "read_seconds": round(read_s, 2),
-        "cpu_seconds": round(time.process_time() - began_cpu_s, 2),
-        "peak_mb": round(sum(peaks) * 1024 / MEGABYTE),
+        "cpu_seconds": round(sum(os.times()[:4]), 2),
+        "processes": 1 + children,
+        "peak_mb": round((own.ru_maxrss + children * largest.ru_maxrss) * 1024 / MEGABYTE),
         "rows": len(prepared.rows),
         "tokens": sum(len(sample.roles) for sample in collected.samples),
     }

@@ -32,6 +32,8 @@ class RunFilter:
     before: str | None = None
     """Id of a run: only older runs, for the next page."""
     limit: int | None = 50
+    with_best: bool = True
+    """Look up the best attempt of each run, which takes most of the time of a long list."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

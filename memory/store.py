@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from triton_agent.memory.errors import NotInStore
 from triton_agent.memory.listing import AttemptFilter, AttemptHeader, HeaderFilter, RunFilter, RunSummary
@@ -30,7 +30,6 @@ from triton_agent.memory.sql.commits import Committer
 from triton_agent.memory.sql.database import Database
 from triton_agent.memory.sql.library import Library
 from triton_agent.memory.sql.preparing import Prepared
-from triton_agent.memory.sql.tables import AttemptRow
 
 
 class Store:
@@ -187,17 +186,13 @@ class Store:
 
     def iterate(self, wanted: AttemptFilter | None = None) -> Iterator[tuple[Attempt, list[Grading]]]:
         """Yield attempts with their gradings in the order of insertion, up to the last one at the start."""
-        wanted, after = wanted or AttemptFilter(), 0
         with self.reading() as connection:
-            last = connection.execute(select(func.max(AttemptRow.id))).scalar() or 0
-        while after < last:
+            matching = reading_attempts.matching_ids(connection, wanted or AttemptFilter())
+        for ids in _chunks(matching):
             with self.reading() as connection:
-                ids = reading_attempts.matching_ids(connection, wanted, after, reading_attempts.CHUNK)
-                ids = [number for number in ids if number <= last]
                 found = reading_attempts.attempts_by_id(connection, self.library, ids)
                 gradings = reading_attempts.gradings_by_attempt(connection, ids)
             yield from ((attempt, gradings[number]) for number, attempt in zip(ids, found, strict=True))
-            after = ids[-1] if len(ids) == reading_attempts.CHUNK else last
 
     def reading(self) -> AbstractContextManager[Connection]:
         """Yield a connection for the caller's own queries."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import rows
+from benchmarks import learn, rows
 
 from tests.policy.author.briefs import brief_of
 from triton_agent.policy.author.decisions import first_choice
@@ -156,3 +158,51 @@ def test_a_bare_product_is_a_problem_and_is_written_as_one_kernel(
     brief = brief_of(parse_problem(str(path)))
     source = write(brief, first_choice(brief)).source
     assert source.count("@triton.jit") == 1 and "tl.dot" in source
+
+
+def test_a_command_of_the_chain_is_run_once_and_other_settings_are_refused(tmp_path: Path) -> None:
+    chain = learn.Chain(learn.SCALES["smoke"], tmp_path, seed=0)
+    words = (
+        "data",
+        "make",
+        tmp_path / "data",
+        "--count",
+        "2",
+        "--difficulty",
+        "tiny",
+        "--held-out",
+        "0",
+        "--jobs",
+        "1",
+    )
+    made = chain.command("data", *words)
+    assert made["problems"] == {"train": 2}
+    shutil.rmtree(tmp_path / "data")
+    assert chain.command("data", *words, "--resume") == made, "its result is kept"
+    with pytest.raises(SystemExit, match="other settings"):
+        chain.command("data", *words, "--seed", "1")
+
+
+def test_both_scales_give_online_training_and_logged_runs_as_many_episodes() -> None:
+    for scale in learn.SCALES.values():
+        assert scale.logged * scale.rl_problems == scale.updates * scale.per_update * scale.rollouts
+    with pytest.raises(ValueError, match="equally many"):
+        dataclasses.replace(learn.SCALES["smoke"], rl_problems=23)
+
+
+def test_the_page_of_learning_has_a_table_and_a_plot_of_what_the_rows_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER.parent / "docs"))
+    page = importlib.import_module("make_learning")
+    monkeypatch.setattr(page, "CSV", tmp_path / "learn.csv")
+    assert "Not measured yet" in page.page()[0] and page.page()[1] == {}
+    row = {"scale": "gpu", "seed": 0, "kind": "figure", "policy": "sft", "over": "", "figure": "correct@1", "step": ""}
+    row |= {"value": "0.25", "low": "0.2", "high": "0.3"}
+    gain = row | {"kind": "gain", "policy": "online", "over": "sft", "value": "-0.05"}
+    points = [row | {"kind": "curve", "figure": "loss", "step": step, "low": "", "high": ""} for step in (1, 2)]
+    rows.append(tmp_path / "learn.csv", SHARED, [row, gain, *points])
+    text, plots = page.page()
+    assert "Not measured yet" not in text
+    assert "| sft | 0.250 [0.200, 0.300] |" in text and "| online over sft | -0.050 [0.200, 0.300] |" in text
+    assert [path.name for path in plots] == ["learning_gpu_0_sft.svg"] and "polyline" in "".join(plots.values())

@@ -28,6 +28,12 @@ def test_the_results_in_the_documents_are_those_in_the_tracked_rows() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_page_of_learning_is_the_one_in_the_tracked_rows() -> None:
+    check = [sys.executable, str(ROOT / "docs" / "make_learning.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_recipes_in_the_documents_are_those_in_the_code() -> None:
     check = [sys.executable, str(ROOT / "docs" / "make_recipes.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True, timeout=60)

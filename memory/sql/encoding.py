@@ -87,11 +87,16 @@ def _tuple_of(read: Reader) -> Reader:
 
 def _dataclass(kind: type) -> Reader:
     hints = typing.get_type_hints(kind)
-    readers = {name: _reader(hints[name]) for name in field_names(kind)}
+    names = frozenset(field_names(kind))
+    readers = [(name, own) for name in field_names(kind) if (own := _reader(hints[name])) is not _as_it_is]
 
     def read(data: Any) -> Any:
         if isinstance(data, kind):
             return data
-        return kind(**{name: readers[name](item) for name, item in data.items() if name in readers})
+        given = dict(data) if names.issuperset(data) else {name: data[name] for name in data if name in names}
+        for name, own in readers:
+            if name in given:
+                given[name] = own(given[name])
+        return kind(**given)
 
     return read

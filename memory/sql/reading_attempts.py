@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -28,6 +29,8 @@ from triton_agent.tools.results import Finding, Status
 
 CHUNK = 256
 """Attempts read at once: about 5 MB."""
+RUNS_AT_ONCE = 500
+"""Runs named in one query: SQLite limits how many values one has."""
 
 
 def attempt_headers(connection: Connection, name: str, wanted: HeaderFilter) -> list[AttemptHeader]:
@@ -226,15 +229,20 @@ def find_graded(connection: Connection, digest: str, source: str, grader: str | 
 # Streams
 
 
-def matching_ids(connection: Connection, wanted: AttemptFilter, after: int, limit: int) -> list[int]:
-    """Return row ids of matching attempts after `after`, in the order of insertion."""
-    query = select(AttemptRow.id).where(AttemptRow.id > after, *_attempt_conditions(wanted))
-    return list(connection.execute(query.order_by(AttemptRow.id).limit(limit)).scalars())
+def matching_ids(connection: Connection, wanted: AttemptFilter) -> array.array[int]:
+    """Return the row ids of matching attempts, in the order of insertion."""
+    query = select(AttemptRow.id).where(*_attempt_conditions(wanted))
+    if wanted.runs is None:
+        return array.array("q", connection.execute(query.order_by(AttemptRow.id)).scalars())
+    found: list[int] = []
+    for start in range(0, len(wanted.runs), RUNS_AT_ONCE):
+        some = wanted.runs[start : start + RUNS_AT_ONCE]
+        among = AttemptRow.run_seq.in_(select(RunRow.seq).where(RunRow.id.in_(some)))
+        found += connection.execute(query.where(among)).scalars()
+    return array.array("q", sorted(found))
 
 
 def _attempt_conditions(wanted: AttemptFilter) -> Iterator[ColumnElement[bool]]:
-    if wanted.runs is not None:
-        yield AttemptRow.run_seq.in_(select(RunRow.seq).where(RunRow.id.in_(wanted.runs)))
     if wanted.problem is not None:
         yield AttemptRow.problem_id.in_(problems_called(wanted.problem))
     if wanted.policy is not None:

@@ -108,7 +108,7 @@ def list_runs(connection: Connection, wanted: RunFilter) -> list[RunSummary]:
     query = query.order_by(RunRow.started_us.desc(), RunRow.seq.desc()).limit(wanted.limit)
     columns = [*RunRow.__table__.c, *list(query.selected_columns)[len(RunRow.__table__.c) :]]
     rows = connection.execute(query.with_only_columns(*columns, maintain_column_froms=True)).mappings().all()
-    best = _best_of(connection, rows)
+    best = _best_of(connection, rows) if wanted.with_best else {}
     return [_summary(row, best.get(row["seq"])) for row in rows]
 
 

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+SHARDING: Mapping[str, Any] = {
+    "version": 2,
+    "reshard_after_forward": True,
+    "state_dict_type": "SHARDED_STATE_DICT",
+    "cpu_ram_efficient_loading": True,
+}
+"""FSDP2, a layer at a time. The first process of a machine reads the model; each writes its part of a checkpoint."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +34,8 @@ class TrainingSettings:
     report_to: tuple[str, ...] = ()
     seed: int = 0
     cpu: bool = False
+    fsdp: bool = False
+    """Shard weights, gradients and optimiser states over the processes."""
 
     def arguments(self, evaluate_every: int) -> dict[str, Any]:
         """Return arguments for the trainers' library; `evaluate_every` 0 means no evaluation."""
@@ -36,7 +47,7 @@ class TrainingSettings:
             "per_device_train_batch_size": self.batch_size,
             "gradient_accumulation_steps": self.accumulation,
             "bf16": self.bf16,
-            "gradient_checkpointing": self.gradient_checkpointing,
+            "gradient_checkpointing": self.gradient_checkpointing and not self.fsdp,
             "logging_steps": 1,
             "save_steps": self.save_every,
             "save_total_limit": max(2, self.keep),
@@ -47,4 +58,6 @@ class TrainingSettings:
             "use_cpu": self.cpu,
             "disable_tqdm": True,
             "log_level": "error",
+            "fsdp": self.fsdp,
+            "fsdp_config": {**SHARDING, "activation_checkpointing": self.gradient_checkpointing} if self.fsdp else None,
         }

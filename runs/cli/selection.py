@@ -29,6 +29,8 @@ class RunSelection:
     since: str | None = None
     before: str | None = None
     limit: int | None = None
+    with_best: bool = True
+    """Look up the best attempt of each run, which takes most of the time of a long list."""
 
     @property
     def is_everything(self) -> bool:
@@ -52,6 +54,7 @@ def select_runs(store: Store, chosen: RunSelection) -> list[RunSummary]:
         policy=chosen.policy,
         state=states.get(chosen.status or ""),
         since=since,
+        with_best=chosen.with_best,
         limit=None if filtered_here else chosen.limit,
     )
     found = [

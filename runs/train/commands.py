@@ -53,6 +53,10 @@ REPORT = Annotated[
 ]
 SEED = Annotated[int, typer.Option("--seed")]
 CPU = Annotated[bool, typer.Option("--cpu", help="Train on the CPU.")]
+FSDP = Annotated[
+    bool,
+    typer.Option("--fsdp", help="Shard the model over the processes of torchrun or accelerate launch, a GPU each."),
+]
 LENGTH = Annotated[int, typer.Option("--max-tokens", help="Drop or cut longer examples.")]
 TRAINING: dict[str, tuple[Any, Any]] = {
     "learning_rate": (RATE, None),
@@ -67,6 +71,7 @@ TRAINING: dict[str, tuple[Any, Any]] = {
     "report_to": (REPORT, None),
     "seed": (SEED, 0),
     "cpu": (CPU, False),
+    "fsdp": (FSDP, False),
     "store": (STORE, None),
     "json": (JSON, False),
 }
@@ -107,6 +112,17 @@ ONLINE: dict[str, tuple[Any, Any]] = {
         Annotated[int | None, typer.Option("--max-answer-tokens", help="Length of an answer at most; default: 4096.")],
         None,
     ),
+    "prompt_tokens": (
+        Annotated[
+            int | None,
+            typer.Option(
+                "--prompt-tokens",
+                metavar="N",
+                help="Most tokens of a prompt, counted as by `data make`; for a model that was fine-tuned on its data.",
+            ),
+        ],
+        None,
+    ),
     "vllm_python": (
         Annotated[str | None, typer.Option("--vllm-python", metavar="PATH", help="Python with vLLM installed.")],
         None,
@@ -117,6 +133,9 @@ ONLINE: dict[str, tuple[Any, Any]] = {
     ),
 }
 """Options of `train grpo --online`; each is None if it was not given."""
+
+FILES = ("problems", "turns", "engine", "device", "prompt_tokens", "vllm_python", "gpu_memory")
+"""Those of them that `train eval` has, too."""
 
 HELP = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
 train_app = typer.Typer(name="train", help="Train a policy on logged runs.", **HELP)  # type: ignore[arg-type]
@@ -135,14 +154,21 @@ def init(
     data: Annotated[
         list[str], typer.Option("--data", metavar="PATH", help="Texts to train the tokenizer on; repeatable.")
     ],
-    size: Annotated[str, typer.Option("--size", help="Size of the model: tiny or small.")] = "tiny",
+    size: Annotated[str, typer.Option("--size", help="Size of the model: tiny, mini or small.")] = "tiny",
+    vocabulary: Annotated[
+        int | None, typer.Option("--vocabulary", metavar="N", help="Tokens at most; default: that of the size.")
+    ] = None,
+    whole_lines: Annotated[
+        bool,
+        typer.Option("--whole-lines", help="Make a token of every line that many texts hold: prompts become short."),
+    ] = False,
     seed: SEED = 0,
     json: JSON = False,
 ) -> None:
     """Create a small untrained policy, to try training without pretrained weights."""
     from triton_agent.runs.train.training import init
 
-    raise typer.Exit(init(out, data, size=size, seed=seed, json=json))
+    raise typer.Exit(init(out, data, size=size, vocabulary=vocabulary, whole_lines=whole_lines, seed=seed, json=json))
 
 
 @train_app.command("sft")
@@ -158,7 +184,13 @@ def sft(
     epochs: EPOCHS = 3.0,
     max_tokens: LENGTH = 8192,
     packing: Annotated[bool, typer.Option("--packing", help="Pack several examples into one sequence.")] = False,
-    held_out: Annotated[float, typer.Option("--held-out", help="Share of the examples held out for evaluation.")] = 0.0,
+    held_out: Annotated[
+        float,
+        typer.Option(
+            "--held-out",
+            help="Share of the examples held out: their loss is measured at every save, and the best weights are kept.",
+        ),
+    ] = 0.0,
 ) -> None:
     """Fine-tune a model on conversations that led to a passing kernel."""
     from triton_agent.runs.train.training import sft
@@ -186,7 +218,9 @@ def grpo(
     recipe: Annotated[
         str,
         typer.Option(
-            "--recipe", help="Rewards and credit: autotriton, tritonrl, kevin, drkernel, milestones, default."
+            "--recipe",
+            help="Rewards and credit: autotriton, tritonrl, kevin, drkernel, milestones, default; settings may follow"
+            " for an ablation: default,baseline=grpo,without=rule.",
         ),
     ] = "default",
     epochs: EPOCHS = 1.0,
@@ -250,6 +284,7 @@ def grpo(
         "version": version,
         "evaluate_every": evaluate_every,
         "steps": said["steps"],
+        "fsdp": said["fsdp"],
         "epochs": epochs != 1.0,
     }
     _require_one_kind(online, said, offline)
@@ -328,6 +363,7 @@ def _online(
         rollouts={name: value for name, value in rollouts.items() if value is not None},
         temperature=temperature,
         max_answer_tokens=said["max_answer_tokens"] or 4096,
+        prompt_tokens=said["prompt_tokens"],
         vllm_python=said["vllm_python"],
         gpu_memory=said["gpu_memory"],
         settings=settings,
@@ -349,6 +385,7 @@ def _settings(said: Mapping[str, Any]) -> dict[str, Any]:
         "report_to": tuple(said["report_to"] or ()),
         "seed": said["seed"],
         "cpu": said["cpu"],
+        "fsdp": said["fsdp"],
     }
 
 
@@ -358,7 +395,9 @@ def _handling(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @train_app.command("eval")
+@sharing({name: ONLINE[name] for name in FILES})
 def evaluate(
+    said: dict[str, Any],
     model: Annotated[
         list[str], typer.Option("--model", metavar="M", help="Model to evaluate; repeat to compare several.")
     ],
@@ -374,12 +413,23 @@ def evaluate(
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """Evaluate models on the problems of logged runs: pass@k, valid, correct, fast, hacks, with intervals."""
+    """Evaluate models on files over several turns, or on the problems of logged runs.
+
+    Prints valid, compiled, correct, fast and hacks with intervals. Episodes at files are stored: an interrupted
+    evaluation continues, and an equal one is read from the store.
+    """
     from triton_agent.runs.train.evaluation import EvalRequest, run
 
     request = EvalRequest(
         models=tuple(model),
         runs=runs,
+        problems=tuple(said["problems"] or ()),
+        turns=said["turns"] or 2,
+        engine=said["engine"] or "hf",
+        device=said["device"] or "auto",
+        prompt_tokens=said["prompt_tokens"],
+        vllm_python=said["vllm_python"],
+        gpu_memory=said["gpu_memory"],
         recipe=recipe,
         answers=answers,
         ks=tuple(k or (1,)),

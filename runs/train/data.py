@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from triton_agent.memory.exchange.trl import JudgedAttempt, Render, Shape, SkipCounts, Which, sft_rows
-from triton_agent.memory.listing import AttemptFilter
+from triton_agent.memory.listing import AttemptFilter, RunSummary
 from triton_agent.memory.records import Attempt, Grading, Message
 from triton_agent.policy.train.record.trajectories import latest_evaluation
 from triton_agent.runs.cli.selection import RunSelection, select_runs
@@ -48,11 +49,47 @@ def parse_filter(text: str) -> RunSelection:
 
 def records(where: str | None, runs: str) -> Iterator[Record]:
     """Yield every attempt of the runs with its gradings."""
-    chosen = parse_filter(runs)
+    yield from _records_of(where, tuple(run.id for run in _chosen(where, runs)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The runs in parts, oldest first, and how many processes should read them."""
+
+    parts: tuple[Callable[[], Iterator[Record]], ...]
+    processes: int
+
+
+def in_parts(where: str | None, runs: str) -> Parts:
+    """Split runs for several processes; few attempts are read in this one, as others take time to start."""
+    slices: list[list[str]] = [[]]
+    held = 0
+    for run in reversed(_chosen(where, runs)):
+        if held >= PART_ATTEMPTS * len(slices):
+            slices.append([])
+        slices[-1].append(run.id)
+        held += run.attempts
+    return Parts(
+        parts=tuple(functools.partial(_records_of, where, tuple(ids)) for ids in slices),
+        processes=min(len(os.sched_getaffinity(0)), READERS_AT_MOST) if len(slices) > 1 else 1,
+    )
+
+
+READERS_AT_MOST = 8
+PART_ATTEMPTS = 4000
+"""Attempts that a process reads at once, in a few seconds; it takes two to start."""
+
+
+def _chosen(where: str | None, runs: str) -> list[RunSummary]:
     with open_store(where) as store:
-        ids = tuple(run.id for run in select_runs(store, chosen))
-        if not ids:
+        found = select_runs(store, dataclasses.replace(parse_filter(runs), with_best=False))
+        if not found:
             raise UsageError(f"--runs {runs}: no run fits", where=store.where, remedy="see `triton-agent runs list`")
+        return found
+
+
+def _records_of(where: str | None, ids: tuple[str, ...]) -> Iterator[Record]:
+    with open_store(where) as store:
         yield from store.iterate(AttemptFilter(runs=ids))
 
 
@@ -84,27 +121,40 @@ def imitable(found: Iterable[Record], render: Render | None = None) -> tuple[lis
 
 
 def texts(paths: Sequence[str]) -> Iterator[str]:
-    """Yield the texts of files, and of all text files in folders."""
+    """Yield the texts of files, and of all text files in folders; of conversations in JSON lines, their messages."""
     for name in paths:
         path = Path(name)
         if not path.exists():
             raise UsageError(f"--data {name}: there is no such file")
         inside = sorted(p for p in path.rglob("*") if p.suffix in TEXT_SUFFIXES) if path.is_dir() else [path]
         for file in inside:
-            yield file.read_text(errors="replace")
+            text = file.read_text(errors="replace")
+            if file.suffix == ".jsonl":
+                for line in filter(str.strip, text.splitlines()):
+                    yield from _contents(line)
+            else:
+                yield text
 
 
-def encoder(tokenizer: Any) -> Any:
+def _contents(line: str) -> Iterator[str]:
+    """Yield the messages of a conversation; a line that holds none is a text itself."""
+    try:
+        row = json.loads(line)
+        messages = row.get("messages") or [*row.get("prompt", ()), *row.get("completion", ())]
+        yield from [message["content"] for message in messages] or [line]
+    except (ValueError, AttributeError, TypeError, KeyError):
+        yield line
+
+
+def encoder(tokenizer: Any) -> Callable[[Sequence[Message]], list[int]]:
     """Return a function that encodes messages as the prompt for the next answer."""
+    return functools.partial(_encode, tokenizer)
 
-    def encode(messages: Sequence[Message]) -> list[int]:
-        plain = [{"role": message.role, "content": message.content} for message in messages]
-        ids: list[int] = tokenizer.apply_chat_template(
-            plain, add_generation_prompt=True, tokenize=True, return_dict=False
-        )
-        return ids
 
-    return encode
+def _encode(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+    plain = [{"role": message.role, "content": message.content} for message in messages]
+    ids: list[int] = tokenizer.apply_chat_template(plain, add_generation_prompt=True, tokenize=True, return_dict=False)
+    return ids
 
 
 def questions(found: Iterable[Record], tokenizer: Any) -> dict[str, tuple[Attempt, tuple[int, ...]]]:

@@ -1,7 +1,11 @@
-"""`train eval`: asks models for kernels to the problems of stored runs and compares figures with intervals."""
+"""`train eval`: asks models for kernels and compares figures with intervals.
+
+The problems are those of stored runs, each asked about once, or files, over several turns as in online training.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import json as json_text
@@ -22,6 +26,13 @@ from triton_agent.tools.results import Interval, to_json
 class EvalRequest:
     models: tuple[str, ...]
     runs: str | None
+    problems: tuple[str, ...]
+    turns: int
+    engine: str
+    device: str
+    prompt_tokens: int | None
+    vllm_python: str | None
+    gpu_memory: float | None
     recipe: str
     answers: int
     ks: tuple[int, ...]
@@ -36,18 +47,92 @@ class EvalRequest:
 
 def run(request: EvalRequest) -> int:
     """Ask the models, judge, and print the figures."""
-    if not request.runs:
-        raise UsageError("no problems are named", remedy="add --runs all, or a filter")
+    if bool(request.runs) == bool(request.problems):
+        raise UsageError("name the problems in one way", remedy="--problems FOLDER, or --runs with a filter")
     if request.answers < max(request.ks):
         raise UsageError(f"pass@{max(request.ks)} needs as many answers", remedy=f"--answers {max(request.ks)}")
     load_libraries()
+    told, gains = _over_turns(request) if request.problems else _of_runs(request)
+    if request.json:
+        data = {
+            name: {**to_json(figures), "gain": {score: to_json(value) for score, value in gains.get(name, {}).items()}}
+            for name, figures in told.items()
+        }
+        print(json_text.dumps(data, allow_nan=False), flush=True)
+    else:
+        _show(told, {name: found["reward"] for name, found in gains.items() if "reward" in found})
+    return exit_codes.GOOD
+
+
+def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[str, Interval]]]:
+    """Evaluate on files: figures of each model, and gains over the first one."""
+    from triton_agent.policy.llm.engine import Sampling
+    from triton_agent.policy.train.evaluate.episodes import JudgedEpisode, figures_of, gains
+    from triton_agent.policy.train.evaluate.rollouts import RolloutSettings, evaluate, identity_of
+    from triton_agent.runs.cli.devices import choose
+    from triton_agent.runs.cli.store_option import open_store
+    from triton_agent.runs.train.online import Judges, author, open_engine, problem_files
+
+    recipe, chosen, specs = recipe_named(request.recipe), choose(request.device), problem_files(request.problems)
+    settings = RolloutSettings(
+        answers=request.answers,
+        turns=request.turns,
+        seed=request.seed,
+        batch_size=16 if request.engine == "hf" else None,
+    )
+    sampling = Sampling(temperature=request.temperature, max_tokens=request.max_tokens)
+    judged: dict[str, list[JudgedEpisode]] = {}
+    with (
+        Judges(specs, chosen) as judges,
+        open_store(request.store, read_only=False) as store,
+        asyncio.Runner() as runner,
+    ):
+        asked: dict[str, Any] = {
+            "problems": {name: spec.digest for name, spec in specs.items()},
+            "gpu": judges.machine.gpu,
+        }
+        asked |= {"prompt_tokens": request.prompt_tokens} if request.prompt_tokens else {}
+        asked |= {"turns": request.turns, "seed": request.seed, "sampling": dataclasses.asdict(sampling)}
+        for model in request.models:
+            engine = open_engine(
+                model,
+                request.engine,
+                chosen,
+                cpu=request.cpu,
+                vllm_python=request.vllm_python,
+                gpu_memory=request.gpu_memory,
+            )
+            identity = identity_of({**asked, "engine": engine.name, "weights": engine.version})
+            with counted(f"{model}: problems answered") as tell:
+                try:
+                    judged[model] = runner.run(
+                        evaluate(
+                            judges,
+                            author(engine, sampling, request.prompt_tokens),
+                            store,
+                            identity,
+                            settings,
+                            machine=judges.machine,
+                            on_progress=tell,
+                        )
+                    )
+                finally:
+                    runner.run(engine.close())
+    first = request.models[0]
+    told = {model: figures_of(episodes, recipe, request.ks) for model, episodes in judged.items()}
+    gained = {m: gains(judged[first], judged[m], recipe, request.ks) for m in request.models if m != first}
+    return told, gained
+
+
+def _of_runs(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[str, Interval]]]:
+    """Evaluate on the problems of stored runs: figures of each model, and the gain in reward over the first one."""
     from triton_agent.policy.train.evaluate.figures import figures, gain, scores
     from triton_agent.policy.train.evaluate.trial import TrialSettings
     from triton_agent.policy.train.update.session import load_frozen, load_tokenizer
     from triton_agent.runs.train.data import records
 
     recipe = recipe_named(request.recipe)
-    found = list(records(request.store, request.runs))
+    found = list(records(request.store, request.runs or ""))
     settings = TrialSettings(
         answers=request.answers,
         tokens_at_most=request.max_tokens,
@@ -62,15 +147,8 @@ def run(request: EvalRequest) -> int:
             judged[name] = ready.ask(model, tell)
     told = {name: figures(answers, recipe, ks=request.ks) for name, answers in judged.items()}
     first = request.models[0]
-    gains = {
-        name: gain(judged[first], judged[name], scores(recipe)["reward"]) for name in request.models if name != first
-    }
-    if request.json:
-        data = {name: {**to_json(told[name]), "gain": to_json(gains.get(name))} for name in request.models}
-        print(json_text.dumps(data, allow_nan=False), flush=True)
-    else:
-        _show(told, gains)
-    return exit_codes.GOOD
+    reward = scores(recipe)["reward"]
+    return told, {m: {"reward": gain(judged[first], judged[m], reward)} for m in request.models if m != first}
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from triton_agent.memory.observation import ProblemView, Rules
 from triton_agent.policy.llm.author import LanguageAuthor
 from triton_agent.policy.llm.engine import ModelQuestion, Sampled, Sampling
+from triton_agent.policy.llm.prompting import prompt
 from triton_agent.policy.train.extra import require_training
 from triton_agent.policy.train.online.rollouts import OpenProblem
 from triton_agent.policy.train.prepare.recipes import recipe_named
@@ -54,6 +55,7 @@ class OnlineRequest:
     """Arguments of `OnlineSettings`."""
     temperature: float | None
     max_answer_tokens: int
+    prompt_tokens: int | None
     vllm_python: str | None
     gpu_memory: float | None
     settings: Mapping[str, Any]
@@ -67,8 +69,6 @@ class OnlineRequest:
 def train(request: OnlineRequest) -> int:
     """Train online and print the result."""
     require_training()
-    if request.engine not in ENGINES:
-        raise UsageError(f"--engine {request.engine}", remedy=f"one of {', '.join(ENGINES)}")
     chosen = choose(request.device)
     names = problem_files(request.problems)
     from triton_agent.policy.train.online.session import OnlineSettings, train_online
@@ -80,9 +80,18 @@ def train(request: OnlineRequest) -> int:
     rollouts = OnlineSettings(
         **request.rollouts, tokens_at_most=request.max_answer_tokens, batch_size=16 if request.engine == "hf" else None
     )
+    sampling = Sampling(temperature=temperature, max_tokens=request.max_answer_tokens)
     with contextlib.ExitStack() as stack:
         judges = stack.enter_context(Judges(names, chosen))
-        engine = _engine(request, chosen)
+        engine = open_engine(
+            request.model,
+            request.engine,
+            chosen,
+            cpu=bool(request.settings["cpu"]),
+            adapter=bool(request.lora),
+            vllm_python=request.vllm_python,
+            gpu_memory=request.gpu_memory,
+        )
         stack.callback(lambda: asyncio.run(engine.close()))
         store = stack.enter_context(open_store(request.store, read_only=False))
         stack.enter_context(_quiet())
@@ -90,7 +99,7 @@ def train(request: OnlineRequest) -> int:
         outcome = train_online(
             request.model,
             judges,
-            LanguageAuthor(engine, Sampling(temperature=temperature, max_tokens=request.max_answer_tokens)),
+            author(engine, sampling, request.prompt_tokens),
             engine.reload,
             store,
             recipe_named(request.recipe),
@@ -231,20 +240,37 @@ class SharedCard:
             held.__exit__(None, None, None)
 
 
-def _engine(request: OnlineRequest, chosen: Chosen) -> Any:
-    """Make the engine; it gets the trainer's weights before its first question."""
+def author(engine: Any, sampling: Sampling, prompt_tokens: int | None) -> LanguageAuthor:
+    """Return a policy that asks with the prompts of `data make`, if a number of tokens is given."""
+    renderer = prompt.render_within(prompt_tokens) if prompt_tokens else prompt.render
+    return LanguageAuthor(engine, sampling, render=renderer)
+
+
+def open_engine(
+    model: str,
+    kind: str,
+    chosen: Chosen,
+    *,
+    cpu: bool,
+    adapter: bool = False,
+    vllm_python: str | None = None,
+    gpu_memory: float | None = None,
+) -> Any:
+    """Make an engine that answers with the model; it loads the weights at its first question."""
     engine: TransformersEngine | VllmEngine
-    if request.engine == "vllm":
+    if kind not in ENGINES:
+        raise UsageError(f"--engine {kind}", remedy=f"one of {', '.join(ENGINES)}")
+    if kind == "vllm":
         from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
 
-        told = {"python": request.vllm_python, "gpu_memory": request.gpu_memory}
-        told |= {"adapter": request.model} if request.lora else {}  # replaced by the adapter in training
-        engine = VllmEngine(request.model, VllmSettings(**{k: v for k, v in told.items() if v is not None}))  # type: ignore[arg-type]
+        told = {"python": vllm_python, "gpu_memory": gpu_memory}
+        told |= {"adapter": model} if adapter else {}  # replaced by the adapter in training
+        engine = VllmEngine(model, VllmSettings(**{k: v for k, v in told.items() if v is not None}))  # type: ignore[arg-type]
     else:
         from triton_agent.policy.llm.engines.transformers_engine import TransformersEngine
 
-        engine = TransformersEngine(Path(request.model), device="cpu" if request.settings["cpu"] else "auto")
-    return SharedCard(engine, chosen.gpus[0].uuid) if chosen.gpus and not request.settings["cpu"] else engine
+        engine = TransformersEngine(Path(model), device="cpu" if cpu else "auto")
+    return SharedCard(engine, chosen.gpus[0].uuid) if chosen.gpus and not cpu else engine
 
 
 # -- the screen --------------------------------------------------------------------------------------------------------

@@ -39,13 +39,15 @@ class GRPORequest:
     json: bool
 
 
-def init(out: str, data: Sequence[str], *, size: str, seed: int, json: bool) -> int:
+def init(
+    out: str, data: Sequence[str], *, size: str, vocabulary: int | None, whole_lines: bool, seed: int, json: bool
+) -> int:
     """Make a new policy."""
     load_libraries()
     from triton_agent.policy.train.update.fresh import make_policy
     from triton_agent.runs.train.data import texts
 
-    parameters = make_policy(size, texts(data), Path(out), seed=seed)
+    parameters = make_policy(size, texts(data), Path(out), seed=seed, whole_lines=whole_lines, vocabulary=vocabulary)
     _tell({"policy": out, "parameters": parameters}, json, f"{out}: {parameters:,} parameters, untrained")
     return exit_codes.GOOD
 
@@ -70,18 +72,22 @@ def sft(
     from triton_agent.policy.train.update.sft import SFTSettings, read_rows, train_sft
     from triton_agent.runs.train.data import imitable, records
 
-    rows = [row for path in data for row in read_rows(Path(path))]
     chosen = SFTSettings(output=Path(out), **_given(settings))
-    if runs:
-        tokenizer = load_tokenizer(model)
-        half = chosen.tokens_at_most // 2  # the other half is for the answer
-        render = as_messages(budget_tokens=half, count=lambda text: len(tokenizer.encode(text)))
-        found, left_out = imitable(records(store, runs), render)
-        rows += found
-        _note(left_out)
+
+    def rows() -> Iterator[Mapping[str, Any]]:
+        for path in data:
+            yield from read_rows(Path(path))
+        if runs:
+            tokenizer = load_tokenizer(model)
+            half = chosen.tokens_at_most // 2  # the other half is for the answer
+            render = as_messages(budget_tokens=half, count=lambda text: len(tokenizer.encode(text)))
+            found, left_out = imitable(records(store, runs), render)
+            yield from found
+            _note(left_out)
+
     adapter = Adapter(rank=lora) if lora else None
     with _shown("sft", chosen.batch_size * chosen.accumulation) as watch:
-        outcome = train_sft(model, rows, chosen, adapter=adapter, resume=resume, callbacks=[watch])
+        outcome = train_sft(model, rows(), chosen, adapter=adapter, resume=resume, callbacks=[watch])
     return _end(outcome, json)
 
 
@@ -95,13 +101,14 @@ def grpo(request: GRPORequest) -> int:
         raise UsageError("--evaluate-every and --held-out go together", remedy="give both, or neither")
     load_libraries()
     from triton_agent.policy.train.update.grpo import GRPOSettings
-    from triton_agent.policy.train.update.session import Adapter, train_grpo
+    from triton_agent.policy.train.update.session import Adapter, train_grpo, waiting_for_the_first
 
     recipe = recipe_named(request.recipe)
     settings = GRPOSettings(output=Path(request.out), **_given(request.settings))
+    first = waiting_for_the_first(settings.cpu).is_main_process
     model = _start(request)
     kept_back = _kept_back(request)
-    prepared = None if request.resume else _prepared(request, recipe, model, kept_back)
+    prepared = _prepared(request, recipe, model, kept_back) if first and not request.resume else None
     with contextlib.ExitStack() as stack:
         temperature = prepared.temperature if prepared else request.temperature or 1.0
         evaluator = None
@@ -139,10 +146,10 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mappi
     from triton_agent.policy.train.prepare import held_out
     from triton_agent.policy.train.prepare.prepared import TrainingLimits, prepare
     from triton_agent.policy.train.prepare.recipes import unpaid
-    from triton_agent.policy.train.record.trajectories import Knowledge, collect
+    from triton_agent.policy.train.record.trajectories import Knowledge, collect_parts
     from triton_agent.policy.train.update.plan_gains import paid, plan_gains
     from triton_agent.policy.train.update.session import load_frozen, load_tokenizer, rescorer
-    from triton_agent.runs.train.data import encoder, records, soundness
+    from triton_agent.runs.train.data import encoder, in_parts, soundness
 
     tokenizer = load_tokenizer(model)
     scratch = Path(request.out).absolute().parent
@@ -150,7 +157,8 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mappi
     knowledge = Knowledge(
         scratch=scratch, decode=tokenizer.decode, encode=encoder(tokenizer), sound=soundness(request.problem_reports)
     )
-    collected = collect(records(request.store, request.runs or ""), recipe, knowledge)
+    stored = in_parts(request.store, request.runs or "")
+    collected = collect_parts(stored.parts, recipe, knowledge, stored.processes)
     held_out.refuse((sample.problem for sample in collected.samples), held_out.read(model) | dict(kept_back))
     samples: Sequence[Any] = collected.samples
     if recipe.reasoning:
@@ -238,11 +246,14 @@ def _note(left_out: Mapping[str, int]) -> None:
 
 
 def _end(outcome: Any, json: bool) -> int:
-    """Print the result; exit code 1 if the training stopped itself."""
+    """Print the result, in the first process; exit code 1 if the training stopped itself."""
+    from accelerate import PartialState
+
     last: Mapping[str, Any] = next((entry for entry in reversed(outcome.history) if "loss" in entry), {})
     data = {"weights": str(outcome.weights), "steps": outcome.steps, "stopped": outcome.stopped, "last": last}
     why = f"; stopped early: {outcome.stopped}" if outcome.stopped else ""
-    _tell(data, json, f"{outcome.weights}: {outcome.steps} steps{why}")
+    if PartialState().is_main_process:
+        _tell(data, json, f"{outcome.weights}: {outcome.steps} steps{why}")
     return exit_codes.NOT_PASSED if outcome.stopped else exit_codes.GOOD
 
 

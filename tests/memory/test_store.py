@@ -280,6 +280,8 @@ def test_a_summary_counts_what_happened(begun: Store) -> None:
     begun.end_run(samples.end(best=attempts[0].key))
     (summary,) = begun.runs()
     assert (summary.state, summary.stop_reason, summary.best) == (RunState.ENDED, "turns", attempts[0].key)
+    [short] = begun.runs(RunFilter(with_best=False))
+    assert dataclasses.replace(summary, speedup=None) == short, "its speed-up was not looked up"
     assert summary.speedup == verdicts.timing(1.2).speedup
     assert summary.last_at == samples.at(200)
 
@@ -341,6 +343,8 @@ def test_attempts_stream_in_the_order_they_came_filtered(begun: Store) -> None:
     assert list(begun.iterate()) == pairs
     assert list(begun.iterate(AttemptFilter(problem="gelu"))) == pairs[::3]
     assert list(begun.iterate(AttemptFilter(runs=("second",)))) == pairs[::3]
+    many = ("second", *(f"none{k}" for k in range(600)), RUN)  # more runs than one query names
+    assert list(begun.iterate(AttemptFilter(runs=many))) == pairs
     assert list(begun.iterate(AttemptFilter(statuses=(Status.PASSED,), problem="softmax"))) == [
         pair for k, pair in enumerate(pairs) if k % 2 and k % 3
     ]

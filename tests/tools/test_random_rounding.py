@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from triton_agent.tools.answers.accuracy import judge
 from triton_agent.tools.results import Finding
 from triton_agent.tools.truth.expectation import expect
-from triton_agent.tools.truth.random_rounding import Nudge, round_in_place
+from triton_agent.tools.truth.random_rounding import Nudge, RandomRounding, round_in_place
 from triton_agent.tools.truth.truth import run_lifted
-from triton_agent.tools.truth.yardstick import Yardstick
+from triton_agent.tools.truth.yardstick import WIDE, Yardstick
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -211,6 +211,20 @@ def test_distances_of_equal_points_may_err_as_their_squares_do() -> None:
         assert not judge(by_columns(x.half().float()), yard_of(nearest, x)).ok, seed
         x[1], x[31] = x[0], x[30]
         assert judge(by_columns(x), yard_of(nearest, x)).ok, seed
+
+
+@pytest.mark.parametrize("number", [1.2, 1.1296, 1.2013])
+def test_running_products_of_equal_numbers_err_as_in_a_tree(number: float) -> None:
+    """Torch's product on a CPU is accumulated in float64; in a tree of float32 all roundings of a power add up."""
+    x = torch.full((72,), number)
+    total, truth = x, x.double().cumprod(-1)
+    for reach in (1, 2, 4, 8, 16, 32, 64):
+        total = torch.cat([total[:reach], total[reach:] * total[:-reach]])
+    drawn = []
+    for draw in range(8):
+        with torch.no_grad(), RandomRounding(draw):
+            drawn.append(float(((x.double().cumprod(-1) - truth) / truth).abs().max()))
+    assert 16 * 2**-24 < float(((total - truth) / truth).abs().max()) < WIDE.factor["max"] * max(drawn) < 1e-4
 
 
 def test_an_original_that_computes_in_float64_is_not_to_be_replaced_by_float32() -> None:

@@ -47,16 +47,33 @@ class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
             raise AllowanceSpent
 
 
+SMALL = 1 << 26
+"""Elements of a result whose memory (256 MiB of float32) may be taken before its size is known."""
+
+PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"})
+NEVER_LARGER = frozenset(
+    ("aten::cat", "aten::native_batch_norm", "aten::native_group_norm", "aten::native_layer_norm", "aten::addmv")
+)
+"""Operators with no more results than arguments. Running them, the pointwise ones and some products on meta tensors
+would import torch's compiler, which takes a second."""
+
+
 def elements_made(func: Any, args: Any, kwargs: Any, at_most: int) -> int:
     """Return the elements that an operator's largest result will have; 0 if not more than `at_most`, or unknown."""
-    given = [tensor.numel() for tensor in tensors_in((args, tuple(kwargs.values())))]
-    if not given:
+    tensors = list(tensors_in((args, tuple(kwargs.values()))))
+    given = sum(tensor.numel() for tensor in tensors)
+    if not tensors:
         sizes = (arg for arg in args if isinstance(arg, (list, tuple)) and all(type(size) is int for size in arg))
         return math.prod(next(sizes, (0,)))  # strides come behind
-    is_same_size = len(given) == 1 and torch.Tag.pointwise in func.tags
-    if func.is_view or is_same_size or sum(given) ** 2 <= at_most:
+    name = func.name().partition(".")[0]
+    if func.is_view or name in NEVER_LARGER or given**2 <= max(at_most, SMALL):
         return 0
     try:
+        if torch.Tag.pointwise in func.tags:
+            return math.prod(torch.broadcast_shapes(*(it.shape for it in tensors)))  # type: ignore[no-untyped-call]
+        if name in PRODUCTS:
+            left, right = tensors[-2:]
+            return left.numel() // max(left.shape[-1], 1) * right.shape[-1]
         with torch._C._DisableTorchDispatch():
             args, kwargs = map_tensors(args, _without_memory), map_tensors(kwargs, _without_memory)
             return max((tensor.numel() for tensor in tensors_in(func(*args, **kwargs))), default=0)

@@ -74,20 +74,33 @@ def shape_over(metas: Sequence[TensorMeta]) -> Shape:
 def align(graphs: Sequence[OperatorGraph], numbers: Sequence[Mapping[str, float]] = ()) -> AlignedGraph:
     """The graphs that are like the first one, merged."""
     graphs, numbers = _without_empty([regrouped(graph) for graph in graphs], numbers)
-    main = graphs[0]
-    completed = [graph if _same_structure(main, graph) else _with_idle_views(main, graph) for graph in graphs]
-    chosen = [i for i, graph in enumerate(completed) if graph is not None and _same_structure(main, graph)]
-    alike = [graph for i, graph in enumerate(completed) if graph is not None and i in chosen]
-    known = [numbers[i] for i in chosen] if numbers else []
+    # Where the first graph lacks a view that changes nothing at its sizes, a longer one shows where it belongs.
+    longer = sorted((graph for graph in graphs if len(graph.nodes) > len(graphs[0].nodes)), key=lambda g: len(g.nodes))
+    templates = [graphs[0], *{len(graph.nodes): graph for graph in longer}.values()]
+    alike = max((_completed(template, graphs) for template in templates), key=len)
+    known = [numbers[i] for i in alike] if numbers else []
     shared = [name for name in (known[0] if known else ()) if all(name in held for held in known)]
-    nodes = tuple(_aligned([graph.nodes[i] for graph in alike]) for i in range(len(main.nodes)))
+    main = alike[0]
+    nodes = tuple(_aligned([graph.nodes[i] for graph in alike.values()]) for i in range(len(main.nodes)))
     return AlignedGraph(
         main=main,
-        graphs=tuple(alike),
+        graphs=tuple(alike.values()),
         nodes=nodes,
         left_out=len(graphs) - len(alike),
         numbers={name: tuple(held[name] for held in known) for name in shared},
     )
+
+
+def _completed(template: OperatorGraph, graphs: Sequence[OperatorGraph]) -> dict[int, OperatorGraph]:
+    """The graphs like a template by their place, with views put back; none if the first is not among them."""
+    found: dict[int, OperatorGraph] = {}
+    for place, graph in enumerate(graphs):
+        completed = graph if _same_structure(template, graph) else _with_idle_views(template, graph)
+        if completed is not None and _same_structure(template, completed):
+            found[place] = completed
+        elif place == 0:
+            return {}
+    return found
 
 
 def _without_empty(
@@ -179,11 +192,9 @@ def _idle(ours: Node, index: int, metas: Mapping[str, TensorMeta]) -> Node | Non
     meta = metas.get(references[0])
     if meta is None or len(meta.shape) != len(ours.outputs[0].shape):
         return None
-    sized = {"size", "shape"}
-    arguments = tuple(
-        meta.shape if name in sized else argument for name, argument in zip(ours.argument_names, ours.arguments)
-    )
-    keywords = {name: meta.shape if name in sized else argument for name, argument in ours.keywords.items()}
+    here = {"size": meta.shape, "shape": meta.shape} | ({"start": 0} if ours.operator == "aten.slice" else {})
+    arguments = tuple(here.get(name, argument) for name, argument in zip(ours.argument_names, ours.arguments))
+    keywords = {name: here.get(name, argument) for name, argument in ours.keywords.items()}
     return dataclasses.replace(ours, index=index, arguments=arguments, keywords=keywords, outputs=(meta,))
 
 

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from triton_agent.memory.observation import Observation
 from triton_agent.memory.records import Attempt, Message
 from triton_agent.policy.answer import without_notes
-from triton_agent.policy.llm.prompting.counting import Count, RememberedCount
+from triton_agent.policy.llm.prompting.counting import Count, RememberedCount, token_bound
 from triton_agent.policy.llm.prompting.fitting import JOINT, PromptTooLong, fit
 from triton_agent.policy.llm.prompting.sections import system_part, user_parts
 from triton_agent.policy.llm.prompting.wording import prompt_version
 
-__all__ = ["Prompt", "PromptTooLong", "RememberedCount", "as_messages", "prompt_version", "render"]
+__all__ = ["Prompt", "PromptTooLong", "RememberedCount", "as_messages", "prompt_version", "render", "render_within"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,27 @@ def render(observation: Observation, *, budget_tokens: int, count: Count) -> Pro
     system, *user = fitted.texts
     messages = (Message(role="system", content=system), Message(role="user", content=JOINT.join(user)))
     return Prompt(messages=messages, version=prompt_version(), tokens=fitted.tokens, shortened=fitted.shortened)
+
+
+def render_within(tokens: int) -> Callable[..., Prompt]:
+    """Return a renderer whose prompts are those of `data make --prompt-tokens`: of at most so many tokens by a bound
+    that holds for any vocabulary.
+
+    A model that was fine-tuned on such prompts should be asked with them. One that does not fit into the model's own
+    budget is rendered anew by that budget.
+    """
+
+    def render_twice(observation: Observation, *, budget_tokens: int, count: Count) -> Prompt:
+        remembered = count if isinstance(count, RememberedCount) else RememberedCount(count)
+        try:
+            found = render(observation, budget_tokens=tokens, count=bound)
+        except PromptTooLong:
+            return render(observation, budget_tokens=budget_tokens, count=remembered)
+        fits = sum(remembered(message.content) for message in found.messages) <= budget_tokens
+        return found if fits else render(observation, budget_tokens=budget_tokens, count=remembered)
+
+    bound = RememberedCount(token_bound)
+    return render_twice
 
 
 def as_messages(*, budget_tokens: int, count: Count) -> Callable[[Attempt], tuple[Message, ...]]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.distributed.fsdp import FSDPModule
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ def _sample_batch(
         top_p=1.0,
         eos_token_id=end_id,
         pad_token_id=pad_id,
+        synced_gpus=isinstance(model, FSDPModule),  # processes gather each layer together, whatever their lengths
     )
     tokens = ids[:, width:]
     likely: list[list[float]] = [[]] * len(prompts)

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from triton_agent.memory.errors import NotInStore
 from triton_agent.memory.listing import AttemptFilter
 from triton_agent.memory.observation import Observation, ProblemView, Rules
 from triton_agent.memory.records import Attempt, Completion, Grading, Run, RunEnd, run_of
@@ -27,6 +28,8 @@ from triton_agent.tools.versions import project_version
 
 TURNS_TAKEN = "turns"
 """Why an episode ended, as the agent's loop says it."""
+NO_ANSWER = "no answer"
+"""Why an episode ended before its last turn."""
 VERDICTS_KEPT = 4096
 """Verdicts on one problem's files that are kept to answer for an equal file."""
 
@@ -68,7 +71,7 @@ class EpisodeStore:
         episodes = {}
         for name, problem in problems.items():
             for number in range(answers):
-                run = f"{self.training}-{update:05}-{self._places[name]:05}-{number:03}"
+                run = self.run_id(update, name, number)
                 episodes[run] = Episode(
                     run=run, problem=problem.view, judge=problem.judge, rules=problem.rules, seed=self._seed
                 )
@@ -88,6 +91,31 @@ class EpisodeStore:
             else:
                 episode.unjudged = attempt
         return list(episodes.values())
+
+    def run_id(self, update: int, name: str, number: int) -> str:
+        """Return the id of an episode's run."""
+        return f"{self.training}-{update:05}-{self._places[name]:05}-{number:03}"
+
+    def ended(self, update: int, name: str, answers: int) -> list[list[Graded]] | None:
+        """Return the histories of a problem's episodes if all of them have ended; None otherwise."""
+        histories: dict[str, list[Graded]] = {self.run_id(update, name, number): [] for number in range(answers)}
+        try:
+            if any(self._store.end(run) is None for run in histories):
+                return None
+        except NotInStore:
+            return None
+        for attempt, gradings in self._store.iterate(AttemptFilter(runs=tuple(histories))):
+            histories[attempt.run].append(Graded(attempt=attempt, grading=gradings[-1]))
+        return [sorted(history, key=lambda one: one.attempt.turn) for history in histories.values()]
+
+    def end_early(self, episodes: Sequence[Episode]) -> None:
+        """Store the end of the episodes to which the policy had no further answer."""
+        now = datetime.datetime.now(datetime.UTC)
+        for episode in episodes:
+            if len(episode.history) < self._turns:
+                begins = [] if episode.history else [self._store.prepare(self._runs[episode.run])]
+                end = RunEnd(run=episode.run, stop_reason=NO_ANSWER, best=None, ended_at=now)
+                self._commit([*begins, self._store.prepare(end)])
 
     def keep_answer(self, attempt: Attempt) -> None:
         begins = [self._store.prepare(self._runs[attempt.run])] if attempt.turn == 0 else []

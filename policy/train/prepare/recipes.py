@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from triton_agent.policy.train.record import rewards
 from triton_agent.policy.train.record.rewards import Facts, Reward
@@ -111,10 +112,63 @@ def unpaid(recipe: Recipe, paid: Iterable[Reward]) -> list[str]:
     return [name for name in recipe.parts if name not in found]
 
 
-def recipe_named(name: str) -> Recipe:
+def recipe_named(text: str) -> Recipe:
+    """Return a recipe by name; settings may follow that replace its own, as in `default,baseline=grpo,without=rule`.
+
+    `without` leaves out a part of the reward. Such a recipe is called by the whole text.
+    """
+    name, *changes = text.split(",")
     if name not in RECIPES:
         raise UsageError(f"no recipe {name!r}", remedy=f"one of {', '.join(RECIPES)}")
-    return RECIPES[name]
+    recipe = RECIPES[name]
+    for change in changes:
+        setting, _, value = change.partition("=")
+        known = getattr(recipe, setting, None)
+        replaced: dict[str, Any] = {}
+        if setting == "without" and value in recipe.parts:
+            recipe = _without(recipe, value)
+        elif isinstance(known, bool) and value in ("yes", "no"):
+            replaced[setting] = value == "yes"
+        elif value in CHOICES.get(setting, ()):
+            replaced[setting] = value
+        elif isinstance(known, float) and _is_number(value):
+            replaced[setting] = float(value)
+        else:
+            raise UsageError(
+                f"recipe {text}: {change} means nothing",
+                remedy="SETTING=NUMBER, SETTING=yes or no, without=PART, "
+                + ", ".join(f"{name}={' or '.join(words)}" for name, words in CHOICES.items()),
+            )
+        recipe = dataclasses.replace(recipe, **replaced)
+    return dataclasses.replace(recipe, name=text) if changes else recipe
+
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "baseline": ("grpo", "trloo", "dr_grpo"),
+    "scope": ("group", "turn"),
+    "reduction": ("token", "sequence", "constant"),
+}
+"""Settings of a recipe that are words, and the words."""
+
+
+def _without(recipe: Recipe, part: str) -> Recipe:
+    """Leave out a part of the reward."""
+    pays, weights = recipe.pays, {rewards.NOVELTY: "novelty", rewards.REASONING: "reasoning"}
+    kept = tuple(name for name in recipe.parts if name != part)
+    if part in weights:  # a comparison with others pays it
+        return dataclasses.replace(recipe, parts=kept, **{weights[part]: 0.0})  # type: ignore[arg-type]
+
+    def others(evaluation: Evaluation, facts: Facts) -> Parts:
+        return {name: value for name, value in pays(evaluation, facts).items() if name != part}
+
+    return dataclasses.replace(recipe, parts=kept, pays=others)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _right(evaluation: Evaluation) -> bool:

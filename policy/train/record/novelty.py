@@ -49,10 +49,8 @@ def program(source: str) -> str:
     lines = _code_lines(source)
     step = min((line.depth for line in lines if line.depth), default=1)
     numbers: dict[str, int] = {}
-    return _hash(
-        f"{line.depth // step} {line.text} {[numbers.setdefault(name, len(numbers)) for name in line.names]}"
-        for line in lines
-    )
+    names = [numbers.setdefault(name, len(numbers)) for line in lines for name in line.names]
+    return _hash([*(f"{line.depth // step} {line.text}" for line in lines), repr(names)])
 
 
 def bare_text(source: str) -> str:

@@ -24,7 +24,7 @@ class Spelling:
         known = self._pieces
         for token in set(tokens) - known.keys():
             known[token] = self.decode([token])
-        return [known[token] for token in tokens]
+        return list(map(known.__getitem__, tokens))
 
 
 def token_roles(

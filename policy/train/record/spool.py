@@ -76,6 +76,14 @@ class Spool:
         """Make one that is gone with the process."""
         return cls(tempfile.TemporaryFile(dir=folder, buffering=1 << 20))
 
+    def __getstate__(self) -> str:
+        """Pickle a file with a name by its name, for another process that reads it."""
+        self.file.flush()
+        return str(self.file.name)
+
+    def __setstate__(self, path: str) -> None:
+        self.__init__(Path(path).open("rb"))  # type: ignore[misc]  # noqa: SIM115
+
     def add(self, numbers: Numbers) -> Spooled:
         """Write the numbers of one sample."""
         prompt = numbers.prompt_ids.tobytes()

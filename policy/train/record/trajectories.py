@@ -1,17 +1,23 @@
 """Reads stored attempts as training samples: tokens, their roles, and the turn's reward.
 
 Uses only the records of `memory/records.py`, wherever they come from (a store, an import, a test). They are read once,
-one after the other, and of each only what training needs is kept. Attempts that cannot be trained on are counted by
-reason.
+in one process or several, and of each only what training needs is kept. Attempts that cannot be trained on are counted
+by reason.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import hashlib
+import itertools
+import multiprocessing
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 from triton_agent.memory.groups import group_of
 from triton_agent.memory.observation import Observation, Tried
@@ -27,6 +33,9 @@ from triton_agent.tools.results import Evaluation, Interval, Status
 
 Encode = Callable[[Sequence[Message]], Sequence[int]]
 """Encodes messages as the prompt for the next answer."""
+Record = tuple[Attempt, Sequence[Grading]]
+Part = Callable[[], Iterable[Record]]
+"""Reads a part of the records."""
 COPY = "a copy of a kernel that stood in the prompt"
 TWIN = "an earlier turn of the run had given the same answer"
 
@@ -82,27 +91,81 @@ class Knowledge:
     """Folder with room for the tokens while they are prepared; None for the system's own."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Read:
+    """A sample as far as it follows from its attempt alone."""
+
+    created_at: datetime.datetime
+    draw: bytes | None
+    """Equal for samples of one draw; None without a seed."""
+    sample: TrainingSample
+
+
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Reading:
     """What is kept while records are read."""
 
-    spool: Spool
     links: list[chains.Link] = dataclasses.field(default_factory=list)
-    samples: list[tuple[object, TrainingSample]] = dataclasses.field(default_factory=list)
-    """Each with what it is ordered by."""
+    samples: list[_Read] = dataclasses.field(default_factory=list)
     structures: dict[str, str] = dataclasses.field(default_factory=dict)
     """Structure of the candidate by the attempt's key, where it launches kernels of its own."""
-    draws: set[bytes] = dataclasses.field(default_factory=set)
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
 
+    def add(self, other: _Reading) -> None:
+        self.links += other.links
+        self.samples += other.samples
+        self.structures |= other.structures
+        self.left_out.update(other.left_out)
 
-def collect(
-    records: Iterable[tuple[Attempt, Sequence[Grading]]], recipe: Recipe, knowledge: Knowledge | None = None
-) -> Collection:
+
+def collect(records: Iterable[Record], recipe: Recipe, knowledge: Knowledge | None = None) -> Collection:
     """Collect samples of all attempts that have tokens, graded by the recipe, in the order of creation."""
     knowledge = knowledge or Knowledge()
-    reading = _Reading(spool=Spool.scratch(knowledge.scratch))
-    spelling = Spelling(knowledge.decode) if knowledge.decode else None
+    spool = Spool.scratch(knowledge.scratch)
+    return _collection(_read_all(records, recipe, knowledge, _spelling(knowledge), spool), recipe)
+
+
+def collect_parts(parts: Sequence[Part], recipe: Recipe, knowledge: Knowledge, processes: int) -> Collection:
+    """Do the same in several processes, which take part after part. All that is given has to pickle."""
+    if processes == 1:
+        return collect(itertools.chain.from_iterable(part() for part in parts), recipe, knowledge)
+    whole = _Reading()
+    with (
+        tempfile.TemporaryDirectory(dir=knowledge.scratch) as folder,
+        ProcessPoolExecutor(
+            processes, multiprocessing.get_context("spawn"), initializer=_Reader.begin, initargs=(recipe, knowledge)
+        ) as pool,
+    ):
+        paths = [Path(folder) / str(number) for number in range(len(parts))]
+        for reading in pool.map(_Reader.read, parts, paths):
+            whole.add(reading)
+    return _collection(whole, recipe)
+
+
+class _Reader:
+    """One of several processes that read; it gets recipe and knowledge once, since a vocabulary is large."""
+
+    recipe: ClassVar[Recipe]
+    knowledge: ClassVar[Knowledge]
+    spelling: ClassVar[Spelling | None]
+
+    @classmethod
+    def begin(cls, recipe: Recipe, knowledge: Knowledge) -> None:
+        cls.recipe, cls.knowledge, cls.spelling = recipe, knowledge, _spelling(knowledge)
+
+    @classmethod
+    def read(cls, part: Part, path: Path) -> _Reading:
+        return _read_all(part(), cls.recipe, cls.knowledge, cls.spelling, Spool(path.open("w+b")))
+
+
+def _spelling(knowledge: Knowledge) -> Spelling | None:
+    return Spelling(knowledge.decode) if knowledge.decode else None
+
+
+def _read_all(
+    records: Iterable[Record], recipe: Recipe, knowledge: Knowledge, spelling: Spelling | None, spool: Spool
+) -> _Reading:
+    reading = _Reading()
     for attempt, gradings in records:
         program = novelty.program(attempt.source) if attempt.source else ""
         link = chains.Link(
@@ -123,8 +186,15 @@ def collect(
         elif not prompt:
             reading.left_out["no prompt was stored"] += 1
         else:
-            _take(reading, attempt, latest_evaluation(gradings), prompt, program, recipe, knowledge.sound, spelling)
-    return Collection(samples=_finished(reading, recipe), left_out=dict(reading.left_out))
+            _take(
+                reading, attempt, latest_evaluation(gradings), prompt, program, recipe, knowledge.sound, spelling, spool
+            )
+    return reading
+
+
+def _collection(reading: _Reading, recipe: Recipe) -> Collection:
+    samples = _finished(reading, recipe)  # counts more that is left out
+    return Collection(samples=samples, left_out=dict(reading.left_out))
 
 
 def latest_evaluation(gradings: Sequence[Grading]) -> Evaluation | None:
@@ -170,6 +240,7 @@ def _take(
     recipe: Recipe,
     sound: Mapping[str, bool],
     spelling: Spelling | None,
+    spool: Spool,
 ) -> None:
     """Add the sample of one attempt, as far as it follows from the attempt alone."""
     said, seen, source = attempt.completion, attempt.observation, attempt.source or ""
@@ -178,14 +249,12 @@ def _take(
         token_ids=packed_tokens(said.token_ids or ()),
         log_probabilities=None if said.log_probabilities is None else packed_floats(said.log_probabilities),
     )
+    draw = None
     if said.sampling.seed is not None:
-        draw = hashlib.sha256(f"{said.policy_version} {said.sampling} ".encode())
-        draw.update(numbers.prompt_ids.tobytes())
-        draw.update(numbers.token_ids.tobytes())
-        if draw.digest() in reading.draws:
-            reading.left_out["the same draw is in another run"] += 1
-            return
-        reading.draws.add(draw.digest())
+        drawn = hashlib.sha256(f"{said.policy_version} {said.sampling} ".encode())
+        drawn.update(numbers.prompt_ids.tobytes())
+        drawn.update(numbers.token_ids.tobytes())
+        draw = drawn.digest()
     reward = reward_of(attempt, evaluation, recipe, program=program, sound=sound.get(seen.problem.digest))
     if recipe.novelty and evaluation and source and rewards.launches_triton(evaluation, source):
         reading.structures[attempt.key] = novelty.structure(source)
@@ -199,7 +268,7 @@ def _take(
             potential=recipe.potentials.get(evaluation.status, 0.0) if evaluation else 0.0,
             improves=bool(_shown_passed(seen)),
         ),
-        numbers=reading.spool.add(numbers),
+        numbers=spool.add(numbers),
         roles=token_roles(said.token_ids or (), said.mask, attempt.source, spelling),
         length=len(numbers.prompt_ids) + len(numbers.token_ids),
         scored=numbers.log_probabilities is not None,
@@ -210,7 +279,7 @@ def _take(
         kernel_share=kernel_share(evaluation),
         problem=held_out.identity(seen.problem),
     )
-    reading.samples.append(((attempt.created_at, attempt.key), sample))
+    reading.samples.append(_Read(attempt.created_at, draw, sample))
 
 
 def _shown_passed(seen: Observation) -> list[Tried]:
@@ -229,14 +298,21 @@ def _programs_shown(seen: Observation) -> set[str]:
 
 
 def _finished(reading: _Reading, recipe: Recipe) -> tuple[TrainingSample, ...]:
-    """Add to each sample what follows from the others."""
+    """Leave out all but the first of a draw, and add to each sample what follows from the others."""
+    order, draws, samples = sorted(reading.samples, key=lambda one: (one.created_at, one.sample.turn.key)), set(), []
+    for read in order:
+        if read.draw is not None and read.draw in draws:
+            reading.left_out["the same draw is in another run"] += 1
+        else:
+            samples.append(read.sample)
+            draws.add(read.draw)
     parents, twins = chains.own_parents(reading.links), chains.twins(reading.links)
     searched = chains.searched_runs(reading.links)
     runs = {link.key: link.run for link in reading.links}
-    places = {s.turn.key: (s.turn.group, reading.structures.get(s.turn.key)) for _, s in reading.samples}
+    places = {s.turn.key: (s.turn.group, reading.structures.get(s.turn.key)) for s in samples}
     alike = Counter(places.values())
     finished = []
-    for _, sample in sorted(reading.samples, key=lambda item: item[0]):  # type: ignore[arg-type, return-value]
+    for sample in samples:
         turn, place = sample.turn, places[sample.turn.key]
         reward: Reward = turn.reward.of_a_copy(TWIN) if turn.key in twins else turn.reward
         if place[1] and not reward.hack and not reward.why:

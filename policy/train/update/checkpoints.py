@@ -2,6 +2,8 @@
 
 With several processes, all of them save, since each may hold a part of the weights; the first writes the marks.
 
+A sharded checkpoint holds the parts of each process to resume from, and the whole weights in the common format.
+
 The libraries write a checkpoint file by file; a run killed meanwhile leaves a partial one that looks newest. So a mark
 is written last, and only marked checkpoints are used for resuming.
 """
@@ -43,12 +45,35 @@ def last_whole_checkpoint(output: Path) -> Path | None:
 
 
 class MarkWhole(TrainerCallback):
-    """Marks each checkpoint once it is complete: when every process has written its part."""
+    """Marks each checkpoint once it is complete: when every process has written its part.
+
+    With `trainer`, adds the whole weights to the parts of a sharded one.
+    """
+
+    def __init__(self, trainer: Any = None) -> None:
+        self.trainer = trainer
 
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if self.trainer is not None and self.trainer.is_fsdp_enabled:
+            save_weights(self.trainer, folder)
         PartialState().wait_for_everyone()
         if state.is_world_process_zero:
-            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / MARK).touch()
+            (folder / MARK).touch()
+
+
+def save_weights(trainer: Any, folder: Path) -> None:
+    """Save whole weights in the common format, also where they are sharded. Every process must call it."""
+    plugin = trainer.accelerator.state.fsdp_plugin if trainer.is_fsdp_enabled else None
+    if plugin is None:
+        trainer.save_model(str(folder))
+        return
+    parts = plugin.state_dict_type
+    plugin.set_state_dict_type("FULL_STATE_DICT")
+    try:
+        trainer.save_model(str(folder))
+    finally:
+        plugin.set_state_dict_type(parts)
 
 
 class KeepBest(TrainerCallback):

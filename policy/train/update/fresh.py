@@ -7,7 +7,8 @@ model, but lets one run, test and understand every step of training on any machi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 """ChatML; the assistant's text is marked, so that fine-tuning can restrict the loss to it."""
+LEAST_VOCABULARY = 512
+"""Half of it is for single bytes."""
+COMMON_LINE = 0.005
+LINE_TEXTS_AT_LEAST = 4
+"""A line that fewer texts hold is cut into words, however few texts there are."""
 HEAD_SIZE = 64
 """Size of an attention head; serving engines refuse smaller ones."""
 
@@ -40,14 +46,29 @@ class Size:
 
 
 SIZES = {
+    "mini": Size(layers=4, width=128, heads=2, key_value_heads=1, vocabulary=2048, context=4096),
     "tiny": Size(layers=2, width=64, heads=2, key_value_heads=1, vocabulary=1024, context=2048),
     "small": Size(layers=8, width=512, heads=8, key_value_heads=4, vocabulary=8192, context=8192),
 }
-"""`tiny` trains in seconds on two cores, for tests; `small` writes code-like text after an hour on a GPU."""
+"""`tiny` trains in seconds on two cores, for tests; `mini` learns the form of short kernels there in a quarter of an
+hour; `small` writes code-like text after an hour on a GPU.
+"""
 
 
-def make_policy(size: str, texts: Iterable[str], folder: Path, *, seed: int = 0, across_words: bool = False) -> int:
-    """Write model and tokenizer into a folder in the common format; return the number of parameters."""
+def make_policy(
+    size: str,
+    texts: Iterable[str],
+    folder: Path,
+    *,
+    seed: int = 0,
+    across_words: bool = False,
+    whole_lines: bool = False,
+    vocabulary: int | None = None,
+) -> int:
+    """Write model and tokenizer into a folder in the common format; return the number of parameters.
+
+    `vocabulary` is the number of tokens at most, instead of the size's own; lines of `whole_lines` are added to it.
+    """
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -56,7 +77,11 @@ def make_policy(size: str, texts: Iterable[str], folder: Path, *, seed: int = 0,
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty", remedy="name a new folder: a policy is never written over another")
     chosen = SIZES[size]
-    tokenizer = make_tokenizer(texts, chosen, across_words=across_words)
+    if vocabulary is not None:
+        if vocabulary < LEAST_VOCABULARY:
+            raise UsageError(f"a vocabulary of {vocabulary} tokens", remedy=f"at least {LEAST_VOCABULARY}")
+        chosen = dataclasses.replace(chosen, vocabulary=vocabulary)
+    tokenizer = make_tokenizer(texts, chosen, across_words=across_words, whole_lines=whole_lines)
     config = Qwen3Config(
         vocab_size=_rounded_up(len(tokenizer)),
         hidden_size=chosen.width,
@@ -79,14 +104,17 @@ def make_policy(size: str, texts: Iterable[str], folder: Path, *, seed: int = 0,
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def make_tokenizer(texts: Iterable[str], size: Size, *, across_words: bool = False) -> Any:
+def make_tokenizer(texts: Iterable[str], size: Size, *, across_words: bool = False, whole_lines: bool = False) -> Any:
     """Train a byte-level BPE tokenizer: any text can be encoded, and text like the given takes few tokens.
 
     With `across_words` a token may span words and lines; with few similar texts, whole passages become one token.
+    With `whole_lines` every line that many of the texts hold is one token, and all else is cut into words: prompts and
+    files that repeat each other become short, and what differs among them is cut in one way everywhere.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
+    texts = list(texts)
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not across_words)
     core.decoder = decoders.ByteLevel()
@@ -106,7 +134,16 @@ def make_tokenizer(texts: Iterable[str], size: Size, *, across_words: bool = Fal
         clean_up_tokenization_spaces=False,
     )
     tokenizer.chat_template = CHAT_TEMPLATE
+    if whole_lines:
+        tokenizer.add_tokens([AddedToken(line, normalized=False) for line in common_lines(texts)])
     return tokenizer
+
+
+def common_lines(texts: Sequence[str]) -> list[str]:
+    """Return the lines, with their ends, that a `COMMON_LINE` share of the texts hold, the most frequent first."""
+    counts = Counter(line for text in texts for line in set(text.splitlines(keepends=True)))
+    least = max(LINE_TEXTS_AT_LEAST, COMMON_LINE * len(texts))
+    return [line for line, count in counts.most_common() if count >= least and len(line.strip()) > 1]
 
 
 def _required(texts: Iterable[str]) -> Iterator[str]:

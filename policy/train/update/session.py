@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import array
 import dataclasses
+import datetime
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import datasets
 import torch
 import transformers
 from accelerate import PartialState
+from accelerate.utils import patch_environment
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 
 from triton_agent.policy.train.prepare import held_out
@@ -25,12 +28,14 @@ from triton_agent.policy.train.prepare.credit import Advantage
 from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, TrainingRow
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record.trajectories import TrainingSample
+from triton_agent.policy.train.settings import TrainingSettings
 from triton_agent.policy.train.update.checkpoints import (
     BEST,
     KeepBest,
     MarkWhole,
     StopOnCollapse,
     last_whole_checkpoint,
+    save_weights,
     whole_checkpoints,
 )
 from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer, tensors_of
@@ -39,6 +44,8 @@ from triton_agent.policy.train.update.signals import Alarms
 from triton_agent.tools.errors import UsageError
 
 ROWS = "rows.jsonl"
+PREPARING_AT_MOST = datetime.timedelta(hours=4)
+"""Longer than scoring the plans of a hundred thousand turns takes on one GPU."""
 FINAL = "final"
 
 
@@ -79,13 +86,16 @@ def _not_loaded(model: str, error: Exception) -> UsageError:
     )
 
 
-def load(model: str, *, bf16: bool = False, cpu: bool = False) -> tuple[Any, Any]:
+def load(model: str, *, bf16: bool = False, cpu: bool = False, fsdp: bool = False) -> tuple[Any, Any]:
     """Load model and tokenizer for training. In float32 by default: small steps vanish in fewer bits.
 
-    The trainer moves the model to its GPU.
+    The trainer moves the model to its GPU. With `fsdp` only the first process of a machine reads the weights, and the
+    others get their parts from it.
     """
     tokenizer = load_tokenizer(model)
-    loaded = _weights(model, torch.bfloat16 if bf16 else torch.float32)
+    reading = {"ACCELERATE_USE_FSDP": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true"} if fsdp else {}
+    with patch_environment(**reading):
+        loaded = _weights(model, torch.bfloat16 if bf16 else torch.float32)
     return (loaded.to("cpu") if cpu else loaded), tokenizer
 
 
@@ -125,7 +135,9 @@ def train_grpo(
     """
     fixed = _fixed(prepared, settings, resume)
     settings = dataclasses.replace(settings, temperature=fixed.temperature)
-    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
+    checkpoint = last_whole_checkpoint(settings.output) if resume else None
+    require_shardable(settings, checkpoint)
+    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None, fsdp=settings.fsdp)
     stop = StopOnCollapse(alarms or Alarms())
     trainer = LoggedTrainer(
         fixed.rows,
@@ -134,16 +146,12 @@ def train_grpo(
         model=loaded,
         tokenizer=tokenizer,
         evaluator=evaluator,
-        callbacks=[MarkWhole(), stop, *callbacks],
+        callbacks=[stop, *callbacks],
         peft_config=peft_config(adapter),
     )
     if best_by:
-        trainer.add_callback(KeepBest(best_by, lambda folder: trainer.save_model(str(folder))))
-    checkpoint = last_whole_checkpoint(settings.output) if resume else None
-    trainer.remove_callback(PrinterCallback)
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    weights = settings.output / FINAL
-    trainer.save_model(str(weights))
+        trainer.add_callback(KeepBest(best_by, functools.partial(save_weights, trainer)))
+    weights = run_trainer(trainer, settings, checkpoint)
     if trainer.is_world_process_zero():
         best = [settings.output / BEST] if (settings.output / BEST).is_dir() else []
         folders = (*whole_checkpoints(settings.output), *best, weights)
@@ -156,9 +164,38 @@ def train_grpo(
     )
 
 
+def require_shardable(settings: TrainingSettings, checkpoint: Path | None) -> None:
+    """Refuse `--fsdp` in one process, and a checkpoint of another kind."""
+    if settings.fsdp and PartialState(cpu=settings.cpu).num_processes == 1:
+        raise UsageError(
+            "--fsdp shards a model over several processes, and there is one",
+            remedy="torchrun --nproc-per-node GPUS -m triton_agent train ... --fsdp",
+        )
+    if checkpoint is not None and any(checkpoint.glob("pytorch_model_fsdp*")) != settings.fsdp:
+        kind, remedy = ("not sharded", "leave out --fsdp") if settings.fsdp else ("sharded", "add --fsdp")
+        raise UsageError(f"this checkpoint is {kind}", where=str(checkpoint), remedy=remedy)
+
+
+def run_trainer(trainer: Any, settings: TrainingSettings, checkpoint: Path | None) -> Path:
+    """Train, from the checkpoint if there is one; return the folder of the weights at the end."""
+    if settings.fsdp and not trainer.is_fsdp_enabled:
+        raise UsageError("accelerate shards on GPUs only", remedy="leave out --cpu or --fsdp")
+    trainer.add_callback(MarkWhole(trainer))
+    trainer.remove_callback(PrinterCallback)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    weights = settings.output / FINAL
+    save_weights(trainer, weights)
+    return weights
+
+
+def waiting_for_the_first(cpu: bool) -> PartialState:
+    """Return this process's place among those of a training; others wait for long while the first prepares rows."""
+    return PartialState(cpu=cpu, timeout=PREPARING_AT_MOST)
+
+
 def _fixed(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> Prepared:
     """Write the rows in the first process and read them in all, so that all train on the same."""
-    processes = PartialState(cpu=settings.cpu)
+    processes = waiting_for_the_first(settings.cpu)
     path = settings.output / ROWS
     if processes.is_main_process:
         if resume:

@@ -10,22 +10,32 @@ import dataclasses
 import hashlib
 import json
 import random
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from accelerate import PartialState
-from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback
+from datasets import Dataset, disable_progress_bars, load_from_disk
+from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.settings import TrainingSettings
-from triton_agent.policy.train.update.checkpoints import MarkWhole, last_whole_checkpoint, whole_checkpoints
-from triton_agent.policy.train.update.session import FINAL, Adapter, TrainingResult, load, peft_config
+from triton_agent.policy.train.update.checkpoints import last_whole_checkpoint, whole_checkpoints
+from triton_agent.policy.train.update.session import (
+    Adapter,
+    TrainingResult,
+    load,
+    peft_config,
+    require_shardable,
+    run_trainer,
+    waiting_for_the_first,
+)
 from triton_agent.tools.errors import UsageError
 
+ROWS, LEARNT, ASIDE = "rows", "learnt", "held_out"
 Row = dict[str, list[dict[str, str]]]
 
 
@@ -38,11 +48,15 @@ class SFTSettings(TrainingSettings):
     packing: bool = False
     """Put several examples in one row to reduce padding."""
     held_out: float = 0.0
-    """Share of examples that are held out; their loss is measured at every save."""
+    """Share of examples that are held out. Their loss is measured at every save, and the weights with the lowest one
+    are the result.
+    """
 
     def config(self, held_out: bool) -> SFTConfig:
         return SFTConfig(
             **self.arguments(evaluate_every=self.save_every if held_out else 0),
+            load_best_model_at_end=held_out,
+            metric_for_best_model="eval_loss" if held_out else None,
             lr_scheduler_type="cosine",
             per_device_eval_batch_size=self.batch_size,
             max_length=self.tokens_at_most,
@@ -60,45 +74,61 @@ def train_sft(
     resume: bool = False,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
-    """Train on the rows; with `resume`, continue from the last complete checkpoint on the same rows.
+    """Train on the rows; with `resume`, continue from the last complete checkpoint on the rows of the beginning.
 
-    Problems that were held out from the model are refused, and those held out here are from what comes of it.
+    The first process alone iterates over `rows`. Problems that were held out from the model are refused, and those held
+    out here are from what comes of it.
     """
+    processes = waiting_for_the_first(settings.cpu)
+    checkpoint = _checkpoint(settings.output, resume, processes)
+    folder = settings.output / ROWS
+    if processes.is_main_process and not folder.exists():
+        _write(rows, folder, held_out.read(model), settings)
+    processes.wait_for_everyone()
+    learnt = load_from_disk(str(folder / LEARNT))
+    aside = load_from_disk(str(folder / ASIDE)) if (folder / ASIDE).exists() else None
+    require_shardable(settings, checkpoint)
+    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None, fsdp=settings.fsdp)
+    trainer = SFTTrainer(
+        model=loaded,
+        args=settings.config(held_out=aside is not None),
+        train_dataset=learnt,
+        eval_dataset=aside,
+        processing_class=tokenizer,
+        callbacks=list(callbacks),
+        peft_config=peft_config(adapter),
+    )
+    if not len(trainer.train_dataset):
+        raise UsageError(
+            f"there is nothing to train on: no conversation fits in {settings.tokens_at_most} tokens",
+            remedy="raise --max-tokens, or make conversations with shorter prompts (`data make --prompt-tokens`)",
+        )
+    weights = run_trainer(trainer, settings, checkpoint)
+    if trainer.is_world_process_zero():
+        held_out.write((*whole_checkpoints(settings.output), weights), held_out.read(str(folder)))
+    return TrainingResult(
+        steps=trainer.state.global_step, stopped="", weights=weights, history=tuple(trainer.state.log_history)
+    )
+
+
+def _write(rows: Iterable[Mapping[str, Any]], folder: Path, earlier: Mapping[str, str], settings: SFTSettings) -> None:
+    """Write the rows as datasets, which all processes map into memory, and the problems held out; all or nothing."""
     rows = list(rows)
     if not rows:
         raise UsageError(
             "there is nothing to train on: no conversation led to a kernel that passed",
             remedy="log runs with kernels that pass (`optimize`, `bench suite`), or name others with --runs or --data",
         )
-    earlier = held_out.read(model)
     held_out.refuse((problem_of(row) for row in rows), earlier)
     learnt, aside = split(rows, settings.held_out, settings.seed)
-    checkpoint = _checkpoint(settings.output, resume, settings.cpu)
-    kept_back = earlier | {problem_of(row): problem_of(row)[:12] for row in aside}
-    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
-    trainer = SFTTrainer(
-        model=loaded,
-        args=settings.config(held_out=bool(aside)),
-        train_dataset=Dataset.from_list([conversation(row) for row in learnt]),
-        eval_dataset=Dataset.from_list([conversation(row) for row in aside]) if aside else None,
-        processing_class=tokenizer,
-        callbacks=[MarkWhole(), *callbacks],
-        peft_config=peft_config(adapter),
-    )
-    trainer.remove_callback(PrinterCallback)
-    if not len(trainer.train_dataset):
-        raise UsageError(
-            f"there is nothing to train on: no conversation fits in {settings.tokens_at_most} tokens",
-            remedy="raise --max-tokens, or make conversations with shorter prompts (`data make --prompt-tokens`)",
-        )
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    weights = settings.output / FINAL
-    trainer.save_model(str(weights))
-    if trainer.is_world_process_zero():
-        held_out.write((*whole_checkpoints(settings.output), weights), kept_back)
-    return TrainingResult(
-        steps=trainer.state.global_step, stopped="", weights=weights, history=tuple(trainer.state.log_history)
-    )
+    disable_progress_bars()
+    partial = folder.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    for name, some in ((LEARNT, learnt), (ASIDE, aside)):
+        if some:
+            Dataset.from_list([conversation(row) for row in some]).save_to_disk(str(partial / name))
+    held_out.write([partial], dict(earlier) | {problem_of(row): problem_of(row)[:12] for row in aside})
+    partial.rename(folder)
 
 
 def split(
@@ -124,8 +154,7 @@ def problem_of(row: Mapping[str, Any]) -> str:
     return str(named or hashlib.sha256(json.dumps(conversation(row)["prompt"], sort_keys=True).encode()).hexdigest())
 
 
-def _checkpoint(output: Path, resume: bool, cpu: bool) -> Path | None:
-    processes = PartialState(cpu=cpu)
+def _checkpoint(output: Path, resume: bool, processes: PartialState) -> Path | None:
     begun = output.exists() and any(output.iterdir())
     if begun and not resume:
         raise UsageError(f"{output} is not empty", remedy="add --resume to continue, or name another folder")

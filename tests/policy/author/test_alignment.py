@@ -25,3 +25,24 @@ def test_a_reshape_is_one_whether_torch_copies_for_it_or_not() -> None:
         aligned = align(order)
         assert aligned.left_out == 0
         assert aligned.shape_of("x0")[0] == tuple(graph.sources()["x0"].shape[0] for graph in order)
+
+
+class Positions(nn.Module):
+    """Adds the first rows of a table; where the input is as long as the table, torch runs no slice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(9, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 + self.table[9 - x.shape[0] :]
+
+
+def test_a_slice_that_takes_everything_at_the_first_size_is_put_back() -> None:
+    graphs = [extract(Positions(), [torch.randn(rows, 4)]) for rows in (9, 5, 7)]
+    assert [len(graph.nodes) for graph in graphs] == [2, 3, 3]
+    aligned = align(graphs)
+    assert aligned.left_out == 0
+    sliced = next(node for node in aligned.nodes if node.operator == "aten.slice")
+    assert sliced.shapes[0] == ((9, 5, 7), (4, 4, 4))
+    assert sliced.arguments["start"].values == (0, 4, 2)

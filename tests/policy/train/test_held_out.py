@@ -92,3 +92,26 @@ def test_conversations_that_are_all_too_long_are_told(tmp_path: Path) -> None:
     settings = SFTSettings(output=tmp_path / "sft", cpu=True, steps=1, tokens_at_most=2)
     with pytest.raises(UsageError, match="no conversation fits in 2 tokens"):
         train_sft(str(policy), [row(0), row(1)], settings)
+
+
+@needs_training
+def test_fine_tuning_keeps_the_weights_with_the_lowest_held_out_loss(tmp_path: Path) -> None:
+    """At a rate at which every further step makes it worse, so the last weights are not the best ones."""
+    import torch
+    from safetensors.torch import load_file
+
+    from triton_agent.policy.train.update.fresh import make_policy
+    from triton_agent.policy.train.update.sft import SFTSettings, train_sft
+
+    policy = tmp_path / "tiny"
+    make_policy("tiny", ["import triton\n" * 20], policy)
+    settings = SFTSettings(
+        output=tmp_path / "sft", cpu=True, steps=4, batch_size=2, held_out=0.5, save_every=1, learning_rate=0.5
+    )
+    outcome = train_sft(str(policy), [row(problem) for problem in range(4)], settings)
+    losses = {entry["step"]: entry["eval_loss"] for entry in outcome.history if "eval_loss" in entry}
+    best = min(losses, key=lambda step: losses[step])
+    assert len(losses) == 4 and best != 4
+    kept = load_file(outcome.weights / "model.safetensors")
+    wanted = load_file(tmp_path / "sft" / f"checkpoint-{best}" / "model.safetensors")
+    assert all(torch.equal(kept[name], wanted[name]) for name in wanted)

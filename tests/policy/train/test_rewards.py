@@ -204,6 +204,23 @@ def test_rewards_travel_between_processes() -> None:
     assert pickle.loads(pickle.dumps(reward)) == reward
 
 
+def test_a_recipe_is_changed_by_one_setting_for_an_ablation() -> None:
+    changed = recipe_named("default,baseline=grpo,favour_difficult=no,gamma=0.5,without=rule")
+    assert changed.name == "default,baseline=grpo,favour_difficult=no,gamma=0.5,without=rule"
+    assert (changed.baseline, changed.favour_difficult, changed.gamma) == ("grpo", False, 0.5)
+    refused = failed(Finding.NO_MODEL)
+    assert grade(recipe_named("default"), refused).parts["rule"] < 0.0
+    assert "rule" not in grade(changed, refused).parts and "rule" not in changed.parts
+    assert recipe_named("default,without=novelty").novelty == 0.0
+    assert recipe_named("default") is RECIPES["default"], "unchanged"
+
+
+@pytest.mark.parametrize("text", ["default,gamma", "default,baseline=none", "default,without=luck", "default,pays=1"])
+def test_a_change_of_a_recipe_that_means_nothing_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="means nothing"):
+        recipe_named(text)
+
+
 def test_an_unknown_recipe_is_a_usage_error_that_names_the_known() -> None:
     with pytest.raises(UsageError, match="kevin"):
         recipe_named("kevn")

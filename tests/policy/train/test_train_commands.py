@@ -17,6 +17,9 @@ from triton_agent.tools.errors import UsageError
 needs_training = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
 
 
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "softmax.py"
+
+
 def command(*words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "triton_agent", *map(str, words)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
@@ -53,6 +56,11 @@ def test_a_filter_is_read_word_by_word() -> None:
 
     assert parse_filter("all") == RunSelection()
     assert parse_filter("last, problem=softmax,since=7d") == RunSelection(ids=("last",), problem="softmax", since="7d")
+
+
+def test_an_evaluation_takes_its_problems_from_files_or_from_runs() -> None:
+    for words in ((), ("--problems", EXAMPLE, "--runs", "all")):
+        assert "name the problems in one way" in command("train", "eval", "--model", "x", *words, code=2).stderr
 
 
 @needs_training
@@ -97,3 +105,21 @@ def test_from_nothing_to_a_trained_policy(tmp_path: Path) -> None:
     assert f"{rows}:1" in broken.stderr
     nowhere = command("train", "grpo", "--model", tmp_path / "no", "--runs", "all", "--out", out / "y", *common, code=2)
     assert "no model could be loaded" in nowhere.stderr
+
+    asked = (
+        "--model",
+        policy,
+        "--problems",
+        EXAMPLE,
+        "--answers",
+        "1",
+        "--max-tokens",
+        "20",
+        "--cpu",
+        "--store",
+        where,
+    )
+    told = json.loads(command("train", "eval", *asked, "--model", out / "final", "--json").stdout)
+    assert [figures["answers"] for figures in told.values()] == [2, 2], "two turns each"
+    assert told[str(policy)]["values"]["correct@1"]["median"] == 0.0 and not told[str(policy)]["gain"]
+    assert told[str(out / "final")]["gain"]["correct@1"] == {"low": 0.0, "median": 0.0, "high": 0.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import pytest
@@ -23,6 +24,7 @@ from triton_agent.policy.train.record.trajectories import (
     Knowledge,
     TrainingSample,
     collect,
+    collect_parts,
     latest_evaluation,
 )
 from triton_agent.tools.kernel_profile import Profile
@@ -114,6 +116,20 @@ def test_a_draw_that_was_logged_twice_counts_once() -> None:
     collection = collect([(a, ()) for a in (*runs, *chance)], DEFAULT)
     assert [s.turn.key for s in collection.samples] == ["a/0.0", "c/0.0", "d/0.0", "e/0.0"]
     assert collection.left_out == {"the same draw is in another run": 1}
+
+
+def test_several_processes_collect_what_one_does() -> None:
+    runs = [
+        (made, ())
+        for run in "dcba"
+        for made in [attempt(run, 0, token_ids=(5, 6), source=KERNEL, sampling=SamplingRecord(seed=ord(run) % 2))]
+    ]
+    parts = [functools.partial(list, runs[:1]), functools.partial(list, runs[1:])]
+    knowledge = Knowledge(decode=letters)
+    together = collect_parts(parts, DEFAULT, knowledge, 2)
+    assert together == collect(runs, DEFAULT, knowledge)
+    assert [sample.turn.key for sample in together.samples] == ["a/0.0", "b/0.0"], "whichever process read them"
+    assert together.left_out == {"the same draw is in another run": 2}
 
 
 def test_what_cannot_be_trained_on_is_counted_with_its_reason() -> None:

@@ -23,7 +23,14 @@ from triton_agent.policy.llm.conversation import asked_to_be_shorter
 from triton_agent.policy.llm.engine import Sampled
 from triton_agent.policy.llm.prompting.counting import token_bound
 from triton_agent.policy.llm.prompting.fitting import PromptTooLong
-from triton_agent.policy.llm.prompting.prompt import Prompt, RememberedCount, as_messages, prompt_version, render
+from triton_agent.policy.llm.prompting.prompt import (
+    Prompt,
+    RememberedCount,
+    as_messages,
+    prompt_version,
+    render,
+    render_within,
+)
 from triton_agent.policy.llm.prompting.sections import system_part, user_parts
 from triton_agent.policy.llm.prompting.wording import FOLDER, templates
 from triton_agent.tools.evaluate.evaluator import Evaluator
@@ -36,6 +43,15 @@ def whole(observation: Observation) -> str:
 
 def text_of(prompt: Prompt) -> str:
     return "\n\n".join(message.content for message in prompt.messages)
+
+
+def test_a_prompt_within_a_bound_does_not_depend_on_the_vocabulary() -> None:
+    """As conversations are written; by a vocabulary with long tokens a longer form of the prompt would fit."""
+    shortened = render(shown.fresh(), budget_tokens=1500, count=token_bound)
+    assert shortened.shortened
+    within = render_within(1500)
+    assert within(shown.fresh(), budget_tokens=2000, count=lambda text: len(text) // 20) == shortened
+    assert within(shown.fresh(), budget_tokens=1100, count=token_bound).tokens <= 1100, "the model's own budget holds"
 
 
 # -- words and versions ------------------------------------------------------------------------------------------------

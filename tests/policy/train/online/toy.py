@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import itertools
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -161,14 +162,14 @@ def kill_at(moment: str, count: int) -> None:
         "mark": (MarkWhole, "on_save", False),
     }
     owner, name, after = places[moment]
-    real, left = getattr(owner, name), [count]
+    real, calls = getattr(owner, name), itertools.count(1)
 
     def dying(*arguments: Any, **keywords: Any) -> Any:
-        left[0] -= 1
-        if not left[0] and not after:
+        dies = next(calls) == count  # calls come from several threads
+        if dies and not after:
             os.kill(os.getpid(), signal.SIGKILL)
         found = real(*arguments, **keywords)
-        if not left[0]:
+        if dies:
             os.kill(os.getpid(), signal.SIGKILL)
         return found
 

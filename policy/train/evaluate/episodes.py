@@ -1,0 +1,115 @@
+"""Figures of a policy from episodes of several turns at held-out problems, with intervals over problems.
+
+Pure statistics. An episode is correct if one of its turns is, and fast if one of its turns is correct and surely faster
+than the baseline. The figures `valid`, `compiled` and `hack` are shares of all answers. A problem is the unit that is
+resampled, so an interval covers other problems of this kind; below about ten problems it is too narrow. A turn that
+could not be measured is counted, and is part of no figure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from triton_agent.policy.train.evaluate.figures import Figures, JudgedAnswer, scores
+from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.policy.train.record.rewards import speedup_over
+from triton_agent.tools.estimates import mean, pass_at, resampled
+from triton_agent.tools.results import Interval, Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedEpisode:
+    """The answers of one episode, in the order of its turns."""
+
+    problem: str
+    answers: tuple[JudgedAnswer, ...]
+
+
+def figures_of(episodes: Sequence[JudgedEpisode], recipe: Recipe, ks: Sequence[int] = (1,)) -> Figures:
+    """Compute all figures. Problems weigh equally, however many episodes each got."""
+    found = {name: by_problem for name, by_problem in estimates(episodes, recipe, ks).items() if by_problem}
+    answers = [answer for episode in episodes for answer in episode.answers]
+    return Figures(
+        answers=len(answers),
+        unmeasured=sum(answer.evaluation is None for answer in answers),
+        values={name: resampled(list(by_problem.values()), mean) for name, by_problem in found.items()},
+    )
+
+
+def gains(
+    before: Sequence[JudgedEpisode], after: Sequence[JudgedEpisode], recipe: Recipe, ks: Sequence[int] = (1,)
+) -> dict[str, Interval]:
+    """Return the gain of the second policy in each figure, paired over the problems that both answered."""
+    old, new = (estimates(episodes, recipe, ks) for episodes in (before, after))
+    found = {}
+    for name in old:
+        shared = sorted(old[name].keys() & new[name].keys())
+        if shared:
+            found[name] = resampled([new[name][problem] - old[name][problem] for problem in shared], mean)
+    return found
+
+
+def estimates(
+    episodes: Sequence[JudgedEpisode], recipe: Recipe, ks: Sequence[int] = (1,)
+) -> dict[str, dict[str, float]]:
+    """Return every figure of every problem for which it is known, by name and problem."""
+    score = scores(recipe)
+    correct = score["correct"]
+    found = {
+        name: _means(_rows(episodes, lambda one, name=name: map(score[name], one.answers)))  # type: ignore[misc]
+        for name in ("valid", "compiled", "hack", "reward")
+    }
+    found["correct first turn@1"] = _means(_rows(episodes, lambda one: map(correct, one.answers[:1])))
+    right = _rows(episodes, lambda one: map(correct, one.answers))
+    for k in ks:
+        found[f"correct@{k}"] = {
+            problem: pass_at(k, [max(row) for row in rows]) for problem, rows in right.items() if len(rows) >= k
+        }
+    for baseline in ("eager", "compile"):
+        if _timed(episodes, baseline):
+            fast = _rows(episodes, lambda one, to=baseline: (_fast(answer, to) for answer in one.answers))  # type: ignore[misc]
+            found[f"fast_1@1 {baseline}"] = {
+                problem: statistics.fmean(max(row) for row in rows) for problem, rows in fast.items()
+            }
+    found["turns to first correct"] = _means(_rows(episodes, _first_correct))
+    return found
+
+
+Row = Callable[[JudgedEpisode], Iterable[float | None]]
+
+
+def _rows(episodes: Sequence[JudgedEpisode], row_of: Row) -> dict[str, list[list[float]]]:
+    """Return the known scores of each episode, by problem; an episode without any is left out."""
+    found: dict[str, list[list[float]]] = defaultdict(list)
+    for episode in episodes:
+        row = [value for value in row_of(episode) if value is not None]
+        if row:
+            found[episode.problem].append(row)
+    return found
+
+
+def _means(rows: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, float]:
+    return {problem: statistics.fmean(value for row in own for value in row) for problem, own in rows.items()}
+
+
+def _first_correct(episode: JudgedEpisode) -> list[float | None]:
+    for turn, answer in enumerate(episode.answers, start=1):
+        if answer.evaluation is not None and answer.evaluation.status is Status.PASSED:
+            return [float(turn)]
+    return []
+
+
+def _fast(answer: JudgedAnswer, baseline: str) -> float | None:
+    """Score an answer that is right and surely faster than the baseline; None where a right one was not timed."""
+    if answer.evaluation is None or answer.evaluation.status is not Status.PASSED:
+        return None if answer.evaluation is None else 0.0
+    speedup = speedup_over(answer.evaluation, baseline)
+    return None if speedup is None else float(speedup.low > 1.0)
+
+
+def _timed(episodes: Sequence[JudgedEpisode], baseline: str) -> bool:
+    answers = (answer for episode in episodes for answer in episode.answers)
+    return any(answer.evaluation is not None and speedup_over(answer.evaluation, baseline) for answer in answers)

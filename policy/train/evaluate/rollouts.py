@@ -1,0 +1,84 @@
+"""Lets a policy answer held-out problems over several turns, and keeps every episode in the store.
+
+An episode is a run of its own under an id that follows from the policy's weights, the problems and the settings. So an
+interrupted evaluation continues where it was, and an equal one is read from the store.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable
+
+from triton_agent.memory.records import GradingMachine
+from triton_agent.memory.store import Store
+from triton_agent.policy.episode import Graded
+from triton_agent.policy.protocol import Policy
+from triton_agent.policy.rollout import roll_out
+from triton_agent.policy.train.evaluate.episodes import JudgedEpisode
+from triton_agent.policy.train.evaluate.figures import JudgedAnswer
+from triton_agent.policy.train.online.rollouts import EpisodeStore, OpenProblem, ProblemSource, SharedVerdicts
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSettings:
+    answers: int = 4
+    """Episodes of each problem."""
+    turns: int = 2
+    seed: int = 0
+    batch_size: int | None = 16
+    """Episodes that the policy is asked about at once; None for all that are ready."""
+    open_at_once: int = 16
+    """Problems whose evaluators run at the same time."""
+
+
+def identity_of(said: object) -> str:
+    """Return the beginning of the ids of an evaluation's runs; `said` is what its answers depend on, as plain data."""
+    return f"eval-{hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]}"
+
+
+async def evaluate(
+    problems: ProblemSource,
+    policy: Policy,
+    store: Store,
+    identity: str,
+    settings: RolloutSettings,
+    *,
+    machine: GradingMachine | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[JudgedEpisode]:
+    """Return the judged episodes of all problems that can be judged.
+
+    `on_progress` is called with the number of problems done and of all.
+    """
+    kept = EpisodeStore(store, identity, policy.name, problems.names, turns=settings.turns, seed=settings.seed)
+    names, found = list(problems.names), list[JudgedEpisode]()
+    for first in range(0, len(names), settings.open_at_once):
+        part = names[first : first + settings.open_at_once]
+        histories = {name: kept.ended(0, name, settings.answers) for name in part}
+        opened = await problems.open([name for name in part if histories[name] is None])
+        shared = {
+            name: OpenProblem(view=one.view, judge=SharedVerdicts(one.judge), rules=one.rules)
+            for name, one in opened.items()
+        }
+        episodes = kept.episodes(0, shared, settings.answers)
+        rolled = await roll_out(
+            episodes, policy, turns=settings.turns, batch_size=settings.batch_size, keeper=kept, machine=machine
+        )
+        kept.end_early(episodes)
+        for place, name in enumerate(shared):
+            histories[name] = rolled[place * settings.answers : (place + 1) * settings.answers]
+        found += [_judged(name, history) for name in part for history in histories[name] or ()]
+        on_progress(len(names[: first + settings.open_at_once]), len(names))
+    return found
+
+
+def _judged(name: str, history: list[Graded]) -> JudgedEpisode:
+    return JudgedEpisode(
+        problem=name,
+        answers=tuple(
+            JudgedAnswer(problem=name, source=graded.attempt.source or "", evaluation=graded.evaluation)
+            for graded in history
+        ),
+    )

@@ -1,0 +1,39 @@
+"""Fine-tuning: what is written for all processes, and conversations that share a row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triton_agent.policy.train.extra import missing_modules
+
+pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+ROWS = [
+    {"messages": [{"role": "user", "content": f"import {n}"}, {"role": "assistant", "content": "triton " * (n + 1)}]}
+    for n in range(4)
+]
+
+
+def test_packed_conversations_do_not_see_each_other(tiny: Path, tmp_path: Path) -> None:
+    """So the loss is that of a row for each."""
+    from triton_agent.policy.train.update.sft import SFTSettings, train_sft
+
+    losses = []
+    for packing, batch in ((False, len(ROWS)), (True, 1)):
+        settings = SFTSettings(
+            output=tmp_path / str(packing), cpu=True, steps=1, batch_size=batch, packing=packing, tokens_at_most=512
+        )
+        losses.append(train_sft(str(tiny), ROWS, settings).history[0]["loss"])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_a_resumed_training_has_the_rows_of_its_beginning(tiny: Path, tmp_path: Path) -> None:
+    from triton_agent.policy.train.update.sft import SFTSettings, train_sft
+
+    def settings(folder: str, steps: int) -> SFTSettings:
+        return SFTSettings(output=tmp_path / folder, cpu=True, steps=steps, batch_size=2, save_every=1)
+
+    train_sft(str(tiny), ROWS, settings("resumed", 1))
+    train_sft(str(tiny), iter(()), settings("resumed", 2), resume=True)
+    assert (tmp_path / "resumed" / "checkpoint-2" / "whole").exists()
