@@ -99,26 +99,21 @@ def _shuffle(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Set one sample to zero: this is what padding looks like, and what an epsilon is for.
 
-    Of a second sample one half becomes negative zero, of a third all but one element zero: who takes zeros at a few
+    Of others the first half becomes negative zero, or the second, or all but one element: who takes zeros at a few
     places for a sample of zeros is wrong there.
     """
     axis = _first_with_several(values)
     if axis is None:
         return values
     samples = values.movedim(axis, 0).clone().reshape(values.shape[axis], -1)
-    chosen = torch.randperm(len(samples), generator=generator)[: min(3, len(samples) - 1)].tolist()
     width = samples.shape[1]
-    for kind, row in enumerate(chosen):
-        if kind == 0:
-            samples[row] = 0.0
-        elif kind == 1:
-            half = int(torch.randint(2, (1,), generator=generator)) * (width // 2)
-            samples[row, half : half + max(1, width // 2)] = -0.0
-        else:
-            left = int(torch.randint(width, (1,), generator=generator))
-            kept = samples[row, left].clone()
-            samples[row] = 0.0
-            samples[row, left] = kept
+    half, one = max(1, width // 2), int(torch.randint(width, (1,), generator=generator))
+    zeroed = [(slice(0, width), 0.0), (slice(0, half), -0.0)]
+    if width > 1:
+        zeroed += [(slice(half, width), -0.0), (slice(one), 0.0), (slice(one + 1, width), 0.0)]
+    chosen = torch.randperm(len(samples), generator=generator)[: len(samples) - 1].tolist()
+    for row, (place, zero) in zip([*chosen[:4], *chosen[3:4]], zeroed):
+        samples[row, place] = zero
     moved = values.movedim(axis, 0).shape
     return samples.reshape(moved).movedim(0, axis)
 

@@ -1,0 +1,35 @@
+"""What is right for the sizes and values of a problem alone is refused, and what stands next to it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.grading import grade, specimen, spoken
+from triton_agent.tools.settings import EvaluatorSettings
+
+TESTS = Path(__file__).parents[1]
+REFUSED = {
+    "nokernel_idle_launches_over_inputs": "not_triton",
+    "numbers_half_precision_at_full_size": "wrong_values",
+    "numbers_identity_of_positive_inputs": "wrong_values",
+    "numbers_limit_not_strict": "wrong_values",
+    "numbers_rows_that_begin_with_zeros": "wrong_values",
+    "numbers_special_number_in_a_table": "wrong_values",
+    "state_one_input_for_two": "wrong_values",
+}
+
+
+@pytest.mark.parametrize(("name", "status"), REFUSED.items())
+def test_a_cheat_is_refused_with_its_status(name: str, status: str) -> None:
+    assert verdict("cheats", name).startswith(status)
+
+
+def test_a_lookup_through_what_another_launch_wrote_passes_at_a_size_that_is_not_run_whole() -> None:
+    assert verdict("honest", "looked_up_through_another_launch") == "passed"
+
+
+def verdict(kind: str, name: str) -> str:
+    settings = EvaluatorSettings(device="cpu")
+    [(_, evaluation)] = grade([specimen(TESTS / kind / f"{name}.py")], settings, jobs=1)
+    return spoken(evaluation)
