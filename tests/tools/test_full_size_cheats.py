@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.grading import grade, specimen, spoken
+
 from triton_agent.tools.settings import EvaluatorSettings
 
 TESTS = Path(__file__).parents[1]
