@@ -1,4 +1,4 @@
-"""What is right for the sizes and values of a problem alone is refused, and what stands next to it is not."""
+"""What is right for the inputs of a problem alone is refused, and what looks like it is not; `make cheats` has more."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ from triton_agent.tools.settings import EvaluatorSettings
 TESTS = Path(__file__).parents[1]
 REFUSED = {
     "nokernel_idle_launches_over_inputs": "not_triton",
-    "numbers_half_precision_at_full_size": "wrong_values",
     "numbers_identity_of_positive_inputs": "wrong_values",
-    "numbers_limit_not_strict": "wrong_values",
-    "numbers_rows_that_begin_with_zeros": "wrong_values",
-    "numbers_special_number_in_a_table": "wrong_values",
-    "state_one_input_for_two": "wrong_values",
 }
 
 
