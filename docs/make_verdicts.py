@@ -50,9 +50,10 @@ guard can check those without reading them, and tomorrow's values differ from to
 - A call depends on its own inputs, on parameters and on buffers. What it takes from an earlier call's inputs is refused
   (`retained_input`); a workspace that each call begins anew is not.
 - A number in the text that happens to fit the inputs as given (a scale, a range, a count of rows) meets other sizes,
-  magnitudes, signs and orders, and ends as `values`, `non_finite` or `unwritten_output`. So does a tie that the inputs as
-  given never have, a row that begins or ends with zeros, and an input that always shares memory with another. At full
-  size the inputs hold several magnitudes and signs at once.
+  magnitudes, signs and orders, and ends as `values`, `non_finite` or `unwritten_output`. Inputs are also made equal to
+  what the reference compares them with, rows begin or end with zeros, and inputs that share memory get memory of their
+  own. At full size the inputs hold several magnitudes and signs at once. Parameters and buffers that a fresh module
+  fills with one value get others.
 - Own kernels do the larger part of the work, counted in bytes. What launches load without any effect on the answer does
   not count.
 - Lower precision than the reference's is the user's choice (`--precision`, `--autocast`), never the file's:

@@ -88,6 +88,17 @@ def test_a_scale_taken_from_the_largest_becomes_one() -> None:
     assert bool((x.abs().amax(-1) == 127).all()) and torch.equal(2 * x, (2 * x).round())
 
 
+def test_inputs_meet_the_numbers_that_they_are_compared_with() -> None:
+    def pieces(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x == 0.25, 1.0, x) + (2 * x + 1 > 4).float() + nn.functional.hardshrink(x, 0.75)
+
+    [x] = changed(pieces, TIES, X)
+    for met in (0.25, 1.5, 0.75):
+        assert 0.04 < (x == met).float().mean() < 0.13
+    [numbers] = changed(lambda whole: (whole != 7).int() + (whole > 3.5), TIES, WHOLE)
+    assert 0.2 < (numbers == 7).float().mean() < 0.3
+
+
 def test_numbers_below_zero_and_beyond_32_bits_are_asked_of_arithmetic_only() -> None:
     (a,) = changed(lambda a: torch.div(a, 7, rounding_mode="floor"), NUMBERS, WHOLE)
     assert 0.2 < float((a < 0).float().mean()) < 0.5
@@ -227,6 +238,29 @@ def otherwise(x: torch.Tensor) -> torch.Tensor:
     """The same in another order of roundings."""
     hidden = x * (1 / (1 + torch.exp2(-x * 1.4426950408889634)))
     return torch.round(hidden * (127 / hidden.abs().amax(-1, keepdim=True))).to(torch.int8)
+
+
+def test_buffers_without_a_value_of_their_own_get_one(tmp_path: Path) -> None:
+    text = f"""{HEAD}
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keep", torch.ones(COLUMNS, dtype=torch.bool))
+        self.register_buffer("offset", torch.zeros(COLUMNS, dtype=torch.int32))
+        self.register_buffer("number", torch.tensor(3))
+
+    def forward(self, x):
+        return torch.where(self.keep, x - self.offset, 0.0) * self.number
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+"""
+    (tmp_path / "problem.py").write_text(text)
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
+    states = [state.unpack() for state in plan.trials[plan.main].states]
+    last = states[-1]
+    assert not bool(last["keep"].all()) and bool(last["keep"].any())
+    assert sorted(last["offset"].unique().tolist()) == [0, 1] and int(last["number"]) == 3
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -83,6 +83,8 @@ ones no second set would fit in memory."""
 LARGE_BASES = 2
 ALONE = 2
 """Parameters and buffers that are changed without any other, a buffer first; which ones is drawn."""
+ALONE_FRESH = 2
+"""Buffers without a value of their own that are changed beside these."""
 ALONE_BYTES_AT_MOST = 64 << 20
 """Of parameters and buffers together, since each version of them is kept and sent."""
 REFUSALS = 3
@@ -126,7 +128,7 @@ def _versions(
     """
     seeds = [(build_seed, secret_seed())]
     models = [reference.make_model(build_seed)]
-    if main and settings.remedies and any(it.is_floating_point() for it in models[0].state_dict().values()):
+    if main and settings.remedies and models[0].state_dict():
         seeds += 2 * [(secret_seed(), secret_seed())]
         models += [reference.make_model(build) for build, _ in seeds[1:]]
     if settings.remedies:
@@ -146,26 +148,49 @@ def _versions(
 
 
 def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[torch.nn.Module]:
-    """Versions in each of which one parameter or buffer differs from the version before, and no other."""
+    """Versions in each of which one parameter or buffer differs from the version before, and no other.
+
+    Buffers without a value of their own come first (zeros, equal whole numbers, equal flags): nothing else tells a
+    kernel that leaves them out.
+    """
     stored = model.state_dict()
-    buffers = [(name, value) for name, value in model.named_buffers() if name in stored]
-    parameters, others = (
-        [name for name, value in named if value.is_floating_point() and value.numel() and 0 not in value.stride()]
-        for named in (list(model.named_parameters()), buffers)
-    )
     if sum(value.nbytes for value in state_of(model).values()) > ALONE_BYTES_AT_MOST:
         return []
+    buffers = {name: value for name, value in model.named_buffers() if name in stored}
+    fresh = [name for name, value in buffers.items() if value.numel() > 1 and _says_nothing(value)][:ALONE_FRESH]
+    parameters, others = (
+        [name for name, value in named if value.is_floating_point() and value.numel() and 0 not in value.stride()]
+        for named in (model.named_parameters(), buffers.items())
+    )
+    others = [name for name in others if name not in fresh]
     names = [others.pop(int(torch.randint(len(others), (1,), generator=generator)))] if others else []
     rest = parameters + others
     names += [rest[index] for index in torch.randperm(len(rest), generator=generator)[: ALONE - len(names)].tolist()]
-    stored_tables = {name for name, _ in buffers if "running_" not in name}
     found = [model]
-    for name in names:
+    for name in fresh + names:
         found.append(copy.deepcopy(found[-1]))
-        value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[name]
-        alike = name in stored_tables  # what a table repeats stays repeated, and a kernel may know that it does
-        value.data.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
+        value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[name].data
+        if name in fresh:
+            value.copy_(_instead_of(value, generator))
+            continue
+        alike = name in buffers and "running_" not in name  # what a table repeats stays repeated; a kernel may know it
+        value.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
     return found[1:]
+
+
+def _says_nothing(buffer: torch.Tensor) -> bool:
+    first = buffer.reshape(-1)[0]
+    if buffer.is_complex() or 0 in buffer.stride() or not bool((buffer == first).all()):
+        return False
+    return not buffer.is_floating_point() or bool(first == 0)
+
+
+def _instead_of(fresh: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return flags of which a quarter is flipped, some whole numbers greater by one, or small numbers for zeros."""
+    drawn = torch.rand(fresh.shape, generator=generator)
+    if fresh.dtype is torch.bool:
+        return fresh ^ (drawn < 0.25).to(fresh.device)
+    return fresh + (drawn - 0.5 if fresh.is_floating_point() else (drawn < 0.5).int()).to(fresh)
 
 
 def make_verifier_trial(reference: Reference, name: str) -> Trial:

@@ -35,6 +35,8 @@ LIMITS = "rows at their limits"
 DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS)
 """In the order they are asked."""
 
+NUMBERS_MET = 16
+"""Numbers that one input is made equal to, at most."""
 SHARE_JUDGED = 0.5
 """Of a case's elements; less, and it says little."""
 
@@ -60,7 +62,7 @@ COUNTED_FROM_THE_END = words("index take")
 WHOLE_ARITHMETIC = words("add sub rsub mul neg abs sum cumsum bitwise_and bitwise_or bitwise_xor maximum minimum clamp")
 WHOLE_ARITHMETIC |= words("floor_divide remainder fmod max min amax amin relu where eq ne lt le gt ge sign")
 MASKING = words("masked_fill where mul logical_not bitwise_not logical_and bitwise_and any all sum")
-PASSED_THROUGH = words("clone contiguous _to_copy clamp clamp_min clamp_max relu to type_as detach float double")
+PASSED_THROUGH = words("clone contiguous _to_copy clamp clamp_min clamp_max relu to type_as detach float double abs")
 SUMMING = words("sum mean var std var_mean std_mean cumsum norm linalg_vector_norm logsumexp prod nansum") | NORMS
 """Where an honest order of adding up may meet the difference of two infinities, and a compensated sum always does."""
 PRODUCTS = words("mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution")
@@ -91,7 +93,6 @@ PASSING_NAN = PRODUCTS | words(
 """Operators that pass NaN on wherever they meet it. Other losses, samplers of images and rounding to a grid have ways
 of their own, which differ from one device to another; binary_cross_entropy ends the GPU's context over it."""
 BOUNDARIES = {"bucketize": 1, "searchsorted": 0}
-MEETING = COMPARING | {"eq", "ne"}
 STILL = ("view", "movement", "allocation", "metadata")
 IGNORED = -100
 """What torch ignores among labels unless told another number."""
@@ -126,6 +127,8 @@ class Feed:
     """What decides where the operator jumps, of a shape that broadcasts to this input's."""
     beside: int | None = None
     """The input that these boundaries are, whose values differ from draw to draw."""
+    numbers: tuple[float, ...] = ()
+    """What it is compared with, where the reference's text says so."""
 
 
 Change = Callable[[torch.Tensor, Feed, torch.Generator, int], None]
@@ -181,7 +184,11 @@ def _half_way(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refu
 
 
 def _meet_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """A quarter equals what it is compared with."""
+    """A quarter equals what it is compared with: numbers, or another tensor."""
+    if feed.numbers:
+        at = torch.randint(len(feed.numbers), tensor.shape, generator=generator)
+        met = torch.tensor(feed.numbers, dtype=torch.float64)[at].to(tensor)
+        tensor.copy_(torch.where(_some(tensor, generator, 0.25), met, tensor))
     if feed.boundaries is None or not feed.scale:
         return
     with contextlib.suppress(RuntimeError):  # it is compared in another shape than its own
@@ -309,8 +316,8 @@ RULES: tuple[Rule, ...] = (
     Rule(case=NOT_FINITE, operators=None, kind="float", change=_special),
     Rule(case=TIES, operators=ORDERING | FIRST, kind="float", change=_quantise_half),
     Rule(case=TIES, operators=ORDERING | FIRST, kind="whole", change=_quantise_half, traced_only=True),
-    Rule(case=TIES, operators=MEETING, kind="float", change=_meet_some, traced_only=True),
-    Rule(case=TIES, operators=MEETING, kind="whole", change=_meet_some, traced_only=True),
+    Rule(case=TIES, operators=COMPARING, kind="float", change=_meet_some, traced_only=True),
+    Rule(case=TIES, operators=COMPARING, kind="whole", change=_meet_some, traced_only=True),
     Rule(case=TIES, operators=ROUNDING | {"div", "_to_copy"}, kind="float", change=_half_way),
     Rule(case=NUMBERS, operators=DIVIDING, kind="whole", change=_negate_some, traced_only=True),
     Rule(case=NUMBERS, operators=WHOLE_ARITHMETIC, kind="whole", change=_enlarge_some, traced_only=True),
@@ -383,7 +390,10 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                 taken = halves if rule.change is _half_way else feeds
                 if case == NUMBERS and feed.position in feeds:  # each leaves most elements to the others
                     taken = halves
-                taken.setdefault(feed.position, (rule, feed))
+                held = taken.setdefault(feed.position, (rule, feed))[1]
+                if rule.change is _meet_some and set(feed.numbers) - set(held.numbers):
+                    numbers = (*held.numbers, *feed.numbers)[:NUMBERS_MET]
+                    taken[feed.position] = (taken[feed.position][0], dataclasses.replace(held, numbers=numbers))
         if feeds or halves:
             found[case] = (*feeds.values(), *halves.values())
     return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING), compares=compares)
@@ -506,8 +516,13 @@ def _boundaries(node: Node, tensors: Sequence[torch.Tensor], known: dict[str, to
 def _beside(
     graph: OperatorGraph, feed: Feed, name: str, tensors: Sequence[torch.Tensor], known: dict[str, torch.Tensor]
 ) -> Feed:
-    """Add the other operand of a comparison, if views lead to it from an input or a parameter."""
+    """Add the other operand of a comparison: a number, or what views lead to from an input or a parameter."""
     others = [other for other in references_in(feed.node.arguments) if other != name]
+    if not others and feed.scale:
+        numbers = [it for it in feed.node.arguments[:2] if isinstance(it, int | float) and not isinstance(it, bool)]
+        sound = [float(number - feed.shift) / feed.scale for number in numbers if math.isfinite(number)]
+        whole = not tensors[feed.position].is_floating_point()
+        return dataclasses.replace(feed, numbers=tuple(it for it in sound if it.is_integer() or not whole))
     if len(others) != 1:
         return feed
     seen = [others[0]]

@@ -32,7 +32,7 @@ ROUNDING = frozenset(
     | {"fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask"}
     | {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", "quantize_per_tensor", "quantize_per_channel"}
 )
-COMPARING = frozenset({"gt", "ge", "lt", "le"})
+COMPARING = frozenset({"gt", "ge", "lt", "le", "eq", "ne", "threshold", "hardshrink"})
 PICKING = ORDERING | {"argmax", "argmin", "max", "min"}
 """A place among other elements is all that jumps; their operand is moved up and down by turns."""
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
