@@ -15,7 +15,7 @@ from triton_agent.tools.errors import UsageError
 
 
 def run(folders: Sequence[str], *, out: str | None, json: bool) -> int:
-    """Show what several folders hold together, and write it where that is wanted."""
+    """Show the results of several folders as one, and write them to `out` if it is named."""
     record = joined([Path(folder) for folder in folders])
     if out:
         journal = Journal(Path(out), record.head)

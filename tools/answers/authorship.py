@@ -187,7 +187,7 @@ def _largest(step: Operate, narrowest: Mapping[int, int]) -> int:
 
 
 def _narrowest(tape: Tape) -> dict[int, int]:
-    """Bytes of an element, by buffer, in the narrowest type in which anybody sees it."""
+    """Return the size of an element in bytes, for each buffer; of the narrowest type if steps use several."""
     found: dict[int, int] = {}
     steps = (*tape.prologue, *tape.steps)
     launched = [value for step in steps if isinstance(step, Launch) for _, value in step.choices[0].arguments]

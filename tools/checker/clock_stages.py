@@ -131,7 +131,7 @@ def timings_of(races: list[Race]) -> list[Timing]:
 
 
 def ahead_by(timings: list[Timing]) -> str:
-    """Describe what is known of a candidate that is right, before the last baselines."""
+    """Return what is known of a right candidate before it is timed against the last baselines."""
     return f"{AHEAD} {_least(timings).median:.2f}x" if is_ahead(timings) else "compiled"
 
 

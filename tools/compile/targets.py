@@ -82,7 +82,7 @@ TARGETS: dict[str, Target] = {target.name: target for target in _ALL}
 
 
 LARGEST_GRID = (2**31 - 1, 65535, 65535)
-"""Programs along each axis of a launch, on every GPU."""
+"""Most programs along each axis of a launch; the same on every GPU."""
 
 
 def resolve_grid(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -245,4 +245,4 @@ UNSTEADY = frozenset(
     {"round", "floor", "ceil", "trunc", "frac", "floor_div", "trunc_div", "mod", "fmod", "sign"}
     | {"eq", "ne", "lt", "le", "gt", "ge"}
 )
-"""Functions that a change in the last digit can take to another whole number, or from no to yes."""
+"""Functions whose result may jump where their argument changes in its last digit."""
