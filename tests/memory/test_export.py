@@ -26,6 +26,8 @@ from triton_agent.memory.store import Store
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.processes.zygotes import Nursery
 
+pytestmark = pytest.mark.xdist_group("export")  # what is made once is made in one process
+
 
 @pytest.fixture(scope="module")
 def told(nursery: Nursery) -> Recorded:

@@ -87,6 +87,9 @@ class ModelNew(nn.Module):
 BATCH = SizeRange(low=1, high=40)
 
 
+pytestmark = pytest.mark.xdist_group("ranges")  # what is made once is made in one process
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ranges")

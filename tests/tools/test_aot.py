@@ -94,6 +94,9 @@ def case(name: str, target: str, *parts: str, ask: str = "") -> str:
     return name
 
 
+pytestmark = pytest.mark.xdist_group("aot")  # what is made once is made in one process
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("aot")

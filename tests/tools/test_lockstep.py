@@ -32,6 +32,8 @@ PROMISES = (
     "operations_on_whole_blocks_know_their_program",
     "block_pointers_and_descriptors_run_together",
 )
+
+pytestmark = pytest.mark.xdist_group("lockstep")  # what is made once is made in one process
 FILES_AT_LEAST = 250
 """Files of kernels that run in the interpreter without the evaluator's arrangements."""
 LAUNCHES_TOGETHER = 0.8

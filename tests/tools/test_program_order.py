@@ -47,6 +47,8 @@ PROMISES = (
     "honest_workspaces_in_turns",
 )
 
+pytestmark = pytest.mark.xdist_group("program_order")  # what is made once is made in one process
+
 
 @pytest.fixture(scope="module")
 def kept() -> dict[str, object]:

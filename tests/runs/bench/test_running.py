@@ -57,6 +57,8 @@ NO_CARD = Gpu(
     max_memory_clock_mhz=None,
 )
 
+pytestmark = pytest.mark.xdist_group("bench_running")  # what is made once is made in one process
+
 Ran = Callable[..., tuple[int, Record]]
 
 

@@ -23,6 +23,8 @@ from triton_agent.tools.tape.tape import (
     encode,
 )
 
+pytestmark = pytest.mark.xdist_group("tracer")  # what is made once is made in one process
+
 DOUBLE = """
 @triton.jit
 def double(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
