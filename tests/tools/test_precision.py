@@ -168,3 +168,17 @@ def test_what_multiplies_no_matrices_is_judged_as_strictly_as_ever() -> None:
     model, x = Many("softmax"), torch.randn(4, 32, 64)
     loose = expect(model, [x], around=as_the_user_runs_it(allowed, "cpu"), coarse=at_the_coarsest(allowed, "cpu"))
     assert original_error(loose) == original_error(expect(model, [x])) < 1e-6
+
+
+@pytest.mark.parametrize(("kind", "met"), [("conv", True), ("linear", False)])
+def test_convolutions_may_use_tf32_on_a_gpu_as_torch_lets_cudnn_do(kind: str, met: bool) -> None:
+    """At small sizes cuDNN does without it, and a kernel that uses it would seem less accurate than the reference."""
+    torch.manual_seed(0)
+    model, x = Many(kind).eval(), torch.randn(4, 32, 64)
+    found = expect(model, [x], coarse=at_the_coarsest(Conditions(), "cuda"))
+    assert original_error(found) < 2e-6
+    yard = found.outputs[0].yard
+    assert bool(yard.coarse) == met
+    if met:
+        assert 3e-5 < float((yard.coarse[0].double() - yard.truth).norm() / yard.truth.norm()) < 3e-3
+    assert at_the_coarsest(Conditions(), "cpu") is None

@@ -1,4 +1,4 @@
-"""Runs a reference with TF32 products on a CPU: float32 operands keep ten bits of their mantissa.
+"""Runs a reference with TF32 products: float32 operands keep ten bits of their mantissa.
 
 GPUs drop the other bits in two ways: libraries round to the nearest value, while a float32 `tl.dot` at its default has
 the tensor core ignore the low bits, which errs two to three times as much and always toward zero. Where TF32 is
@@ -9,7 +9,7 @@ refused for a plain `tl.dot`. Not covered: the order of sums, which are taken in
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -35,18 +35,24 @@ OPERANDS = {
 }
 """Operators that use tensor cores, by their name in the dispatcher -> the positions of the arguments multiplied."""
 
+BY_CUDNN = {name: OPERANDS[name] for name in ("convolution", "_cudnn_rnn")}
+"""Those that torch lets cuDNN run in TF32 unless told otherwise. Whether it does differs from size to size."""
+
 Around = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 class TensorCores(UncompiledMode):  # type: ignore[no-untyped-call]
     """Rounds the float32 operands of products inside to TF32."""
 
-    def __init__(self, *, cut: bool) -> None:
+    def __init__(self, *, cut: bool, operands: Mapping[str, tuple[int, ...]] = OPERANDS) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._cut = cut
+        self._cut, self._operands = cut, operands
+        self.met = False
+        """True once there was such a product."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        places = OPERANDS.get(func._schema.name.removeprefix("aten::"), ())
+        places = self._operands.get(func._schema.name.removeprefix("aten::"), ())
+        self.met |= bool(places)
         args = tuple(self._narrowed(arg) if place in places else arg for place, arg in enumerate(args))
         return func(*args, **(kwargs or {}))
 
@@ -74,13 +80,18 @@ def as_the_user_runs_it(conditions: Conditions, device: str) -> Around:
 
 
 def at_the_coarsest(conditions: Conditions, device: str) -> Around | None:
-    """Return the context in which the reference errs as much as TF32 may make it err; None if TF32 is not allowed."""
-    if conditions.precision != "tf32":
+    """Return the context in which the reference errs as much as TF32 may make it err; None if TF32 is not allowed.
+
+    On a GPU it is allowed in convolutions, even at a size at which cuDNN does without.
+    """
+    if conditions.precision == "tf32":
+        return lambda: _both(conditions, device, TensorCores(cut=True))
+    if device == "cpu":
         return None
-    return lambda: _both(conditions, device, TensorCores(cut=True))
+    return lambda: _both(conditions, device, TensorCores(cut=True, operands=BY_CUDNN))
 
 
 @contextlib.contextmanager
-def _both(conditions: Conditions, device: str, mode: TensorCores) -> Any:
+def _both(conditions: Conditions, device: str, mode: TensorCores) -> Iterator[TensorCores]:
     with conditions.calling(device), mode:
-        yield
+        yield mode

@@ -132,14 +132,15 @@ def expect(
             yards = [_with_sides(yard, [side[i] for side in sides]) for i, yard in enumerate(yards)]
         if coarse is not None:
             subject = copy.deepcopy(model)
-            with coarse():
+            with coarse() as products:
                 coarser = nested_tensors(_run(subject, given.copies()))
             state = state_of(subject)
             pairs = zip(yards, [*coarser, *(state[name] for name in seen.changed)])
-            yards = [
-                dataclasses.replace(yard, coarse=(other,) if other.shape == yard.truth.shape else ())
-                for yard, other in pairs
-            ]
+            if products.met:
+                yards = [
+                    dataclasses.replace(yard, coarse=(other,) if other.shape == yard.truth.shape else ())
+                    for yard, other in pairs
+                ]
         kept = list(nested_tensors(seen.args))
         outputs = tuple(Output(name=name, yard=yard.brought_near()) for name, yard in zip(names, yards))
         return Expectation(
