@@ -84,6 +84,8 @@ class Scale:
     solving: tuple[str, ...] = ()
     """Options of `data make`."""
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    from_logs: bool = True
+    """Train on logged runs as well."""
 
     def __post_init__(self) -> None:
         if self.logged * self.rl_problems != self.updates * self.per_update * self.rollouts:
@@ -120,6 +122,30 @@ SCALES = {
         solving=("--target", "none"),
         environment={"OMP_NUM_THREADS": "1"},  # a tiny model is slower with more, and verdicts need the other cores
     ),
+    "short": Scale(
+        problems=700,
+        held_out=0.14,
+        faults=1,
+        size="small",
+        vocabulary=4096,
+        sft_steps=1500,
+        sft_batch=32,
+        sft_rate=6e-4,
+        validate_every=150,
+        answer_tokens=400,
+        temperature=1.0,
+        turns=2,
+        samples=4,
+        evaluated=96,
+        rl_problems=144,
+        updates=12,
+        per_update=12,
+        rollouts=8,
+        rl_rate=5e-5,
+        device=("--bf16",),
+        solving=("--jobs", "14"),
+        from_logs=False,
+    ),
     "gpu": Scale(
         problems=1750,
         held_out=0.3,
@@ -144,8 +170,8 @@ SCALES = {
         device=("--bf16",),
     ),
 }
-"""`smoke` takes about an hour on two cores. `gpu` is for one H200: at four verdicts a second, which is what one gives
-(docs/log.md), no stage has more verdicts than half an hour allows.
+"""`smoke` takes about an hour on two cores, `short` about half an hour on one H200. `gpu` is for one H200: at four
+verdicts a second, which is what one gives (docs/log.md), no stage has more verdicts than half an hour allows.
 """
 
 
@@ -219,6 +245,20 @@ class Chain:
         self.evaluate("sft", found, over="untrained")
 
         problems = self.rl_problems(sft)
+        if chosen.from_logs:
+            self.learn_from_logs(sft, problems, found)
+        found["online"] = self.online("online", sft, problems, {})
+        self.evaluate("online", found)
+        if "rejection" in found:
+            self.evaluate("online", found, over="rejection")
+        for name in chosen.ablations:
+            found[name] = self.online(name, sft, problems, ABLATIONS[name])
+            self.evaluate(name, found)
+        return found
+
+    def learn_from_logs(self, sft: Path, problems: Path, found: dict[str, Path]) -> None:
+        """Let the fine-tuned policy answer, and train on these answers alone."""
+        chosen = self.scale
         logged = ("--runs", "all", "--store", str(self.own / "logged.db"))
         asked = ("--problems", problems, "--turns", str(chosen.turns), "--answers", str(chosen.logged))
         learnt = self.ask("log", {"sft": sft}, self.own / "logged.db", asked)[str(sft)]["values"]
@@ -230,14 +270,6 @@ class Chain:
             again = (*logged, "--lr", str(chosen.sft_rate / 10), "--epochs", "3", "--batch", str(chosen.sft_batch))
             found["rejection"] = self.training("rejection", "sft", sft, rejection, "checkpoint-*/whole", *again)
             self.evaluate("rejection", found)
-        found["online"] = self.online("online", sft, problems, {})
-        self.evaluate("online", found)
-        if "rejection" in found:
-            self.evaluate("online", found, over="rejection")
-        for name in chosen.ablations:
-            found[name] = self.online(name, sft, problems, ABLATIONS[name])
-            self.evaluate(name, found)
-        return found
 
     def online(self, stage: str, sft: Path, problems: Path, changes: Mapping[str, str]) -> Path:
         chosen, name = self.scale, stage.replace(" ", "_")

@@ -21,17 +21,19 @@ from triton_agent.memory.store import Store
 from triton_agent.memory.verdicts import passed
 from triton_agent.policy.answer import without_notes, write_answer
 from triton_agent.policy.builtin import Builtin
-from triton_agent.policy.episode import Graded, observe, step, trajectory_seed
+from triton_agent.policy.episode import Graded, Judge, observe, step, trajectory_seed
 from triton_agent.policy.rollout import Episode, roll_out
 from triton_agent.policy.train.data.candidates import Row
 from triton_agent.policy.train.data.conversations import FAULT_POLICY, conversations
 from triton_agent.policy.train.data.faults import faulty_versions
+from triton_agent.policy.train.online.rollouts import SharedVerdicts
 from triton_agent.runs.data.folder import SOLVED, STORE, DatasetFolder
 from triton_agent.tools.errors import InstrumentError, ProblemError
-from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
+from triton_agent.tools.evaluate.sets_evaluator import evaluator_for
 from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import own_nursery
+from triton_agent.tools.results import Evaluation
 from triton_agent.tools.settings import EvaluatorSettings
 
 HARMLESS = 3
@@ -75,7 +77,7 @@ def solve_all(
             try:
                 with evaluator_for(spec, settings.evaluator, nursery=nursery) as evaluator:
                     view = ProblemView.of(spec, evaluator.facts, settings.cards)
-                    return asyncio.run(_solve(row, view, evaluator, settings))
+                    return asyncio.run(_solve(row, view, _JudgedOnce(evaluator), settings))
             except ProblemError as error:
                 return _Solved(name=row["name"], outcome=f"not accepted as a problem: {error.what}")
             except InstrumentError as error:
@@ -103,7 +105,14 @@ def solve_all(
     return unmeasured
 
 
-async def _solve(row: Row, view: ProblemView, evaluator: AnyEvaluator, settings: SolveSettings) -> _Solved:
+class _JudgedOnce(SharedVerdicts):
+    """Judges a file without its notes, so that a repair, which is the kernel that passed, is not judged again."""
+
+    async def evaluate_async(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
+        return await super().evaluate_async(without_notes(source), on_stage)
+
+
+async def _solve(row: Row, view: ProblemView, evaluator: Judge, settings: SolveSettings) -> _Solved:
     """Let the author answer; then break its kernel and repair it."""
     rules = Rules(target=settings.evaluator.target or Rules().target)
     run = _run(row, view, "builtin")
@@ -141,7 +150,7 @@ async def _solve(row: Row, view: ProblemView, evaluator: AnyEvaluator, settings:
     return _Solved(name=row["name"], outcome="passed", runs=((run, tuple(history)), *repaired))
 
 
-async def _repaired(broken: Graded, answer: Completion, evaluator: AnyEvaluator) -> Graded:
+async def _repaired(broken: Graded, answer: Completion, evaluator: Judge) -> Graded:
     """Take the next turn after a faulty attempt."""
     before = broken.attempt
     seen = observe(

@@ -71,14 +71,14 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
     from triton_agent.policy.train.evaluate.rollouts import RolloutSettings, evaluate, identity_of
     from triton_agent.runs.cli.devices import choose
     from triton_agent.runs.cli.store_option import open_store
-    from triton_agent.runs.train.online import Judges, author, open_engine, problem_files
+    from triton_agent.runs.train.online import Judges, asked_at_once, author, open_engine, problem_files
 
     recipe, chosen, specs = recipe_named(request.recipe), choose(request.device), problem_files(request.problems)
     settings = RolloutSettings(
         answers=request.answers,
         turns=request.turns,
         seed=request.seed,
-        batch_size=16 if request.engine == "hf" else None,
+        batch_size=asked_at_once(request.engine, on_gpu=bool(chosen.gpus) and not request.cpu),
     )
     sampling = Sampling(temperature=request.temperature, max_tokens=request.max_tokens)
     judged: dict[str, list[JudgedEpisode]] = {}

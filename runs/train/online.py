@@ -7,6 +7,7 @@ import collections
 import contextlib
 import dataclasses
 import json as json_text
+import os
 import time
 import warnings
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
 ENGINES = ("hf", "vllm")
 OPEN_AT_MOST = 32
 """Problems whose evaluators run at the same time; each keeps its reference's inputs in memory."""
-OPENED_AT_ONCE = 2
+OPENED_AT_ONCE = max(2, len(os.sched_getaffinity(0)) // 2)
 """Problems that are opened at the same time: each starts a process that runs the reference."""
+EPISODES_ON_A_CPU, EPISODES_ON_A_GPU = 16, 64
+"""Episodes that `hf` is asked about at once; on a GPU more cost hardly more time."""
 LEASE_WAIT_S = 600.0
 
 
@@ -78,7 +81,9 @@ def train(request: OnlineRequest) -> int:
     given = {name: value for name, value in request.settings.items() if value is not None}
     temperature = 1.0 if request.temperature is None else request.temperature
     rollouts = OnlineSettings(
-        **request.rollouts, tokens_at_most=request.max_answer_tokens, batch_size=16 if request.engine == "hf" else None
+        **request.rollouts,
+        tokens_at_most=request.max_answer_tokens,
+        batch_size=asked_at_once(request.engine, on_gpu=bool(chosen.gpus) and not request.settings["cpu"]),
     )
     sampling = Sampling(temperature=temperature, max_tokens=request.max_answer_tokens)
     with contextlib.ExitStack() as stack:
@@ -238,6 +243,11 @@ class SharedCard:
             yield
         finally:
             held.__exit__(None, None, None)
+
+
+def asked_at_once(kind: str, *, on_gpu: bool) -> int | None:
+    """Return about how many episodes an engine is asked at once, as verdicts are reached meanwhile; None for all."""
+    return None if kind == "vllm" else EPISODES_ON_A_GPU if on_gpu else EPISODES_ON_A_CPU
 
 
 def author(engine: Any, sampling: Sampling, prompt_tokens: int | None) -> LanguageAuthor:

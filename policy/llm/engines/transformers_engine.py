@@ -25,7 +25,9 @@ from triton_agent.policy.llm.engines.vllm_worker import prompt_ids, text_of, voc
 from triton_agent.tools.errors import UsageError
 
 ROWS_AT_ONCE = 16
-"""Answers drawn as one batch; more need more memory and gain little on a CPU."""
+"""Answers drawn as one batch on a CPU, where more gain little."""
+ROWS_ON_A_GPU = 256
+"""Answers drawn as one batch on a GPU at most; fewer where a quarter of its free memory does not hold them."""
 NEEDED = ("torch", "transformers", "tokenizers")
 QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -39,8 +41,9 @@ class TransformersEngine:
     """An engine that keeps only the model between calls."""
 
     def __init__(
-        self, folder: Path, *, device: str = "auto", dtype: str = "auto", rows_at_once: int = ROWS_AT_ONCE
+        self, folder: Path, *, device: str = "auto", dtype: str = "auto", rows_at_once: int | None = None
     ) -> None:
+        """`rows_at_once` limits the answers of a batch; None for as many as suit the device."""
         self.name = f"hf:{folder}"
         require_model(folder, f"--policy {self.name}")
         missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -148,8 +151,9 @@ class TransformersEngine:
                     (index, row, drawn.record(seed=row.seed, tokens_at_most=row.tokens_at_most))
                     for row in _rows(question, ids, room)
                 ]
-        for first in range(0, len(due), self._rows_at_once):
-            part = due[first : first + self._rows_at_once]
+        at_once = self._rows_at_once or (rows_that_fit(model, [row for _, row, _ in due]) if due else 1)
+        for first in range(0, len(due), at_once):
+            part = due[first : first + at_once]
             samples = self._draw(tokenizer, model, [row for _, row, _ in part], stop)
             for (index, _, record), sampled in zip(part, samples):
                 answers[index].append(dataclasses.replace(sampled, sampling=record))
@@ -182,6 +186,26 @@ class TransformersEngine:
             )
             for row, answer in zip(rows, drawn)
         ]
+
+
+def rows_that_fit(model: Any, rows: Sequence[Any]) -> int:
+    """Return how many of these answers to draw at once, the longest among them as the measure."""
+    if model.device.type != "cuda":
+        return ROWS_AT_ONCE
+    import torch
+
+    longest = max(len(row.prompt_ids) + row.tokens_at_most for row in rows)
+    row_bytes = longest * cache_bytes(model.config, model.dtype.itemsize)
+    free_bytes: int = torch.cuda.mem_get_info(model.device)[0]
+    return int(max(1, min(ROWS_ON_A_GPU, free_bytes // 4 // row_bytes)))
+
+
+def cache_bytes(config: Any, item_bytes: int) -> int:
+    """Return the bytes of keys and values that a model keeps for one token."""
+    text = config.get_text_config()
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return int(2 * text.num_hidden_layers * heads * width * item_bytes)
 
 
 def too_long(tokens: int, context: int) -> Sampled:

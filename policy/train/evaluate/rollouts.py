@@ -6,6 +6,7 @@ interrupted evaluation continues where it was, and an equal one is read from the
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 import json
@@ -54,24 +55,39 @@ async def evaluate(
     """
     kept = EpisodeStore(store, identity, policy.name, problems.names, turns=settings.turns, seed=settings.seed)
     names, found = list(problems.names), list[JudgedEpisode]()
-    for first in range(0, len(names), settings.open_at_once):
-        part = names[first : first + settings.open_at_once]
-        histories = {name: kept.ended(0, name, settings.answers) for name in part}
-        opened = await problems.open([name for name in part if histories[name] is None])
-        shared = {
-            name: OpenProblem(view=one.view, judge=SharedVerdicts(one.judge), rules=one.rules)
-            for name, one in opened.items()
-        }
-        episodes = kept.episodes(0, shared, settings.answers)
-        rolled = await roll_out(
-            episodes, policy, turns=settings.turns, batch_size=settings.batch_size, keeper=kept, machine=machine
-        )
-        kept.end_early(episodes)
-        for place, name in enumerate(shared):
-            histories[name] = rolled[place * settings.answers : (place + 1) * settings.answers]
-        found += [_judged(name, history) for name in part for history in histories[name] or ()]
-        on_progress(len(names[: first + settings.open_at_once]), len(names))
+    histories = {name: kept.ended(0, name, settings.answers) for name in names}
+    parts = [names[first : first + settings.open_at_once] for first in range(0, len(names), settings.open_at_once)]
+    left = [[name for name in part if histories[name] is None] for part in parts]
+    opening = asyncio.create_task(_open(problems, left[0])) if parts else None
+    try:
+        for number, part in enumerate(parts):
+            assert opening is not None
+            opened = await opening
+            if number + 1 < len(parts):  # meanwhile
+                opening = asyncio.create_task(_open(problems, left[number + 1]))
+            episodes = kept.episodes(0, opened, settings.answers)
+            rolled = await roll_out(
+                episodes, policy, turns=settings.turns, batch_size=settings.batch_size, keeper=kept, machine=machine
+            )
+            kept.end_early(episodes)
+            for place, name in enumerate(opened):
+                histories[name] = rolled[place * settings.answers : (place + 1) * settings.answers]
+            found += [_judged(name, history) for name in part for history in histories[name] or ()]
+            on_progress(len(names[: (number + 1) * settings.open_at_once]), len(names))
+    finally:
+        if opening is not None:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
     return found
+
+
+async def _open(problems: ProblemSource, names: list[str]) -> dict[str, OpenProblem]:
+    """Open the problems; equal files of one problem are judged once."""
+    opened = await problems.open(names) if names else {}
+    return {
+        name: OpenProblem(view=one.view, judge=SharedVerdicts(one.judge), rules=one.rules)
+        for name, one in opened.items()
+    }
 
 
 def _judged(name: str, history: list[Graded]) -> JudgedEpisode:
