@@ -54,6 +54,8 @@ class EvaluatorSettings:
     """For torch's compiler on the reference."""
     max_memory_ratio: float | None = None
     """How many times the reference's device memory a call may take; None for any."""
+    timed: bool = True
+    """On a GPU: whether right candidates are timed; off where only right and wrong matter."""
     profile: Profiling = Profiling.LEADERS
     """On a GPU: which of the candidates that passed are profiled."""
     call_timeout_s: float = CALL_TIMEOUT_S

@@ -134,6 +134,7 @@ def _solved(folder: DatasetFolder, request: MakeRequest) -> int:
             device=chosen.device,
             card=chosen.uuids[0],
             target=None if request.target == "none" else request.target,
+            timed=request.turns > 1,  # only an improvement is a matter of time
         ),
         turns=request.turns,
         faults=request.faults,

@@ -109,7 +109,7 @@ class _JudgedOnce(SharedVerdicts):
     """Judges a file without its notes, so that a repair, which is the kernel that passed, is not judged again."""
 
     async def evaluate_async(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
-        return await super().evaluate_async(without_notes(source), on_stage)
+        return await super().evaluate_async(without_notes(source).rstrip() + "\n", on_stage)
 
 
 async def _solve(row: Row, view: ProblemView, evaluator: Judge, settings: SolveSettings) -> _Solved:

@@ -158,8 +158,28 @@ def test_who_is_refused_a_place_holds_none() -> None:
     assert asked == [Mode.SHARED, Mode.EXCLUSIVE, Mode.SHARED]
 
 
+def test_a_place_is_kept_for_a_while_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[Mode] = []
+
+    @contextlib.contextmanager
+    def lease(mode: Mode) -> Iterator[None]:
+        taken.append(mode)
+        yield
+
+    place = Place(lease, overdue=lambda: True)
+    with place.step():
+        place.pause()
+        assert len(taken) == 1, "it was given up at once"
+        monkeypatch.setattr("triton_agent.tools.race.clock_room.LEAST_STAY_S", 0.0)
+        place.pause()
+        assert len(taken) == 2
+    place.pause()
+    assert len(taken) == 2, "a place that is not held is not taken"
+
+
 def test_who_has_waited_long_for_the_clock_is_let_in_between_two_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triton_agent.tools.race.clock_room.PATIENCE_S", 0.02)
+    monkeypatch.setattr("triton_agent.tools.race.clock_room.LEAST_STAY_S", 0.0)
     log: list[str] = []
     places = threading.Condition()
     held = wanted_alone = 0

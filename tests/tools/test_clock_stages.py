@@ -18,7 +18,7 @@ from tests.verdicts import around, timing
 
 from triton_agent.tools.answers.timed_looks import LOOKS, Looks
 from triton_agent.tools.checker import clock_stages
-from triton_agent.tools.checker.clock_stages import race_compiled, race_original
+from triton_agent.tools.checker.clock_stages import profile, race_compiled, race_original
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.tracing import Programs
@@ -29,7 +29,7 @@ from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.race.clock_room import ClockRoom, Place
 from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.results import Finding, Timing
-from triton_agent.tools.settings import EvaluatorSettings
+from triton_agent.tools.settings import EvaluatorSettings, Profiling
 from triton_agent.tools.truth.plan import Case, Plan, Trial
 
 
@@ -115,6 +115,9 @@ class PlayedRace:
     speedup: float
     back_to_back: bool
 
+    def candidate_ms(self) -> float:
+        return 1.0
+
     def timings(self) -> list[Timing]:
         assert self.gpu.mine is None, "others wait while this is worked out"
         ratio = around(self.speedup, 0.01)
@@ -150,7 +153,7 @@ def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
             Job(
                 source="",
                 plan=plan,
-                settings=EvaluatorSettings(),
+                settings=EvaluatorSettings(profile=Profiling.NONE),
                 programs=Programs("", DEFAULT, runner),
                 runner=runner,
                 compiler=None,
@@ -236,6 +239,25 @@ def test_once_all_opponents_are_there_there_is_one_race() -> None:
         assert raced(second) == EVERY_RACE
         race_compiled(second)
         assert raced(second) == EVERY_RACE and said == [] and played.completed == 1
+
+
+def test_a_profile_is_taken_in_the_last_race_before_the_gpu_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu()
+    clock = LateClock(lambda: PlayedClock(gpu))
+    held: list[Mode | None] = []
+
+    def take(job: Job, candidate_ms: float) -> None:
+        held.append(gpu.mine)
+        job.step_times = ()
+
+    monkeypatch.setattr(clock_stages, "_take_profile", take)
+    for asked in (1, 2):
+        with job_at(clock, gpu) as (job, _):
+            race_original(job)
+            assert len(held) == (0 if asked == 1 else 2), "the first still races what is being compiled"
+            race_compiled(job)
+            profile(job)
+            assert held == [Mode.EXCLUSIVE] * asked
 
 
 def test_who_raced_before_others_had_the_compiler_brought_in_races_the_rest() -> None:

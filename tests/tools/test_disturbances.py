@@ -22,7 +22,7 @@ from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.machine import health, nvml
 from triton_agent.tools.machine.health import GpuProcess, Health
-from triton_agent.tools.race.disturbances import ATTEMPTS, ATTEMPTS_HELD_UP, ZYGOTE, Disturbed, GpuWatch, undisturbed
+from triton_agent.tools.race.disturbances import ATTEMPTS, ZYGOTE, GpuWatch, undisturbed
 from triton_agent.tools.results import Finding
 
 UUID = "GPU-5c2a0b1e-0000-1111-2222-333344445555"
@@ -221,23 +221,6 @@ def test_what_a_candidate_did_wrong_counts_only_when_nothing_disturbed() -> None
         undisturbed(lies, seeing(QUIET), after=lambda _: (), settle_s=0.0)
     with pytest.raises(InstrumentError):
         undisturbed(lies, seeing(QUIET, BUSY), after=lambda _: (), settle_s=0.0)
-
-
-def test_a_measurement_that_the_host_held_up_is_taken_several_times_and_is_no_verdict() -> None:
-    taken: list[int] = []
-
-    def measure() -> int:
-        taken.append(1)
-        if len(taken) < disturbed_until:
-            raise Disturbed("the host was held up")
-        return len(taken)
-
-    disturbed_until = 2
-    assert undisturbed(measure, seeing(QUIET), after=lambda _: (), settle_s=0.0) == 2
-    disturbed_until = 9
-    with pytest.raises(InstrumentError, match="held up"):
-        undisturbed(measure, seeing(QUIET), after=lambda _: (), settle_s=0.0)
-    assert len(taken) == 2 + ATTEMPTS_HELD_UP
 
 
 def test_an_original_much_slower_than_before_betrays_a_load_that_nobody_told_of() -> None:

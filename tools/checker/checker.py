@@ -134,9 +134,15 @@ class Checker:
                 self.gpu_key = uuid_of(0)
                 compiled.share(functools.partial(self._lease, Mode.SHARED), functools.partial(awaited, self.gpu_key))
                 conditions.settle()
-            self.plan = prepare_plan(self.spec, self.settings, lambda: self._gpu(Mode.SHARED))
+            place = Place(self._gpu, overdue=self._is_awaited)
+            if on_gpu:
+                with place.step():
+                    torch.zeros(1, device="cuda")  # makes the context, for which the driver lets in one after another
+            self.plan = prepare_plan(self.spec, self.settings, place.step, functools.partial(self._pause, place))
+            rates = self._rates() if on_gpu and self.spec.kind is not ProblemKind.VERIFIER else None
             if self._times:
-                self.clock = self._begin_clock(self.plan, compiled)
+                self.clock = LateClock(functools.partial(self._make_clock, self.plan, compiled))
+                self.clock.begin()
         except BaseException as error:
             return reported(error)
         self.facts = ProblemFacts(
@@ -147,27 +153,23 @@ class Checker:
             device=torch.cuda.get_device_name(0) if on_gpu else "cpu",
             gpu=self.gpu_key,
             target="cuda:{}{}".format(*torch.cuda.get_device_capability(0)) if on_gpu else "",
-            rates=_rates() if self._times else None,
+            rates=rates,
         )
         lent = [payload.identity() for payload in self.plan.payloads() if payload.file is not None]
         target = TARGETS.get(self.facts.target or self.settings.target or "", TARGETS[DEFAULT_TARGET])
         card = facts_of_device(target) if on_gpu else facts_of_target(target)
         return ProblemLoaded(facts=self.facts, card=card, lent=tuple(lent))
 
-    def _begin_clock(self, plan: Plan, compiled: CompiledProcess) -> LateClock[Timekeeper]:
-        """Begin to make the clock; wait for it if the card's ceilings are not known, which need a machine at rest."""
-        from triton_agent.tools.race.rates import known  # compiles a kernel: only where there is a GPU
+    def _rates(self) -> Rates:
+        """Return what the card reaches at best. The first process that asks on a machine measures it."""
+        from triton_agent.tools.race.rates import ceilings, known  # compiles a kernel: only where there is a GPU
 
-        clock = LateClock(functools.partial(self._make_clock, plan, compiled))
-        if known("cuda"):
-            clock.begin()
-        else:
-            clock.wait(lambda: None)
-        return clock
+        with contextlib.nullcontext() if known("cuda") else self._gpu(Mode.EXCLUSIVE):
+            return Rates.of(ceilings("cuda"))
 
     def _make_clock(self, plan: Plan, compiled: CompiledProcess) -> Timekeeper:
-        with self._gpu(Mode.EXCLUSIVE):
-            return Timekeeper(
+        with self._gpu(Mode.SHARED):
+            clock = Timekeeper(
                 load(self.spec),
                 plan,
                 self.gpu_key,
@@ -175,11 +177,14 @@ class Checker:
                 baselines=self.settings.baselines,
                 compiled=compiled,
             )
+        with self._gpu(Mode.EXCLUSIVE):
+            clock.begin()
+        return clock
 
     @property
     def _times(self) -> bool:
         """Return whether candidates are timed: on a GPU, for a problem with a reference."""
-        return self.settings.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
+        return self.settings.timed and self.settings.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
 
     def audit(self) -> Audited | Refused | Bug:
         """Try to pass the problem with wrong answers; progress goes out meanwhile."""
@@ -204,6 +209,17 @@ class Checker:
         else:
             with self._lease(mode):
                 yield
+
+    def _is_awaited(self) -> bool:
+        """Return whether work under way should let in who wants the GPU alone, of this problem or another."""
+        if self._clock_room.is_awaited or not self.gpu_key:
+            return self._clock_room.is_overdue
+        return awaited(self.gpu_key)
+
+    def _pause(self, place: Place) -> None:
+        if self.gpu_key:
+            torch.cuda.synchronize()
+        place.pause()
 
     def _lease(self, mode: Mode) -> contextlib.AbstractContextManager[None]:
         return lease(self.gpu_key, what=f"triton-agent: {self.spec.name}", mode=mode)
@@ -248,7 +264,7 @@ class Checker:
         """
         assert self.plan is not None and self.facts is not None
         tracer, runner, *compilers = sessions
-        place = Place(self._gpu, waiting=runner.off_its_time, overdue=lambda: self._clock_room.is_overdue)
+        place = Place(self._gpu, waiting=runner.off_its_time, overdue=self._is_awaited)
         on_gpu = self.settings.device == "cuda"
 
         def await_room() -> None:
@@ -296,12 +312,6 @@ class Checker:
         evaluation = evaluation_of(job, facts, layers=tracer.layers)
         ending = failure.ending if failure is not None and failure.worker_died else None
         return Judged(job=request.job, evaluation=evaluation, ending=ending), failure
-
-
-def _rates() -> Rates:
-    from triton_agent.tools.race.rates import ceilings  # compiles a kernel: only where there is a GPU
-
-    return Rates.of(ceilings("cuda"))  # known since the clock was begun
 
 
 def let_go(kind: str, session: Session) -> WorkerState:

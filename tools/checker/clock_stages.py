@@ -91,6 +91,8 @@ def race_original(job: Job) -> None:
         looks = Looks(cases[IN_FIRST_RACE])
         with job.gpu(Mode.EXCLUSIVE):
             races = clock.race(job.runner, looks, back_to_back=bool(job.file))
+            if clock.is_complete:  # the last race: a profile now saves another wait for the GPU
+                _take_profile(job, races[0].candidate_ms())
         job.timings = timings_of(races)
         _check_answers(job, looks)
 
@@ -155,19 +157,31 @@ def _check_answers(job: Job, looks: Looks) -> None:
 def profile(job: Job) -> None:
     """Profile a candidate that passed, if it is asked for. Nothing here changes the verdict."""
     raced_ms = [timing.candidate_ms.median for timing in job.timings if timing.kind == "device"]
-    asked = job.settings.profile
-    if job.clock is None or not raced_ms or job.file or asked is Profiling.NONE:
+    if job.clock is None or not raced_ms:
         return
-    if asked is Profiling.LEADERS and not job.leaders.admit(raced_ms[0]):
+    if job.step_times is None:
+        with job.gpu(Mode.EXCLUSIVE):
+            _take_profile(job, raced_ms[0])
+    if not job.step_times:
         return
     trial = job.plan.trials[job.plan.main]
+    program = job.programs.of(trial, trial.cases[0])
     try:
-        with job.gpu(Mode.EXCLUSIVE):
-            request = TakeProfile(calls=PROFILED_CALLS)
-            reply, _ = job.runner.ask(request, Profiled, timeout_s=PROFILE_TIMEOUT_S)
-        program = job.programs.of(trial, trial.cases[0])
-        job.profile = condensed(reply.steps, program, job.resources, call_ms=raced_ms[0], roofline=job.roofline)
-    except (Failed, ValueError) as failure:
+        job.profile = condensed(job.step_times, program, job.resources, call_ms=raced_ms[0], roofline=job.roofline)
+    except ValueError as failure:
+        job.notes.append(f"no profile could be taken: {str(failure)[:200]}")
+
+
+def _take_profile(job: Job, candidate_ms: float) -> None:
+    """Time the steps of a call, if they are asked for. The GPU is held alone, and nothing else will be asked."""
+    asked = job.settings.profile
+    job.step_times = ()
+    if job.file or asked is Profiling.NONE or (asked is Profiling.LEADERS and not job.leaders.admit(candidate_ms)):
+        return
+    try:
+        reply, _ = job.runner.ask(TakeProfile(calls=PROFILED_CALLS), Profiled, timeout_s=PROFILE_TIMEOUT_S)
+        job.step_times = reply.steps
+    except Failed as failure:
         job.notes.append(f"no profile could be taken: {str(failure)[:200]}")
 
 

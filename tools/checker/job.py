@@ -8,7 +8,7 @@ from collections.abc import Callable
 from triton_agent.tools.checker.profiling import Leaders
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Programs
-from triton_agent.tools.kernel_profile import Profile, Roofline
+from triton_agent.tools.kernel_profile import Profile, Roofline, StepTime
 from triton_agent.tools.race.clock_room import Place
 from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.race.timekeeper import Timekeeper
@@ -59,6 +59,8 @@ class Job:
     peak_bytes: int | None = None
     original_peak_bytes: int | None = None
     roofline: Roofline | None = None
+    step_times: tuple[StepTime, ...] | None = None
+    """Device times of the steps of a call; None until it is settled whether they are taken."""
     profile: Profile | None = None
     failure: Failed | None = None
     leaders: Leaders = dataclasses.field(default_factory=Leaders)

@@ -55,13 +55,16 @@ def prepare_plan(
     spec: ProblemSpec,
     settings: EvaluatorSettings,
     at_gpu: AtGpu = contextlib.nullcontext,
+    pause: Callable[[], None] = lambda: None,
 ) -> Plan:
     """Make everything that a checker needs to judge candidates for this problem on this machine.
 
-    `at_gpu` holds the GPU for one step at a time, so that others get it in between.
+    `at_gpu` holds the GPU for one step at a time, so that others get it in between. `pause` lets them in within long
+    steps.
     """
     with at_gpu():
         main, scaled, limits = _main(spec, settings)
+    with at_gpu():
         reduced = _reduced(spec, settings)
     notes: list[str] = []
     made: list[_Made] = []
@@ -78,7 +81,7 @@ def prepare_plan(
                     trial, original = make_full_trial(reference, variant.name, settings, breadth, looks=looks)
                 else:
                     broad = i == 0 or variant is main
-                    trial, original = make_trial(reference, variant.name, settings, notes, main=broad)
+                    trial, original = make_trial(reference, variant.name, settings, notes, main=broad, pause=pause)
         except OriginalFailed as error:
             if i == 0 or variant is main:
                 remedy = error.remedy or "the reference must run on its inputs, and give the same answer every time"
@@ -93,6 +96,7 @@ def prepare_plan(
     with at_gpu():
         inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
         known = _known(spec, main, made, inputs, smallest=order[0], scaled=bool(scaled))
+    with at_gpu():
         work = tuple(_work(*made[i][1:], inputs[i], trials[i]) for i in order)
     del inputs
     if reduced is not None:

@@ -20,6 +20,8 @@ STAY_S = 2.0
 """Others wait meanwhile, a trainer on the same GPU among them; who comes later than this drains it anew."""
 PATIENCE_S = 1.0
 """After this wait for the exclusive lease, checks under way give up their shared lease at their next pause."""
+LEAST_STAY_S = 0.25
+"""A place is kept for as long at least: between the clocks of many problems, checks would not get on."""
 
 
 class ClockRoom:
@@ -33,6 +35,11 @@ class ClockRoom:
         self._lease: contextlib.ExitStack | None = None
         self._taken_s = 0.0
         self._asked_s = math.inf
+
+    @property
+    def is_awaited(self) -> bool:
+        """True if a candidate waits for the exclusive lease."""
+        return self._asked_s < math.inf
 
     @property
     def is_overdue(self) -> bool:
@@ -84,12 +91,14 @@ class Place:
     ) -> None:
         """`waiting` surrounds every wait for the lease: others' work is not on the candidate's time.
 
-        `overdue`: whether somebody has waited long for all places to be given up.
+        `overdue`: whether somebody has waited long for all places to be given up; asked once the place has been held
+        for a while.
         """
         self._lease = lease
         self._waiting = waiting
         self._overdue = overdue
         self._kept: contextlib.ExitStack | None = None
+        self._since_s = 0.0
 
     @contextlib.contextmanager
     def __call__(self, mode: Mode) -> Iterator[None]:
@@ -105,6 +114,7 @@ class Place:
     def _keep(self) -> None:
         if self._kept is None:
             self._kept = self._taken(Mode.SHARED)
+            self._since_s = time.monotonic()
 
     def _taken(self, mode: Mode) -> contextlib.ExitStack:
         with contextlib.ExitStack() as stack:
@@ -114,9 +124,18 @@ class Place:
 
     def pause(self) -> None:
         """Let in who has waited too long for the exclusive lease. Call this with nothing queued on the GPU."""
-        if self._kept is not None and self._overdue():
+        if self._kept is not None and time.monotonic() - self._since_s > LEAST_STAY_S and self._overdue():
             self.leave()
             self._keep()
+
+    @contextlib.contextmanager
+    def step(self) -> Iterator[None]:
+        """Hold the place, and give it up afterwards."""
+        try:
+            with self(Mode.SHARED):
+                yield
+        finally:
+            self.leave()
 
     def leave(self) -> None:
         """Give up the shared lease, if it is held."""

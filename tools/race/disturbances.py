@@ -22,8 +22,6 @@ from triton_agent.tools.machine import health
 from triton_agent.tools.machine.health import Health
 
 ATTEMPTS = 2
-ATTEMPTS_HELD_UP = 6
-"""Attempts where the host was held up: compilers of other candidates come to an end, and no new ones begin."""
 SETTLE_S = 1.0
 """Pause between attempts: about as far back as the driver's readings reach."""
 SLOWER_FACTOR = 1.5
@@ -39,10 +37,6 @@ ZYGOTE = b"triton_agent.tools.processes.zygote"
 """The module that zygotes are started as."""
 
 T = TypeVar("T")
-
-
-class Disturbed(Exception):
-    """A measurement found out by itself that something disturbed it, and says what."""
 
 
 class GpuWatch:
@@ -109,16 +103,13 @@ def undisturbed(
     `after` looks at the result, too; where there is none, `probe` says in words what seems wrong with the card.
     """
     found: tuple[str, ...] = ()
-    for attempt in itertools.count(1):
-        most = ATTEMPTS
+    for attempt in range(1, ATTEMPTS + 1):
         found = _until_quiet(watch, settle_s)
         if not found:
             try:
                 result = measure()
             except InstrumentError:
                 raise
-            except Disturbed as told:
-                found, most = (str(told),), ATTEMPTS_HELD_UP
             except Exception:
                 found = watch.disturbances() or tuple(filter(None, [probe()]))
                 if not found:
@@ -127,9 +118,8 @@ def undisturbed(
                 found = watch.disturbances() + after(result)
                 if not found:
                     return result
-        if attempt >= most:
-            break
-        time.sleep(settle_s)
+        if attempt < ATTEMPTS:
+            time.sleep(settle_s)
     raise InstrumentError(
         f"the GPU was not quiet while the clock ran: {'; '.join(found)}",
         remedy="measure when it is free and cool, or on another card",

@@ -113,6 +113,10 @@ class Race:
         """Device time of the opponent."""
         return statistics.median(self.samples.times_ms("device")[0])
 
+    def candidate_ms(self) -> float:
+        """Device time of the candidate."""
+        return statistics.median(self.samples.times_ms("device")[1])
+
     def timings(self) -> list[Timing]:
         """Return the timings by each clock that was read."""
         return [self.samples.timing(self.opponent, kind, self.clocks_mhz) for kind in self.samples.kinds]

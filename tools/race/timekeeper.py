@@ -27,7 +27,7 @@ from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.race.baseline_names import COMPILED, EAGER_TF32
 from triton_agent.tools.race.baselines import tf32_may_matter
 from triton_agent.tools.race.compiled_process import CompiledLost, CompiledProcess
-from triton_agent.tools.race.disturbances import Disturbed, GpuWatch, undisturbed
+from triton_agent.tools.race.disturbances import GpuWatch, undisturbed
 from triton_agent.tools.race.late_value import TELL_EVERY_S
 from triton_agent.tools.race.speed import Elsewhere, Opponent, Race, Racetrack, SpeedSettings, precision_mode
 from triton_agent.tools.reference.input_tensors import map_tensors
@@ -41,7 +41,10 @@ PEAK_READINGS = 5
 
 
 class Timekeeper:
-    """Made once per problem, under the exclusive lease; what torch's compiler makes enters later, in two steps."""
+    """Made once per problem under a shared lease, and begun under the exclusive one.
+
+    What torch's compiler makes enters later, in two steps.
+    """
 
     def __init__(
         self,
@@ -66,7 +69,13 @@ class Timekeeper:
         """Device memory that one call of the reference takes beyond its inputs and parameters."""
         self._awaited = [name for name in baselines if name in COMPILED]
         self._compiled = compiled
-        self._track = self._thread.submit(self._make_track, reference, plan, baselines).result()
+        self._baselines = baselines
+        self._track: Racetrack
+        self._original, self._sets = self._thread.submit(self._load, reference, plan).result()
+
+    def begin(self) -> None:
+        """Calibrate the clock, and time the reference for the first time. Needs the exclusive lease."""
+        self._track = self._thread.submit(self._make_track).result()
         self._thread.submit(self._probe).result()
 
     @property
@@ -130,15 +139,12 @@ class Timekeeper:
         return [dataclasses.replace(race, clocks_mhz=self._watch.clocks_mhz) for race in races]
 
     def _raced(self, session: Session, looks: Looks, since: int, back_to_back: bool) -> list[Race]:
-        """Run a race. One that the host held up, or that lost a baseline, is not on the candidate's time."""
+        """Run a race. One that lost a baseline is not on the candidate's time."""
         began = time.monotonic()
         try:
             if compiled := self._compiled_among(since):
                 compiled.enter(self._track.clock.calibration)  # large inputs were given back after the last race
             return self._track.race(session, looks, since, back_to_back=back_to_back)
-        except Disturbed:
-            session.deadline += time.monotonic() - began
-            raise
         except CompiledLost as lost:
             session.deadline += time.monotonic() - began
             self._give_up_compiled(f"torch.compile was not measured any more: {lost.what}")
@@ -155,21 +161,26 @@ class Timekeeper:
         readings = [first.racer.read([turn])[0].device_ms for turn in range(PROBE_READINGS)]
         return self._watch.compare(first.name, statistics.median(readings))
 
-    def _make_track(self, reference: Reference, plan: Plan, baselines: tuple[str, ...]) -> Racetrack:
-        """The clock, and the opponents that are there at once: the reference as it is, and under other conditions."""
-        track = Racetrack(SpeedSettings(), self._conditions)
+    def _load(self, reference: Reference, plan: Plan) -> tuple[torch.nn.Module, list[list[Any]]]:
+        """The reference and the inputs it is timed on. Its first calls load what the driver and libraries need."""
         sets = [[_to_gpu(value) for value in packed.unpack()] for packed in plan.timing_sets]
         original = original_on_gpu(reference, plan)
-        mode = precision_mode(self._conditions)
         with reference.running("forward"):
-            track.add(f"eager ({mode})", original, sets)
             self.original_peak_bytes = self._peak_bytes(original, sets[0])
-            if EAGER_TF32 in baselines:
+        return original, sets
+
+    def _make_track(self) -> Racetrack:
+        """The clock, and the opponents that are there at once: the reference as it is, and under other conditions."""
+        track = Racetrack(SpeedSettings(), self._conditions)
+        mode = precision_mode(self._conditions)
+        with self._reference.running("forward"):
+            track.add(f"eager ({mode})", self._original, self._sets)
+            if EAGER_TF32 in self._baselines:
                 allowed = dataclasses.replace(self._conditions, precision="tf32")
                 with allowed.settled():
                     name = f"{EAGER_TF32} ({precision_mode(allowed)})"
-                if self._conditions.precision != "tf32" and tf32_may_matter(plan.facts):
-                    track.add(name, original, sets, allowed)
+                if self._conditions.precision != "tf32" and tf32_may_matter(self._plan.facts):
+                    track.add(name, self._original, self._sets, allowed)
                 else:
                     track.add_namesake(name)
         return track

@@ -32,8 +32,11 @@ class OriginalRuns:
 
     reference: Reference
     settings: EvaluatorSettings
+    pause: Callable[[], None] = lambda: None
+    """Called before a run."""
 
     def expect(self, model: torch.nn.Module, inputs: list[Any] | Payload, scales: dict[str, float]) -> Expectation:
+        self.pause()
         coarse = at_the_coarsest(self.settings.conditions, self.settings.device)
         with self._running():
             return expect(model, inputs, scales=scales, around=self._around, coarse=coarse)

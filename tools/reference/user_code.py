@@ -54,6 +54,7 @@ class UserModule:
         self.module.__package__ = package
         sys.modules[self.module.__name__] = self.module  # dataclasses, pickle and inspect look it up
         linecache.checkcache(str(self.path))
+        importlib.invalidate_caches()  # a file beside it may have been written a moment ago
         try:
             with self.running("importing the file", remedy="mend the file; it has to be importable by itself"):
                 exec(compile(tree, str(self.path), "exec"), self.module.__dict__)
@@ -95,7 +96,6 @@ class UserModule:
         sys.modules.update(self._locals)
         sys.path = [*self._search, *path]  # another list: a thread that walks the old one for an import misses nothing
         sys.dont_write_bytecode = True  # nothing is written into the user's folder
-        importlib.invalidate_caches()
         try:
             yield
         finally:
@@ -150,7 +150,7 @@ def seeded(seed: int) -> Iterator[None]:
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
     random.seed(seed)
     numpy.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    seed_torch(seed)
     try:
         yield
     finally:
@@ -159,6 +159,13 @@ def seeded(seed: int) -> Iterator[None]:
         torch.random.set_rng_state(cpu)
         if cuda is not None:
             torch.cuda.set_rng_state_all(cuda)
+
+
+def seed_torch(seed: int) -> None:
+    """Seed the CPU and GPUs; `torch.manual_seed` also writes down a stack trace for every other kind of device."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
 
 
 @contextlib.contextmanager

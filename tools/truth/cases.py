@@ -13,7 +13,7 @@ import functools
 import math
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -98,14 +98,21 @@ CALLS_BEFORE = 2
 
 
 def make_trial(
-    reference: Reference, name: str, settings: EvaluatorSettings, notes: list[str], *, main: bool
+    reference: Reference,
+    name: str,
+    settings: EvaluatorSettings,
+    notes: list[str],
+    *,
+    main: bool,
+    pause: Callable[[], None] = lambda: None,
 ) -> tuple[Trial, torch.nn.Module]:
-    """Return the cases of one variant, and the reference."""
+    """Return the cases of one variant, and the reference. `pause` is called before the reference is run for a case."""
     build_seed = secret_seed()
     models = [model.to(settings.device) for model in _versions(reference, build_seed, settings, main=main)]
-    maker = _CaseMaker(reference, name, models, settings, notes)
+    maker = _CaseMaker(reference, name, models, settings, notes, pause)
     cases = maker.main_cases() if main else maker.variant_cases()
     looks = maker.looks(LOOKS, cases) if main and settings.device == "cuda" else []
+    maker.runs = OriginalRuns(reference=reference, settings=settings)  # candidates wait for what is made later
     trial = Trial(
         variant=name,
         packed_init=pack(reference.told_arguments()),
@@ -226,9 +233,10 @@ class _CaseMaker:
         models: list[torch.nn.Module],
         settings: EvaluatorSettings,
         notes: list[str],
+        pause: Callable[[], None],
     ) -> None:
         self.reference = reference
-        self.runs = OriginalRuns(reference=reference, settings=settings)
+        self.runs = OriginalRuns(reference=reference, settings=settings, pause=pause)
         self.variant = variant
         self.models = models
         self.settings = settings

@@ -10,6 +10,7 @@ import concurrent.futures
 import contextlib
 import copy
 import dataclasses
+import secrets
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +21,7 @@ from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import Foreign, aliases, flatten, is_expanded, leaves, nested_tensors
 from triton_agent.tools.reference.index_bounds import WildIndex, refusing_on_gpu
 from triton_agent.tools.reference.tensor_cores import Around
+from triton_agent.tools.reference.user_code import seed_torch
 from triton_agent.tools.truth.jumps import (
     AtJumps,
     Operands,
@@ -272,7 +274,7 @@ def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed
     changed = {name: value for name, value in after.items() if not torch.equal(value, before[name])}
     # Once more with the same module, unless it keeps a state that can be seen: then with another like it.
     # Atomics may reorder sums, so the second run, with other random numbers, has to agree nearly.
-    torch.manual_seed(torch.seed() % 2**63)
+    seed_torch(secrets.randbits(63))
     with around():
         again = _run(copy.deepcopy(model) if changed else subject, given.copies())
     first, second = list(nested_tensors(outputs)), list(nested_tensors(again))

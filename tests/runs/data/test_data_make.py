@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from triton_agent.memory.listing import AttemptFilter
+from triton_agent.memory.store import Store
+from triton_agent.policy.answer import without_notes
 from triton_agent.policy.train.data.candidates import TRAIN, DataSettings
 from triton_agent.policy.train.extra import missing_modules
 from triton_agent.runs.data.command import MakeRequest, run
@@ -145,6 +148,11 @@ def test_solved_problems_give_conversations_with_verified_answers_and_real_messa
         if row["kind"] == "repair":
             assert row["fault"] and row["status_before"] != "passed"
             assert f"verdict: {row['status_before']}" in row["prompt"][-1]["content"]
+    with Store.open(folder.path / "attempts.db", read_only=True) as store:
+        stored = [(attempt, gradings[-1].evaluation) for attempt, gradings in store.iterate(AttemptFilter())]
+    first = {without_notes(attempt.source or "").strip(): verdict for attempt, verdict in stored if not attempt.turn}
+    repairs = [(attempt, verdict) for attempt, verdict in stored if attempt.turn]
+    assert repairs and all(first[(attempt.source or "").strip()] == verdict for attempt, verdict in repairs)
     before = contents(out)
     assert run(request(out, resume=True, solve=True)) == 0
     after = contents(out)

@@ -79,6 +79,20 @@ def test_what_is_drawn_in_several_batches_comes_back_in_order(served_model: Path
         asyncio.run(engine.close())
 
 
+def test_keys_and_values_of_a_token_are_counted_by_the_models_shape() -> None:
+    from triton_agent.policy.llm.engines.transformers_engine import cache_bytes
+
+    class Shape:
+        num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim, hidden_size = 4, 8, 2, 64, 256
+
+        def get_text_config(self) -> Shape:
+            return self
+
+    assert cache_bytes(Shape(), item_bytes=2) == 2 * 4 * 2 * 64 * 2
+    Shape.num_key_value_heads = Shape.head_dim = None  # type: ignore[assignment]
+    assert cache_bytes(Shape(), item_bytes=4) == 2 * 4 * 8 * 32 * 4
+
+
 def test_answers_to_one_question_differ_and_follow_the_seed(engine: Any) -> None:
     answers, others = ask(engine, question(SHORT, 3), question(SHORT, 3, seed=2))
     assert len({answer.token_ids for answer in (*answers, *others)}) == 6
