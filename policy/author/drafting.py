@@ -12,7 +12,7 @@ import re
 from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.ir.alignment import AlignedGraph
 from triton_agent.policy.author.ir.program import Program
-from triton_agent.policy.author.ir.sizes import Size, SizeNames
+from triton_agent.policy.author.ir.sizes import Size, SizeNames, power_of_two
 from triton_agent.policy.author.plan.choice import Choice, Tiles
 
 
@@ -94,6 +94,12 @@ class Drafting:
     def interpreted(self) -> bool:
         """True in the interpreter, where a program costs about a millisecond, however little it does."""
         return self.brief.device == "cpu"
+
+    def each_of(self, work: int, least: int) -> int:
+        """Return how much of some work a program takes at most, a power of two, for all processors to have a share."""
+        if self.interpreted:
+            return power_of_two(work)
+        return max(least, power_of_two(-(-work // self.brief.hardware.processors)))
 
     def dtype_of(self, value: str) -> str:
         """Return the dtype in which a value lies in memory."""

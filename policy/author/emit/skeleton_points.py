@@ -29,7 +29,8 @@ from triton_agent.policy.author.plan.indexing import Axis
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import Dimension, depends_on, fastest
 
-FLAT_BLOCK = 1024
+FLAT_BLOCK, LEAST_BLOCK = 1024, 128
+"""Elements of a program, and how few it takes where there are not many in all: one for each thread of four warps."""
 SHORT_ROW = 32
 """Below this a row is no dimension of its own: most lanes would idle."""
 TILE_ELEMENTS = 1024
@@ -97,7 +98,8 @@ def _flat(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...
     arguments = Arguments(width)
     elements = Dimension(name="offset", plural="count", axes=kernel.kept)
     count = elements.size(width)
-    block = drafting.tiles.columns or min(FLAT_BLOCK, max(16, power_of_two(max(count))))
+    most = min(FLAT_BLOCK, drafting.each_of(max(count), LEAST_BLOCK))
+    block = drafting.tiles.columns or min(most, max(16, power_of_two(max(count))))
     for word in ("offset", "inside"):
         arguments.names.new(word)
     body = body_of(drafting, kernel, arguments, (elements,))
@@ -162,7 +164,8 @@ def _two_dimensional(
     column = Dimension(name="column", plural="columns", axes=kernel.kept[-1:])
     rows, columns = row.size(width), column.size(width)
     halves = all(ITEM_BYTES[drafting.dtype_of(root.value)] <= 2 for root in kernel.roots)
-    block_rows, block_columns = _tile(drafting.tiles, kernel, rows[0], columns[0], square=square, halves=halves)
+    each = drafting.each_of(rows[0] * columns[0], LEAST_BLOCK)
+    block_rows, block_columns = _tile(drafting.tiles, kernel, rows[0], columns[0], each, square=square, halves=halves)
     if lane is not None:
         block_rows, block_columns = 1, min(FLAT_BLOCK, power_of_two(columns[0]))
     for word in ("row", "column", "plane", "inside", "blocks", "lane"):
@@ -183,8 +186,8 @@ def _two_dimensional(
     else:
         with body.loop(f"for lane in tl.static_range({lane.size[0]}):", "lane"):
             stores(body, drafting)
-    each = PER_WARP if lane is None else PER_WARP // 4
-    warps = drafting.tiles.warps or (4 if square else max(4, block_rows * block_columns // each))
+    per_warp = PER_WARP if lane is None else PER_WARP // 4
+    warps = drafting.tiles.warps or (4 if square else max(4, block_rows * block_columns // per_warp))
     tiles = Tiles(rows=block_rows, columns=block_columns, warps=warps)
     alternatives = _other_squares(block_rows, block_columns) if square else _other_tiles(kernel)
     cut = ((rows, 1 if single else "BLOCK_ROWS"), (columns, "BLOCK_COLUMNS"))
@@ -262,12 +265,17 @@ def _other_squares(rows: int, columns: int) -> list[Tiles]:
     return [Tiles(rows=r, columns=c, warps=w) for r, c, w in shapes if 64 <= r * c <= 16384]
 
 
-def _tile(tiles: Tiles, kernel: Kernel, rows: int, columns: int, *, square: bool, halves: bool) -> tuple[int, int]:
+def _tile(
+    tiles: Tiles, kernel: Kernel, rows: int, columns: int, each: int, *, square: bool, halves: bool
+) -> tuple[int, int]:
+    """Return the rows and columns of a program, which takes `each` elements at most where there are few."""
     if tiles.rows and tiles.columns:
         return tiles.rows, tiles.columns
     if square:
         return min(TRANSPOSED_TILE, power_of_two(rows)), min(TRANSPOSED_TILE, power_of_two(columns))
     block = min(TILE_ELEMENTS, power_of_two(columns))
+    if each < TILE_ELEMENTS:
+        return max(1, min(each // block, power_of_two(rows))), min(block, each)
     if columns % block and columns > NARROW_TILE[1]:
         if rows >= NARROW_TILE[0] and _has_values_of_columns(kernel):
             return NARROW_TILE

@@ -130,5 +130,5 @@ def _tiles(kernel: KernelText) -> str:
     else:
         parts.append("one row a program" if tiles.rows == 1 else f"{tiles.rows} rows a program")
         parts.append(f"in steps of {tiles.columns}" if tiles.looped else "a whole row at once")
-    parts.append(f"{tiles.warps} warps")
+    parts.append("one warp" if tiles.warps == 1 else f"{tiles.warps} warps")
     return ", ".join(parts)

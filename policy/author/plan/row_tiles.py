@@ -11,6 +11,7 @@ from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.program import ITEM_BYTES
 from triton_agent.policy.author.ir.sizes import is_constant, power_of_two, product
 from triton_agent.policy.author.plan.choice import Tiles
+from triton_agent.policy.author.plan.indexing import Index
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.one_pass import find_folds
 from triton_agent.policy.author.plan.tiling import along_reduced, depends_on, is_across
@@ -85,7 +86,7 @@ class RowCut:
         step, walking_warps = self._step(rows)
         block = (wanted.columns or fitting or min(step, whole)) if looped else whole
         together = TILE_ELEMENTS // 4 if self._takes_whole_rows() else TILE_ELEMENTS
-        many = max(1, min(together // block, power_of_two(rows), 8 * FEW))
+        many = max(1, min(together // block, power_of_two(rows), 8 * FEW, self.drafting.each_of(rows, 1)))
         taken = wanted.rows or (many if block <= TILE_ELEMENTS // 2 else 1)
         along = PER_WARP if fitting else step // walking_warps
         most, each = (walking_warps, along) if looped else (16, self._whole_per_warp())
@@ -109,9 +110,14 @@ class RowCut:
         whole = power_of_two(columns)
         if scans or self.folds or self._passes() > 1 or self.kernel.part is not None or whole > WHOLE_ROW:
             return 0
-        if (whole - columns) * WASTE <= columns:
+        if (whole - columns) * WASTE <= columns or self._is_little(whole):
             return 0
         return next((step for step in _FITTING if step < whole and -columns % step * WASTE <= columns), 0)
+
+    def _is_little(self, whole: int) -> bool:
+        """Return whether all there is to do fits into one round of programs: only their own time counts then."""
+        processors = self.drafting.brief.hardware.processors
+        return not self.drafting.interpreted and self.rows[0] * whole <= TILE_ELEMENTS * processors
 
     def _for_wide_warps(self, tiles: Tiles) -> Tiles:
         """Sixteen warps of 64 lanes leave each lane half of the registers, and a scan takes many."""
@@ -144,7 +150,7 @@ class RowCut:
             unrolled = wanted.unrolled or (4 if many and not wanted.columns else 0)
             return Tiles(rows=taken, columns=block, looped=True, warps=warps, stages=wanted.stages, unrolled=unrolled)
         most = max(1, min(NARROW, WHOLE_ROW // whole), 2 * TILE_ELEMENTS // whole)
-        taken = wanted.rows or min(most, power_of_two(rows))
+        taken = wanted.rows or min(most, power_of_two(rows), self.drafting.each_of(rows, NARROW))
         warps = wanted.warps or power_of_two(max(4, min(16, taken * whole // TILE_ELEMENTS)))
         return Tiles(rows=taken, looped=False, warps=warps)
 
@@ -258,12 +264,20 @@ class RowCut:
         return any(node.index is not None and node.index.lookups() for node in loads)
 
     def _overlaps(self) -> bool:
-        """Return whether rows share elements."""
+        """Return whether neighbouring rows share elements, as windows do. Rows of a table that many read do not."""
         values = self.drafting.program.values
-        return any(elements > values[node.tensor].elements() for node, elements in along_reduced(self.kernel))
+        return any(
+            elements > values[node.tensor].elements() and node.index is not None and self._is_window(node.index)
+            for node, elements in along_reduced(self.kernel)
+        )
+
+    def _is_window(self, index: Index) -> bool:
+        """Return whether a row begins before the one before it has ended."""
+        span = max(index.coefficient(axis)[0] * axis.size[0] for axis in self.kernel.reduced)
+        return any(0 < index.coefficient(axis)[0] < span for axis in self.kernel.kept)
 
     def _serial_tiles(self) -> Tiles:
         wanted = self.drafting.tiles
         most = INTERPRETED_ROWS if self.drafting.interpreted else SERIAL_ROWS // (2 if self._looks_up() else 1)
-        rows = wanted.rows or min(most, power_of_two(self.rows[0]))
+        rows = wanted.rows or min(most, power_of_two(self.rows[0]), self.drafting.each_of(self.rows[0], 2 * FEW))
         return Tiles(rows=rows, columns=1, looped=True, warps=wanted.warps or max(4, rows // 1024))

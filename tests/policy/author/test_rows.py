@@ -475,3 +475,55 @@ def test_fewer_warps_where_a_thread_asks_for_little(
     brief = full_size_brief(problem(tmp_path, WARPS.format(body=body, columns=columns, dtype=dtype)))
     ((kernel,),) = (draft.kernels for draft in drafts_of(brief, first_choice(brief)))
     assert (kernel.tiles.rows, kernel.tiles.warps) == (rows, warps)
+
+
+TOKENS = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.word, self.place = nn.Embedding(200, 48), nn.Embedding(64, 48)
+        self.norm = nn.LayerNorm(48)
+
+    def forward(self, ids):
+        return self.norm(self.word(ids) + self.place(torch.arange(ids.shape[1]))[None])
+
+
+def get_inputs():
+    return [torch.randint(0, 200, (4, 32))]
+
+
+def get_init_inputs():
+    return []
+"""
+CHANNEL_SHARES = """
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)
+
+
+def get_inputs():
+    return [torch.randn({shape})]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_rows_of_a_table_that_many_read_are_taken_whole_and_few_rows_spread_over_the_gpu(tmp_path: Path) -> None:
+    brief = full_size_brief(problem(tmp_path, TOKENS))
+    plan = write(brief, first_choice(brief)).plan
+    assert "one row a program, a whole row at once, one warp" in plan, plan
+
+
+@pytest.mark.parametrize(("shape", "rows"), [("2, 4, 32, 32", 32), ("64, 4, 64, 64", 1024)])
+def test_as_many_rows_a_program_as_leave_work_for_all_processors(shape: str, rows: int, tmp_path: Path) -> None:
+    brief = full_size_brief(problem(tmp_path, CHANNEL_SHARES.format(shape=shape)))
+    assert f"; {rows} rows a program" in write(brief, first_choice(brief)).plan
+
+
+@pytest.mark.parametrize(("shape", "elements"), [("64, 100", 128), ("4096, 4096", 1024)])
+def test_as_many_elements_a_program_as_leave_work_for_all_processors(shape: str, elements: int, tmp_path: Path) -> None:
+    text = CHANNEL_SHARES.format(shape=shape).replace("torch.softmax(x, dim=1)", "torch.relu(x) * 2.0")
+    brief = full_size_brief(problem(tmp_path, text))
+    assert f"; {elements} elements a program" in write(brief, first_choice(brief)).plan
