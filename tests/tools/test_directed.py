@@ -76,6 +76,20 @@ def test_nan_and_infinities_are_planted_in_different_rows_and_columns() -> None:
     assert len(where) == 3 == len(set(where[:, 0].tolist())) == len(set(where[:, 1].tolist()))
 
 
+@pytest.mark.parametrize(
+    ("function", "huge"),
+    [
+        (lambda x: torch.softmax(x, -1), 1e15),
+        (lambda x: torch.softmax(x / 3.0, -1), 1e3),
+        (lambda x: nn.functional.scaled_dot_product_attention(x[None], x[None], x[None]).sum(-1), 1e3),
+        (lambda x: (x * 3.0).sum(-1), 1e15),
+    ],
+)
+def test_scores_are_as_huge_as_can_be_without_their_own_rounding_deciding(function: Any, huge: float) -> None:
+    (x,) = changed(function, LIMITS, X)
+    assert float(x.abs().max()) == pytest.approx(huge, rel=0.01)
+
+
 def test_halves_are_planted_behind_a_known_scale() -> None:
     (x,) = changed(lambda x: torch.round(x * 4.0), TIES, X)
     doubled = x * 8.0

@@ -91,12 +91,21 @@ def test_equal_values_go_the_same_way() -> None:
         lambda x: torch.where(x > 1, x, 0.5).index_select(0, torch.tensor([3, 1])).abs().sum(-1),
         lambda x: x.sum((0, 1), keepdim=True) + x.mean() * 3.0,
         lambda x: x @ x.t(),
+        lambda x: x / 4.0 + x / torch.full((16,), 0.5) + (0 * x) / 3.0 + x / torch.tensor(-2),
     ],
 )
 def test_exact_arithmetic_errs_by_nothing(function: Any) -> None:
     """On small whole numbers, whose sums, products and halves float32 holds."""
     x = torch.randint(-9, 9, (8, 16), generator=torch.Generator().manual_seed(0)).float()
     assert torch.equal(rounded(function, x), function(x.double()))
+
+
+@pytest.mark.parametrize("function", [lambda x: x / x, lambda x: (3 * x) / 3.0, lambda x: (0 * x + 1).mean(0)])
+def test_quotients_may_be_next_to_what_they_are_exactly(function: Any) -> None:
+    """As where a GPU divides by way of a reciprocal; what is exact otherwise is no excuse for more."""
+    x = torch.randint(1, 9, (6, 16), generator=torch.Generator().manual_seed(0)).float()
+    off = (rounded(function, x) / function(x.double()) - 1).abs()
+    assert 0 < float(off.max()) <= 2.0**-22
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ SCALED = words(
     "rms_norm _fused_rms_norm linalg_vector_norm norm rsqrt sqrt mean sum exp log log1p div reciprocal square"
 )
 SCALED |= words("pow normalize cosine_similarity softplus sigmoid tanh logaddexp amax cumsum")
+SCALING = words("mul div mul_ div_ addcmul")
 PERIODIC = words("sin cos tan sinc polar")
 DIVIDING = words("floor_divide remainder fmod div bitwise_right_shift bitwise_left_shift __rshift__ __lshift__ abs neg")
 LOOKING_UP = words(
@@ -105,6 +106,9 @@ BEYOND_EXP = 120.0
 """exp of it is more than float32 holds, and exp of less than minus that is zero."""
 HUGE = {torch.float16: 3e3}
 """Its square can still be added up; 1e15 elsewhere."""
+HUGE_SCORE = 1e3
+"""The same where a softmax works on products. A compiler fuses the last one with the subtraction of the peak, so the
+largest score errs by its own rounding: at 1e15 that is more than any exponential holds."""
 TINY = {torch.float16: 1e-6}
 """Denormal numbers in float16; in others their squares are no longer told from zero."""
 
@@ -241,9 +245,15 @@ def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
         elif what == "equal":
             values.fill_(float(values.reshape(-1)[0]))
         elif what == "huge":
-            values.mul_(HUGE.get(tensor.dtype, 1e15) / max(1.0, float(values.abs().max())))
+            huge = HUGE_SCORE if _makes_scores(feed.exists_beside) else HUGE.get(tensor.dtype, 1e15)
+            values.mul_(huge / max(1.0, float(values.abs().max())))
         else:
             values.mul_(TINY.get(tensor.dtype, 1e-30))
+
+
+def _makes_scores(operators: frozenset[str]) -> bool:
+    """Return whether a softmax or the like works on products."""
+    return bool(operators & ATTENTION) or bool(operators & PEAKED and operators & (PRODUCTS | SCALING))
 
 
 def _negate_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:

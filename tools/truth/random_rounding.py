@@ -3,8 +3,9 @@
 An honest float32 answer errs by a few roundings at the size of its intermediate values. Where large ones cancel, that
 is far more than a rounding of the inputs or of the output, and whether the reference shows it is luck. So the reference
 is run in float64 with the result of every operator put on the grid of float32, to either neighbour, with the odds that
-leave it right on average. What is on the grid stays: moving, choosing and exact arithmetic err by nothing. Equal values
-go the same way, so that what was tied stays tied.
+leave it right on average. What is on the grid stays: moving, choosing and exact arithmetic err by nothing. Not so
+quotients: a GPU divides by way of a reciprocal, and even x / x may come out next to 1. Equal values go the same way, so
+that what was tied stays tied.
 
 Operators that hide a rounding which many elements share (the logarithm of a sum, a mean, a variance), or which may
 cancel (scores), are taken apart as torch itself describes them, or here. Sums and products of matrices are added up
@@ -39,6 +40,8 @@ BEYOND = 1e300
 LOG2_E = math.log2(math.e)
 MOST_OFF = 2.0**-11
 """Of an exponent. A peak beyond some thousands would leave nothing to be judged by."""
+SPACING = 2.0**-23
+"""Of float32 numbers from 1 on."""
 TERMS = 8
 """Parts of a sum that are added one after another: large ones among them may cancel."""
 
@@ -135,6 +138,17 @@ def round_in_place(values: torch.Tensor, draw: int) -> None:
             bits.add_(added.mul_(part.abs() < BEYOND)).bitwise_and_(~low)
 
 
+def move_exact_quotients(values: torch.Tensor, divisor: torch.Tensor | float, draw: int) -> None:
+    """Move float64 quotients that are on the grid of float32 to a neighbour, unless the divisor is a power of two."""
+    with _unwatched():
+        values = values.detach()
+        mantissa = divisor.double().frexp().mantissa if isinstance(divisor, torch.Tensor) else math.frexp(divisor)[0]
+        exact = (values.float() == values) & (torch.as_tensor(mantissa, device=values.device).abs() != 0.5)
+        bits = values.contiguous().view(torch.int64)
+        up = (bits ^ (bits >> 31)) * _multiplier(~draw) < 0
+        values.mul_(1 + SPACING * torch.where(up, 1.0, -1.0) * exact)
+
+
 @contextlib.contextmanager
 def _unwatched() -> Iterator[None]:
     """Bypass all modes. A dozen operators run here for each of the reference's; modes would take most of the time."""
@@ -207,6 +221,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         aten = torch.ops.aten
         self._products = {aten.mm.default, aten.bmm.default}
         self._means = {aten.mean.default, aten.mean.dim}
+        self._quotients = {aten.div.Tensor, aten.div_.Tensor, aten.div.Scalar, aten.div_.Scalar}
         self._sums = {aten.sum.default, aten.sum.dim_IntList, *self._means}
         self._scans: dict[Any, Callable[..., torch.Tensor]] = {
             aten.cumsum.default: torch.add,
@@ -233,6 +248,8 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if not func.is_view:
             for tensor in _doubles(result if isinstance(result, (list, tuple)) else [result]):
+                if func in self._quotients and tensor is result:  # a complex one has parts of its own
+                    move_exact_quotients(tensor, args[1], self._draw)
                 round_in_place(tensor, self._draw)
         return result
 
@@ -251,7 +268,9 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         parts = terms.tensor_split(min(TERMS, terms.shape[longest]), longest)
         total = self._added(part.sum(dims, keepdim) for part in parts)
         if mean:
-            total /= math.prod(terms.shape[place] for place in dims)
+            count = math.prod(terms.shape[place] for place in dims)
+            total /= count
+            move_exact_quotients(total, count, self._draw)
             round_in_place(total, self._draw)
         return total
 
