@@ -143,7 +143,6 @@ SCALES = {
         rollouts=8,
         rl_rate=5e-5,
         device=("--bf16",),
-        solving=("--jobs", "14"),
         from_logs=False,
     ),
     "gpu": Scale(

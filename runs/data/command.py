@@ -129,16 +129,17 @@ def _solved(folder: DatasetFolder, request: MakeRequest) -> int:
     from triton_agent.runs.data.solving import SolveSettings, conversations_of, solve_all
 
     chosen = choose_one(request.device, "problems are solved on one")
+    timed = request.turns > 1  # only an improvement is a matter of time
     settings = SolveSettings(
         evaluator=EvaluatorSettings(
             device=chosen.device,
             card=chosen.uuids[0],
             target=None if request.target == "none" else request.target,
-            timed=request.turns > 1,  # only an improvement is a matter of time
+            timed=timed,
         ),
         turns=request.turns,
         faults=request.faults,
-        jobs=request.jobs or (AT_ONCE_ON_A_CARD if chosen.device == "cuda" else _cores()),
+        jobs=request.jobs or (AT_ONCE_ON_A_CARD if timed and chosen.device == "cuda" else _cores()),
         cards=chosen.gpus,
     )
     rows = folder.sound([row for row in folder.problems() if row["split"] == TRAIN])

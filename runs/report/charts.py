@@ -118,8 +118,14 @@ def progress(series: Mapping[str, Sequence[Mark]]) -> Html:
     return svg(WIDTH, HEIGHT, "The best so far over the turns", said, parts)
 
 
-def curve(name: str, points: Sequence[tuple[float, float]]) -> Html:
-    """Draw one figure over the steps of a training."""
+def curve(
+    name: str,
+    points: Sequence[tuple[float, float]],
+    *,
+    over: str = "step",
+    link_of: Callable[[float], str | None] | None = None,
+) -> Html:
+    """Draw one figure over the steps of a training; with `link_of` every point leads somewhere."""
     first, last = points[0][0], points[-1][0]
     values = [value for _, value in points]
     low, high = min(values), max(values)
@@ -136,12 +142,13 @@ def curve(name: str, points: Sequence[tuple[float, float]]) -> Html:
     parts += [words_at(x(step), height - BOTTOM + 18, f"{step:g}", anchor="middle") for step in ticks(first, last, 8)]
     places = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in points)
     parts.append(tag("polyline", points=places, class_="series series-0"))
-    parts += [
-        tag("circle", tag("title", f"step {step:g}: {value:.5g}"), cx=f"{x(step):.1f}", cy=f"{y(value):.1f}", r="3")
-        for step, value in points[-1:]
-    ]
-    parts += [words_at(LEFT - 52, 14, name, class_="strong"), words_at(WIDTH - 60, height - 6, "step")]
-    about = f"from {values[0]:.4g} at step {first:g} to {values[-1]:.4g} at step {last:g}"
+    for step, value in points if link_of else points[-1:]:
+        said = tag("title", f"{over} {step:g}: {value:.5g}")
+        dot = tag("circle", said, cx=f"{x(step):.1f}", cy=f"{y(value):.1f}", r="3")
+        place = link_of(step) if link_of else None
+        parts.append(tag("a", dot, href=place) if place else dot)
+    parts += [words_at(LEFT - 52, 14, name, class_="strong"), words_at(WIDTH - 60, height - 6, over)]
+    about = f"from {values[0]:.4g} at {over} {first:g} to {values[-1]:.4g} at {over} {last:g}"
     return svg(WIDTH, height, name, about, parts)
 
 

@@ -48,6 +48,7 @@ from triton_agent.runs.serve.folders import Folders
 from triton_agent.runs.serve.frame import POLICY, link, page
 from triton_agent.runs.serve.run_page import render_run
 from triton_agent.runs.serve.runs_page import render_runs
+from triton_agent.runs.serve.training_page import render_training, render_trainings
 from triton_agent.tools.errors import TritonAgentError, UsageError
 
 HOSTS = ("127.0.0.1", "localhost")
@@ -119,8 +120,8 @@ def make_app(store: Store, folders: Folders, actions: Actions, token: str) -> St
             lambda request: records.render_two_records(folders, request.query_params),
             ONLY_THIS_SCRIPT,
         ),
-        pages("/training", lambda request: records.render_trainings(folders, jobs=write)),
-        pages("/training/run", lambda request: records.render_training(folders, request.query_params, jobs=write)),
+        pages("/training", lambda request: render_trainings(folders, jobs=write)),
+        pages("/training/run", lambda request: render_training(folders, request.query_params, jobs=write)),
         Route("/report", _guarded(report)),
         Route("/export", _guarded(export)),
     ]

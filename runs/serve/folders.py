@@ -1,25 +1,22 @@
 """Benchmark records and training runs in the folders that the server was given.
 
-A record is a folder with `rows.jsonl`, a training a folder with checkpoints. They are named by their paths within the
-given folders, and no other path can be asked for. Not covered: a training keeps its log in its checkpoints, so nothing
-is shown of one before its first, and points do not lead to rollouts.
+A record is a folder with `rows.jsonl`, a training a folder with checkpoints or with the lines of an online training
+(`training_page.py`). They are named by their paths within the given folders, and no other path can be asked for.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from triton_agent.policy.train.online.rollouts import UPDATES
 from triton_agent.runs.bench.compare.command import compared
 from triton_agent.runs.bench.page.comparison import render_comparison
 from triton_agent.runs.bench.page.page import render_page
 from triton_agent.runs.bench.rows import FILE, Record, read_record
-from triton_agent.runs.report import charts
-from triton_agent.runs.report.markup import Html, folded, table, tag
-from triton_agent.runs.report.words import plain
+from triton_agent.runs.report.markup import table, tag
 from triton_agent.runs.serve.frame import link, page
 from triton_agent.tools.errors import UsageError
 
@@ -29,9 +26,6 @@ LOOKED_THROUGH = 5_000
 """Most folders that are looked through."""
 STATE = "trainer_state.json"
 """The trainer's log in a checkpoint."""
-LOG_BYTES_AT_MOST = 64 << 20
-FIRST = ("loss", "reward", "rewards", "entropy", "ratio", "completion_length", "eval_right", "eval_loss", "grad_norm")
-"""Figures that are drawn first; the others are folded."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +40,11 @@ class Folders:
 
     def trainings(self) -> dict[str, Path]:
         """Return training runs by name."""
-        return {name: path for name, path, _ in self._walk() if newest_state(path) is not None}
+        return {name: path for name, path, files in self._walk() if UPDATES in files or newest_state(path) is not None}
+
+    def training(self, name: str) -> Path:
+        """Return the folder of a training."""
+        return _path(self.trainings(), name)
 
     def _walk(self) -> Iterator[tuple[str, Path, Sequence[str]]]:
         """Yield folders with their names and files; links and hidden folders are left out."""
@@ -61,9 +59,6 @@ class Folders:
                     return
                 name = path.relative_to(root).as_posix()
                 yield (root.name if name == "." else name), path, files
-
-
-# -- benchmarks --------------------------------------------------------------------------------------------------------
 
 
 def render_benchmarks(folders: Folders, *, jobs: bool) -> str:
@@ -115,78 +110,13 @@ def _record(folders: Folders, name: str) -> tuple[str, Record]:
     return name, read_record(_path(folders.records(), name))
 
 
-def _path(known: Mapping[str, Path], name: str) -> Path:
-    if name not in known:
-        raise UsageError(f"there is nothing named {name!r:.100} in the folders of this server")
-    return known[name]
-
-
-# -- trainings ---------------------------------------------------------------------------------------------------------
-
-
 def newest_state(folder: Path) -> Path | None:
     """Return the log in the newest checkpoint of a training."""
     found = [path / STATE for path in folder.glob("checkpoint-*") if (path / STATE).is_file()]
     return max(found, key=lambda path: (len(path.parent.name), path.parent.name), default=None)
 
 
-def render_trainings(folders: Folders, *, jobs: bool) -> str:
-    """Return the list of trainings."""
-    found = folders.trainings()
-    rows = [_training_row(name, path) for name, path in found.items()]
-    where = ", ".join(map(str, folders.roots))
-    parts: list[object] = [table(("training", "steps", "newest checkpoint"), rows, right=(1,), caption=f"In {where}")]
-    if not rows:
-        parts = [tag("p", f"No training with a checkpoint lies in {where}. Other folders are named by --folder.")]
-    return page("Training", "Training runs", [("trainings", "Training runs", parts)], here="/training", jobs=jobs)
-
-
-def _training_row(name: str, path: Path) -> tuple[object, ...]:
-    where, state = tag("a", name, href=link("/training/run", name=name)), newest_state(path)
-    history = _history(state) if state is not None else []
-    steps = max((entry.get("step", 0) for entry in history), default=0)
-    return where, f"{steps:g}", state.parent.name if state is not None else ""
-
-
-def render_training(folders: Folders, query: Mapping[str, str], *, jobs: bool) -> str:
-    """Return the curves of a training."""
-    name = query.get("name", "")
-    state = newest_state(_path(folders.trainings(), name))
-    history = _history(state) if state is not None else []
-    series: dict[str, list[tuple[float, float]]] = {}
-    for entry in history:
-        for figure, value in entry.items():
-            if figure not in ("step", "epoch"):
-                series.setdefault(figure, []).append((entry.get("step", 0.0), value))
-    drawn = {figure: points for figure, points in series.items() if len(points) > 1}
-    first = sorted((figure for figure in drawn if figure in FIRST), key=FIRST.index)
-    rest = sorted(drawn.keys() - set(first))
-    parts: list[object] = [charts.curve(plain(figure), drawn[figure]) for figure in first]
-    if rest:
-        parts.append(
-            folded(f"{len(rest)} more figures", *(charts.curve(plain(figure), drawn[figure]) for figure in rest))
-        )
-    last = [(plain(figure), f"{points[-1][1]:.5g}", f"{points[-1][0]:g}") for figure, points in sorted(series.items())]
-    parts.append(table(("figure", "last", "at step"), last, right=(1, 2), caption="Last logged"))
-    subtitle = f"As of {state.parent.name}" if state is not None else ""
-    sections = [("curves", "Curves", parts or [Html("")])]
-    return page(name, subtitle, sections, here="/training", live=True, jobs=jobs)
-
-
-def _history(state: Path) -> list[dict[str, float]]:
-    """Return what was logged; numbers only, for the file may be anyone's."""
-    try:
-        if state.stat().st_size > LOG_BYTES_AT_MOST:
-            return []
-        entries = json.loads(state.read_text(encoding="utf-8")).get("log_history", [])
-    except (OSError, ValueError, AttributeError):
-        return []
-    return [
-        {
-            str(name): float(value)
-            for name, value in entry.items()
-            if isinstance(value, int | float) and abs(value) < 1e300
-        }
-        for entry in entries
-        if isinstance(entry, dict)
-    ]
+def _path(known: Mapping[str, Path], name: str) -> Path:
+    if name not in known:
+        raise UsageError(f"there is nothing named {name!r:.100} in the folders of this server")
+    return known[name]

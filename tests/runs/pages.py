@@ -42,6 +42,11 @@ class Outline(html.parser.HTMLParser):
         self.words.append(data)
 
     @property
+    def links(self) -> list[str]:
+        """Addresses that can be clicked on."""
+        return [shown["href"] or "" for tag, shown in self.elements if tag == "a" and "href" in shown]
+
+    @property
     def text(self) -> str:
         return " ".join(" ".join(self.words).split())
 

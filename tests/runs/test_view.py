@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import datetime
 import gzip
+import json
 import os
 import re
 import signal
@@ -24,6 +25,7 @@ from tests.runs.pages import BROWSER, Outline
 
 from triton_agent.memory.records import Message, ToolCall
 from triton_agent.memory.store import Store
+from triton_agent.policy.train.online.rollouts import runs_of_update
 from triton_agent.runs.jobs import Jobs
 from triton_agent.runs.serve.actions import Actions, CommandJob
 from triton_agent.runs.serve.app import COOKIE
@@ -81,12 +83,15 @@ class Served:
         return client
 
     def text(self, place: str) -> str:
+        return self.outline(place).text
+
+    def outline(self, place: str) -> Outline:
         with self.client() as client:
             answer = client.get(place)
             assert answer.status_code == 200, answer.text
             outline = Outline(answer.text)
             assert not outline.open
-            return outline.text
+            return outline
 
 
 @contextlib.contextmanager
@@ -257,6 +262,48 @@ def test_records_and_trainings_are_found_in_the_folder_and_nowhere_else(tmp_path
         with running.client() as client:
             for place in ("/training/run?name=../grpo", "/training/run?name=/etc", "/bench/record?name=.."):
                 assert client.get(place).status_code == 404
+
+
+def updates_of(folder: Path, training: str, count: int) -> None:
+    """Write the lines of an online training, the last one cut off by a kill."""
+    folder.mkdir()
+    lines = [
+        {
+            "update": number,
+            "version": f"{training}+{number}",
+            "reward": -0.2 + 0.05 * number,
+            "correct": [0.1, 0.1 + 0.05 * number],
+            "entropy": 1.0 - 0.05 * number,
+            "ratio": 1.0,
+            "answer_tokens": 200.0 + number,
+            "attempts": 128,
+            "verdicts": 90,
+            "seconds": {"all": 30.0},
+        }
+        for number in range(count)
+    ]
+    (folder / "updates.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"update": 99, "rew')
+
+
+def test_points_of_an_online_training_lead_to_their_rollouts(tmp_path: Path) -> None:
+    fill(tmp_path / "runs.db")
+    training = "20260301-100000-abcdef"
+    with Store.open(tmp_path / "runs.db") as store:
+        drawn = sample.history(gpu=False, ended=False).run
+        for update, number in ((2, 0), (2, 1), (3, 0)):
+            run = f"{runs_of_update(training, update)}00000-{number:03}"
+            store.add_run(dataclasses.replace(drawn, id=run, policy="hf:tiny", started_at=sample.BEGAN))
+    updates_of(tmp_path / "grpo", training, 6)
+    updates_of(tmp_path / "hostile", f"<b>{sample.HOSTILE}", 2)
+    with serve(tmp_path, tmp_path / "runs.db") as running:
+        assert "grpo 0 6" in running.text("/training")
+        outline = running.outline("/training/run?name=grpo")
+        assert "from -0.2 at update 0 to 0.05 at update 5" in outline.text and "10%, 35%" in outline.text
+        places = [place for place in outline.links if "00002-" in place]
+        assert len(set(places)) == 1 and len(places) > 3, "every curve and the table lead there"
+        text = running.text(places[0])
+        assert "2 runs, newest first" in text
+        assert not [place for place in running.outline("/training/run?name=hostile").links if "q=" in place]
 
 
 # -- what can be started ----------------------------------------------------------------------------------------------

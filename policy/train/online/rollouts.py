@@ -30,6 +30,8 @@ TURNS_TAKEN = "turns"
 """Why an episode ended, as the agent's loop says it."""
 NO_ANSWER = "no answer"
 """Why an episode ended before its last turn."""
+UPDATES = "updates.jsonl"
+"""File of an online training with a line for each update."""
 VERDICTS_KEPT = 4096
 """Verdicts on one problem's files that are kept to answer for an equal file."""
 
@@ -94,7 +96,7 @@ class EpisodeStore:
 
     def run_id(self, update: int, name: str, number: int) -> str:
         """Return the id of an episode's run."""
-        return f"{self.training}-{update:05}-{self._places[name]:05}-{number:03}"
+        return f"{runs_of_update(self.training, update)}{self._places[name]:05}-{number:03}"
 
     def ended(self, update: int, name: str, answers: int) -> list[list[Graded]] | None:
         """Return the histories of a problem's episodes if all of them have ended; None otherwise."""
@@ -133,6 +135,11 @@ class EpisodeStore:
         for refused in self._store.commit(records):
             if refused is not None:
                 raise refused
+
+
+def runs_of_update(training: str, update: int) -> str:
+    """Return the beginning of the ids of all runs of an update."""
+    return f"{training}-{update:05}-"
 
 
 class SharedVerdicts:

@@ -39,6 +39,7 @@ from triton_agent.policy.protocol import Policy
 from triton_agent.policy.rollout import TimeSpent, roll_out
 from triton_agent.policy.train.online.curriculum import PassRate, choose
 from triton_agent.policy.train.online.rollouts import (
+    UPDATES,
     EpisodeStore,
     OpenProblem,
     ProblemSource,
@@ -58,7 +59,6 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Status
 
 IDENTITY = "online.json"
-LINES = "updates.jsonl"
 POLICIES_KEPT = 2
 """The newest weights, and those that an engine may still be reading."""
 LOGGED = {"loss": "loss", "entropy": "entropy", "ratio": "ratio", "clipped": "clip_ratio/region_mean"}
@@ -165,7 +165,7 @@ def train_online(
     with asyncio.Runner() as runner:
         updates = Updates(
             identity=identity,
-            lines=Lines(grpo.output / LINES, done),
+            lines=Lines(grpo.output / UPDATES, done),
             problems=problems,
             policy=policy,
             reload=reload,
