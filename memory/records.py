@@ -109,7 +109,7 @@ class SamplingRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What was sampled, as it was sampled."""
+    """An answer as a policy gave it, with how it was drawn."""
 
     text: str
     """The answer, without thoughts."""

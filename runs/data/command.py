@@ -25,7 +25,7 @@ from triton_agent.tools.versions import require_supported
 COUNT, DEFAULT = 1000, ("easy", "medium", "hard")
 HELD_OUT_SHARE = 0.1
 AT_ONCE_ON_A_CARD = 4
-"""Problems solved at once on a GPU by default; more do not give more verdicts a second."""
+"""Problems solved and timed at once on a GPU by default; more do not give more verdicts a second."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,7 @@ class Court:
 
 
 def _asked(trial: Trial) -> list[Case]:
-    """Cases of ordinary inputs: NaN alone, or another layout, does not make a problem worth judging by."""
+    """Return the cases of ordinary inputs: a problem that only NaN or another layout tells about is not sound."""
     return [case for case in trial.cases if case.distribution in (*DISTRIBUTIONS, ONE_CHANGED)]
 
 

@@ -50,7 +50,7 @@ class Diverged(BaseException):
 
 @dataclasses.dataclass(slots=True)
 class _Marks:
-    """Who accessed the elements of one memory: the number of the program, from 1, or 0, or `SEVERAL`."""
+    """Which program accessed each element of a memory, counted from 1; 0 for none, `SEVERAL` for more than one."""
 
     start: int
     item_bytes: int

@@ -20,12 +20,12 @@ from pathlib import Path
 from triton_agent.tools.sandbox.reach import SHARED_MEMORY
 
 LIBRARIES_BYTES = 3 << 30
-"""Of mapped files, up to here those of torch and CUDA; only what goes beyond counts."""
+"""Mapped files of torch and CUDA take up to this much; only what goes beyond counts."""
 ENTRIES_AT_MOST = 20_000
-"""Of the scratch folder, looked at in one go."""
+"""Most entries of the scratch folder that one look counts."""
 MAPPINGS_AT_ONCE = 4
-"""Of one file lent to a candidate's process: a question is asked three times over at most while the inputs of earlier
-calls are kept, and the next mapping is there before an old one goes."""
+"""Mappings of one file in a candidate's process at most: it keeps the inputs of up to three calls, and the next mapping
+is made before an old one ends."""
 _BLOCK_BYTES = 512
 """Unit of `st_blocks`, whatever the file system."""
 

@@ -51,7 +51,7 @@ class Zygote:
         """Spawn the first zygote, which imports torch; what it prints goes to a file for post-mortems.
 
         `-P`: modules of the working folder, where somebody's `random.py` may lie, are not imported in place of others.
-        Of the GPUs it sees the `card` alone, and so does every process that comes from it.
+        It sees no GPU but the `card`, and neither does any process that comes from it.
         """
         ours, theirs = Channel.pair()
         argv = [sys.executable, "-P", "-m", "triton_agent.tools.processes.zygote", str(theirs.fileno())]
@@ -164,7 +164,7 @@ class Nursery:
         self._lock = threading.Lock()
 
     def expect_problems(self) -> None:
-        """Start to import what checkers need, where many problems are to come."""
+        """Begin the imports that checkers need; call this where many problems are to come."""
         self.mode(CHECKERS, "")
 
     def for_checkers(self) -> Zygote:

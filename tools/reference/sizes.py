@@ -133,7 +133,7 @@ def _replaced(leaf: Any, replacements: Mapping[int, int]) -> Any:
 
 
 def _whole_numbers(value: Any) -> list[int]:
-    """Return the whole numbers in a nest of arguments, those of the tensors that it describes among them."""
+    """Return the whole numbers in nested arguments; of a described tensor, its sizes and its bound."""
     found: list[int] = []
 
     def note(leaf: Any) -> None:

@@ -445,7 +445,7 @@ class _CaseMaker:
         return self._moved(self.reference.make_inputs_on(self.settings.device, secret_seed()))
 
     def _tells(self, distribution: str, given: Case) -> bool:
-        """Return whether a distribution tells anything here. A blank sample is all ties if positions come out."""
+        """Return whether a distribution tells anything here: positions in a blank sample, which is all ties, do not."""
         if distribution == BLANK:
             floats = all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
             return floats and not self._goes_by_order

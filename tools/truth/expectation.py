@@ -336,7 +336,7 @@ class _Jumps:
         return self._watched[-1]
 
     def margins(self, *, doubles: bool) -> dict[int, torch.Tensor]:
-        """By call, how far an honest kernel's operand may be off; empty where all of them are decided."""
+        """Return by call how far an honest kernel's operand may be off; nothing if all operands are decided."""
         if self._watched:
             exact, *others = [run.seen for run in self._watched]
             decided = decided_calls(self._original, exact)

@@ -67,7 +67,7 @@ class Numbers:
     """All other values of constants, and arguments of operators of torch. Nothing is derived from them."""
 
     def floats(self) -> tuple[float, ...]:
-        """All of them, then what arithmetic and casts make of them, of either sign; `tabled` as they are."""
+        """Return the numbers and what arithmetic and casts make of them, with both signs; `tabled` ones as they are."""
         named = [number for part in (self.in_text, self.given) for number in sorted(part) if _is_float32(number)]
         unusual = [float(number) for number in named if abs(number) not in TAME]
         found = {float(number): None for number in named}

@@ -51,8 +51,8 @@ def read_once(drafting: Drafting, kernel: Kernel) -> list[int]:
 def _stores_little(drafting: Drafting, kernel: Kernel, passing: list[int]) -> bool:
     """Return whether the cache is better used for what others left in it than for what is read here.
 
-    What it holds may have to be written to memory before its place is free. A kernel that stores as much as it reads
-    makes that room anyway.
+    Lines of the cache that were written have to go to memory before others can take their place. A kernel that stores
+    as much as it reads makes that room anyway.
     """
 
     def moved(names: Iterable[str]) -> int:

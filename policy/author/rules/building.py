@@ -393,7 +393,7 @@ class Builder:
         return self.emit("slice", name, shape=shape, dtype=value.dtype, detail=(dim, start, step), hint=value.hint)
 
     def _piece(self, joined: Value, first: Size, last: Size) -> tuple[str, Size] | None:
-        """Which of the pieces beside each other both places are in, and where in it the first one is."""
+        """Return the concatenated piece that holds both places, and the first place within it, if there is one."""
         begin = constant(0, self.width)
         for name in joined.inputs:
             end = plus(begin, self.shape(name)[joined.detail])
