@@ -20,6 +20,7 @@ from triton_agent.runs.cli.selection import RunSelection, select_runs
 from triton_agent.runs.cli.store_option import load_history, open_store
 from triton_agent.runs.history.attempt_page import attempt_page, coloured, interval, table
 from triton_agent.runs.history.records import History, StoredAttempt, short_key
+from triton_agent.runs.report.words import plain
 from triton_agent.tools.errors import UsageError
 
 PLAN_WIDTH = 56
@@ -59,7 +60,7 @@ def _runs_table(runs: Sequence[RunSummary]) -> Any:
 def _state(run: RunSummary) -> Text:
     if run.state is RunState.OPEN:
         return Text("open", style="yellow")
-    return Text(in_a_line(run.stop_reason, 24))
+    return Text(in_a_line(plain(run.stop_reason), 24))
 
 
 # -- show --------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from triton_agent.policy.answer import without_notes
 from triton_agent.runs.cli.foreign_text import in_a_line
 from triton_agent.runs.report.markup import Html, facts, folded, table, tag
+from triton_agent.runs.report.words import end_said
 from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Status, Timing
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def run_card(history: History) -> Html:
     """Draw a run: its problem, its end, and a table of its attempts, of which the best is marked."""
     run, end, best = history.run, history.end, history.best
     passed = sum(item.passed for item in history.attempts)
-    ending = f"ended: {end.stop_reason}" if end else "open"
+    ending = f"ended: {end_said(end.stop_reason)}" if end else "open"
     return _card(
         _title(f"run {run.id}", None, None, f"{run.problem.name} by {run.policy} on {run.problem.device}"),
         tag("p", f"{len(history.attempts)} attempts, {passed} passed; {ending}"),
