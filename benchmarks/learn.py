@@ -169,8 +169,8 @@ SCALES = {
         device=("--bf16",),
     ),
 }
-"""`smoke` takes about an hour on two cores, `short` about half an hour on one H200. `gpu` is for one H200: at four
-verdicts a second, which is what one gives (docs/log.md), no stage has more verdicts than half an hour allows.
+"""`smoke` takes about an hour on two cores. `short` is meant for half an hour on one H200, and `gpu` for half an hour a
+stage: at four verdicts a second, no stage has more verdicts than that.
 """
 
 

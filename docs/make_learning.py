@@ -45,7 +45,7 @@ is surely faster than the baseline. `valid`, `compiled` and `hack` are shares of
 over problems, too narrow for fewer than about ten; differences are paired by problem.
 
 """
-NAMES = {"smoke": "Smoke: a CPU", "gpu": "One GPU"}
+NAMES = {"smoke": "Smoke: a CPU", "short": "Short: one GPU for half an hour", "gpu": "One GPU"}
 NOT_MEASURED = """## One GPU
 
 Not measured yet: the repository holds no rows of this scale. `make learn` makes them.
