@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from triton_agent.tools.processes.zygotes import Nursery
 
@@ -14,3 +15,14 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     """Zygotes for every evaluator of a test process; torch and triton are imported once."""
     with Nursery(str(tmp_path_factory.mktemp("nursery") / "log")) as shared:
         yield shared
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _constructors_that_follow_a_device() -> None:
+    """Let torch list its constructors, which it does at the first use of a device as a context.
+
+    Transformers replaces `torch.linspace` while a model is loaded. Were that the first use, `torch.linspace` would be
+    left out of the list for good.
+    """
+    with torch.device("meta"):
+        torch.empty(0)

@@ -277,7 +277,7 @@ def test_tokens_rebuild_the_text_and_their_log_probabilities_are_the_models(
     if kind.model is None:
         assert all(answer.token_ids is None and answer.log_probabilities is None for answer in answers)
         return
-    assert not any(answer.missing for answer in answers)
+    assert {answer.missing for answer in answers} == {""}
     assert_exact(kind.model, answers, temperature=SAMPLING.temperature)
 
 
