@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import mmap
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -235,7 +236,7 @@ def test_a_worker_keeps_no_descriptor_of_what_it_was_sent(nursery: Nursery, tmp_
     assert files and not [file for file in files if "memfd:" in file]
 
 
-def test_pages_that_were_only_read_are_told_from_those_that_were_written() -> None:
+def test_pages_that_were_only_read_are_told_from_those_that_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
     payload = pack([torch.arange(8 * MIB, dtype=torch.uint8)])
     family, lent = Family(os.getpid()), {payload.identity()[:2]: payload.size_bytes}
     assert family.lent_bytes(lent) == 0
@@ -245,6 +246,10 @@ def test_pages_that_were_only_read_are_told_from_those_that_were_written() -> No
     tensor[: 4 * MIB] = 1
     assert 4 * MIB - 64 * 1024 <= family.lent_bytes(lent) <= 5 * MIB
     assert family.lent_bytes({(device, number + 1_000_000): size for (device, number), size in lent.items()}) == 0
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    monkeypatch.setattr(family, "members", lambda: [ended.pid, os.getpid()])
+    assert 4 * MIB - 64 * 1024 <= family.lent_bytes(lent) <= 5 * MIB, "a process that has ended holds nothing"
 
 
 @pytest.mark.skipif(cgroup.delegated_group()[0] is not None, reason="here the kernel itself counts, in a control group")

@@ -70,10 +70,15 @@ class Family:
 
         Where the kernel does not show it, the most that it can be.
         """
-        try:
-            return sum(_resident_of(pid, files) for pid in self.members())
-        except OSError:
-            return MAPPINGS_AT_ONCE * sum(files.values())
+        total = 0
+        for pid in self.members():
+            try:
+                total += _resident_of(pid, files)
+            except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                continue
+            except OSError:
+                return MAPPINGS_AT_ONCE * sum(files.values())
+        return total
 
     def nameless_bytes(self, besides: Container[File] = ()) -> int:
         """Open files without a name, and a /dev/shm that is the family's own; one that is mapped is shared, too."""
