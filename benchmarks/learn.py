@@ -123,8 +123,8 @@ SCALES = {
         environment={"OMP_NUM_THREADS": "1"},  # a tiny model is slower with more, and verdicts need the other cores
     ),
     "short": Scale(
-        problems=700,
-        held_out=0.14,
+        problems=1500,
+        held_out=0.1,
         faults=1,
         size="small",
         vocabulary=4096,
@@ -348,7 +348,7 @@ def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[st
         if isinstance(value, int | float):
             add("setting", "", name, value)
     data = json.loads((chain.out / "data.json").read_text())["result"]
-    for part in ("problems", "solved", "conversations"):
+    for part in ("problems", "solved", "conversations", "devices"):
         for name, count in data[part].items():
             add("data", "", f"{part}: {name}", count)
     parameters = json.loads((chain.own / "policy.json").read_text())["result"]["parameters"]

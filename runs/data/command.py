@@ -173,6 +173,7 @@ def _tell(folder: DatasetFolder, unmeasured: int, json: bool) -> None:
         "audits": dict(Counter("sound" if report["sound"] else "flagged" for report in folder.lines(AUDITS))),
         "solved": dict(Counter(line["outcome"] for line in folder.lines(SOLVED))),
         "conversations": dict(Counter(row["kind"] for row in said)),
+        "devices": dict(Counter(row["device"] for row in said)),
         "unmeasured": unmeasured,
     }
     if json:

@@ -88,7 +88,7 @@ class Body:
         self.dimensions = dimensions
         self.varies = depends_on(kernel)
         self.place = Place()
-        self.fillers: dict[int, float] = {}
+        self.fillers = fillers_of_choices(kernel)
         self.filled: dict[int, float] = {}
         """The same for nodes whose variable was filled afterwards."""
         self.scope = Scope(None, frozenset(), 1)
@@ -664,6 +664,19 @@ class Body:
     def _is_row_level(self, found: Node) -> list[bool]:
         reduced = set(self.kernel.reduced)
         return [isinstance(a, Number) or not (self.varies[a] & reduced) for a in found.arguments]
+
+
+def fillers_of_choices(kernel: Kernel) -> dict[int, float]:
+    """Return what masked lanes of a load may hold: the number that is chosen where nothing is loaded."""
+    found: dict[int, float] = {}
+    for i in sorted(kernel.live()):
+        node = kernel.nodes[i]
+        if node.kind != "choose":
+            continue
+        inner, other = node.arguments
+        if isinstance(inner, int) and kernel.nodes[inner].kind == "load" and isinstance(other, Number) and other.fixed:
+            found[inner] = float(other.values[0])
+    return found
 
 
 def _filled(function: str, fills: list[float | None], steady: list[bool]) -> float | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
-from triton_agent.policy.author.emit.body import Place, Text, written
+from triton_agent.policy.author.emit.body import Place, Text, fillers_of_choices, written
 from triton_agent.policy.author.emit.folded_sums import Folded
 from triton_agent.policy.author.emit.skeleton import (
     BlockSize,
@@ -94,17 +94,8 @@ class _RowKernel:
 
     def _fillers(self) -> dict[int, float]:
         """What masked lanes of each load hold: what the reduction it goes into does not notice."""
-        live, found = self.kernel.live(), dict[int, float]()
-        nodes = self.kernel.nodes
-        for i in sorted(live):
-            if nodes[i].kind in ("load",):
-                found[i] = 0.0
-        for i in sorted(live):
-            node = nodes[i]
-            if node.kind == "choose" and isinstance(node.arguments[0], int):
-                inner, other = node.arguments[0], node.arguments[1]
-                if nodes[inner].kind == "load" and not isinstance(other, int) and other.fixed:
-                    found[inner] = float(other.values[0])
+        live, nodes = self.kernel.live(), self.kernel.nodes
+        found = {i: 0.0 for i in sorted(live) if nodes[i].kind == "load"} | fillers_of_choices(self.kernel)
         for i in sorted(live):
             node = nodes[i]
             if node.kind == "reduce" and node.function in ("max", "min", "argmax", "argmin", "prod", "all"):

@@ -40,11 +40,14 @@ from triton_agent.policy.author.plan.joined_sums import with_sums_joined
 from triton_agent.policy.author.plan.kernel_graph import Guard, KernelGraph, MustStore, Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root, Stuck
 from triton_agent.policy.author.plan.storage import Storage
+from triton_agent.policy.author.plan.tiling import ROWS_ACROSS, is_across
 
 LONG_ROW = 16384
 """Elements beyond which a row does not fit into the registers of one program."""
 WORTH_CUTTING = 1 << 17
 """Elements below which a kernel for each reduction takes longer than one for all."""
+WIDELY_USED = 16
+"""A reduction of a few elements is computed anew at most so many times."""
 _DIMENSION, _REDUCED, _INNER, _SIDE = "d", "r", "k", "s"
 FEW_ROWS = 16
 """Rows of a product's left operand that are one tile of the smallest: with functions of its elements on the way, it is
@@ -74,6 +77,8 @@ class Attempt:
         self.alone = False
         """True if the kernel may hold one reduction only."""
         self.anchor = self.left = ""
+        self.elements = self.first.elements()
+        """Places at which something is computed."""
         self.across: set[bool] = set()
         """True if what the reductions so far run over lies contiguously along the kept axes, or along the reduced."""
         self._scans: dict[Node, str] = {}
@@ -139,7 +144,7 @@ class Attempt:
             return graph.add(Node(kind="number", dtype=register_dtype(value.dtype), hint=value.name))
 
         stored = self.storage.stored - set(self.roots)
-        KernelGraph(self.program, stored, note).node_of(self.first.name, self.at, own=True)
+        KernelGraph(self.program, stored, note, self._is_cheap).node_of(self.first.name, self.at, own=True)
         return found
 
     def _store(self, value: Value) -> MustStore:
@@ -153,6 +158,13 @@ class Attempt:
     def _nothing_expensive(self, graph: KernelGraph, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         raise self._store(value)
 
+    def _is_cheap(self, value: Value, at: Indices) -> bool:
+        """Return whether a reduction of a few elements may be computed anew here, for each element that needs it."""
+        varies = any(index.axes() or index.lookups() for index in at)
+        source = self.program.values[value.inputs[0]]
+        is_little = source.elements() <= WORTH_CUTTING or not self.storage.leaks(value.name, self.cone)
+        return is_little and (not varies or self.elements <= WIDELY_USED * value.elements())
+
     # -- elements added up at their places --------------------------------------------------------------------------
 
     def _is_scatter(self) -> bool:
@@ -162,7 +174,9 @@ class Attempt:
         """Runs over what is added, not over the result."""
         (index, source), dim = self.first.inputs[:2], self.first.detail
         self.kept = self.table.axes(_DIMENSION)
-        graph = KernelGraph(self.program, self.storage.stored - set(self.roots), self._nothing_expensive)
+        stored = self.storage.stored - set(self.roots)
+        self.elements = self.program.values[source].elements()
+        graph = KernelGraph(self.program, stored, self._nothing_expensive, self._is_cheap)
         rank = len(self.program.values[index].shape)
         node = graph.node_of(source, self.at)
         place = graph.node_of(index, self.at if rank == len(self.at) else self.at[dim : dim + rank])
@@ -254,7 +268,9 @@ class Attempt:
             inner = graph.node_of(source, at)
         else:
             sizes = self._reduced_sizes(value)
-            if product(sizes, self.width) != self.length or not self._is_kept(flat(at, value.shape, self.width)):
+            place = flat(at, value.shape, self.width)
+            known = self._is_kept(place) or self._is_of_as_many_rows(value, place)
+            if product(sizes, self.width) != self.length or not known:
                 raise self._store(value)
             inner = graph.node_of(source, self._with_reduced(value, at, sizes))
             self._require_same_direction(graph, value, inner)
@@ -314,6 +330,11 @@ class Attempt:
     def _is_kept(self, index: Index) -> bool:
         axes = plain_axes(index)
         return axes is not None and set(axes) == set(self.kept)
+
+    def _is_of_as_many_rows(self, value: Value, index: Index) -> bool:
+        """Return whether it belongs to another row than the kernel's own, and there are as many of those."""
+        rows = product((axis.size for axis in self.kept), self.width)[0]
+        return index.axes() <= set(self.kept) and not index.lookups() and value.elements() == rows
 
     def _with_reduced(self, value: Value, at: Indices, sizes: Shape) -> Indices:
         along = iter(regrouped((self.along,), (self.length,), sizes, self.width))
@@ -476,18 +497,22 @@ class Attempt:
 
     def _finish(self, kind: str, expensive: Callable[[KernelGraph, Value, Indices, tuple[Guard, ...]], int]) -> Kernel:
         stored = self.storage.stored - set(self.roots)
-        graph = KernelGraph(self.program, stored, expensive)
-        roots = [self._root(graph, name) for name in self.roots]
-        for name in self._could_take_over(graph):
-            wider = KernelGraph(self.program, stored - {name}, expensive)
+        self.elements = product((*(axis.size for axis in self.kept), self.length), self.width)[0]
+        graph = KernelGraph(self.program, stored, expensive, self._is_cheap)
+        kernel = self._of(kind, graph, [self._root(graph, name) for name in self.roots])
+        for name, at in self._could_take_over(kernel, graph):
+            wider = KernelGraph(self.program, stored - {name}, expensive, self._is_cheap)
             cone, self.cone = self.cone, self.storage.cone([*self.roots, name])
             try:
-                tried = [*(self._root(wider, root.value) for root in roots), self._root(wider, name)]
+                roots = [*(self._root(wider, root.value) for root in kernel.roots), self._root(wider, name, at)]
             except (MustStore, BeyondAuthor):
                 self.cone = cone
                 continue
-            graph, roots, stored = wider, tried, stored - {name}
+            kernel, stored = self._of(kind, wider, roots), stored - {name}
             self.roots = [*self.roots, name]
+        return kernel
+
+    def _of(self, kind: str, graph: KernelGraph, roots: list[Root]) -> Kernel:
         reduced = [axis for axis in self.table.axes(_DIMENSION, _REDUCED, _INNER) if axis not in self.kept]
         return Kernel(
             kind=kind,
@@ -498,9 +523,9 @@ class Attempt:
             covers=frozenset(graph.met),
         )
 
-    def _root(self, graph: KernelGraph, name: str) -> Root:
+    def _root(self, graph: KernelGraph, name: str, at: Indices | None = None) -> Root:
         value = self.program.values[name]
-        at = self._place(value)
+        at = self._place(value) if at is None else at
         node = graph.node_of(name, at, own=True)
         strides = self.program.strides.get(name)
         index = flat(at, value.shape, self.width) if strides is None else linear(at, strides, self.width)
@@ -517,18 +542,36 @@ class Attempt:
             return regrouped((self._count_up(self.kept),), (elements,), value.shape, self.width)
         raise BeyondAuthor("roots of different sizes")
 
-    def _could_take_over(self, graph: KernelGraph) -> list[str]:
-        """Values that it would read back element by element, and could as well compute and store itself."""
-        places: dict[str, list[Index]] = {}
-        for node in graph.nodes:
-            if node.kind == "load" and node.index is not None:
-                places.setdefault(node.tensor, []).append(node.index)
-        whole = self.at and flat(self.at, self.first.shape, self.width)
+    def _could_take_over(self, kernel: Kernel, graph: KernelGraph) -> list[tuple[str, Indices]]:
+        """Values that it would read back element by element, and could as well compute and store itself; and where."""
         found = []
-        for name, indices in places.items():
-            if name not in self.storage.stored or not self.storage.pending(name) or indices != [whole]:
+        for name, places in graph.loaded.items():
+            if name not in self.storage.stored or not self.storage.pending(name) or len(places) > 1:
                 continue
-            others = (other for other in places if other != name)
-            if not any(name in self.storage.ancestors(other) for other in others):
-                found.append(name)
-        return sorted(found, key=self.storage.order.__getitem__, reverse=True)
+            (at,) = places
+            others = (other for other in graph.loaded if other != name)
+            if self._is_every_place(kernel, at, self.program.values[name]) and not any(
+                name in self.storage.ancestors(other) for other in others
+            ):
+                found.append((name, at))
+        return sorted(found, key=lambda one: self.storage.order[one[0]], reverse=True)
+
+    def _is_every_place(self, kernel: Kernel, at: Indices, value: Value) -> bool:
+        """Return whether the kernel comes by every element of a value once, and has the programs for it."""
+        if self.at and flat(at, value.shape, self.width) == flat(self.at, self.first.shape, self.width):
+            return True
+        parts = [plain_axes(index) for index in at]
+        if kernel.multiplies or self.alone or None in parts or not self._has_programs(kernel):
+            return False
+        axes = [axis for part in parts for axis in part or ()]
+        own = {*kernel.kept, *kernel.reduced}
+        sizes = tuple(product((axis.size for axis in part or ()), self.width) for part in parts)
+        is_each_once = sizes == value.shape and len(axes) == len(own) and set(axes) == own
+        return is_each_once and all(index == self._count_up(part or []) for index, part in zip(at, parts))
+
+    def _has_programs(self, kernel: Kernel) -> bool:
+        """Return whether no row should be cut into parts, which store nothing but their results."""
+        rows = product((axis.size for axis in kernel.kept), self.width)[0]
+        length = product((axis.size for axis in kernel.reduced), self.width)[0]
+        programs = rows // ROWS_ACROSS if kernel.reduced and is_across(kernel) else rows
+        return rows * length <= WORTH_CUTTING or (2 * programs > self.processors and length <= LONG_ROW)

@@ -1,20 +1,22 @@
 """The computation of one kernel, as a graph of nodes that each stand for one value at one place.
 
 It is built from the result back to the loads. Views become indices, a value that another kernel stores becomes a load,
-and a value that is needed twice at the same place is one node. Reductions, scans and products are left to the planner
-of the kernel, which knows the axes (`Expensive`).
+and a value that is needed twice at the same place is one node. A reduction of a few elements is written out. Other
+reductions, scans and products are left to the planner of the kernel, which knows the axes (`Expensive`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.ir.program import Number, Operand, Program, Value, register_dtype
-from triton_agent.policy.author.ir.sizes import Shape, Size, constant, is_constant, is_spread, minus, plus
+from triton_agent.policy.author.ir.sizes import Shape, Size, constant, is_constant, is_spread, minus, plus, product
 from triton_agent.policy.author.plan.indexing import (
+    Axis,
     Index,
     Indices,
     Lookup,
@@ -39,6 +41,10 @@ class MustStore(Exception):
         self.value = value
 
 
+WRITTEN_OUT = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
+"""Reductions, and the function that takes in one more element."""
+FEW = 9
+"""The most elements, at every size, of a reduction that is written out: a window of three by three."""
 DEEPEST = 64
 """Values computed one from another in one kernel; beyond, the compiler takes longer than the kernel saves."""
 
@@ -82,12 +88,28 @@ class Node:
         return ([self.index] if self.index is not None else []) + [guard.index for guard in self.guards]
 
 
+def _may_pass(index: Index, size: Size, *, below: bool) -> bool:
+    """Return whether a place may lie before the first element, or behind the last one, at any sizes of the problem."""
+    if not all(isinstance(base, Axis) and all(c > 0 for c in factor) for base, factor in index.terms):
+        return True
+    if below:
+        return not (is_constant(index.offset, index.offset[0]) and index.offset[0] >= 0)
+    if len(index.terms) != 1 or not is_constant(index.terms[0][1], 1):
+        return True  # what divides the sizes known may divide no others
+    base = index.terms[0][0]
+    assert isinstance(base, Axis)
+    room = minus(size, plus(base.size, index.offset))
+    return not (is_constant(room, room[0]) and room[0] >= 0)
+
+
 def _is_elsewhere(guard: Guard, index: Index) -> bool:
     """Return whether a guard says nothing of an address, and is met somewhere: the same is read there anyway."""
     met = is_constant(guard.size) and guard.size[0] > 0 and bool(guard.index.axes())
     return met and not guard.index.lookups() and not guard.index.axes() & index.axes()
 
 
+IsCheap = Callable[[Value, Indices], bool]
+"""Return whether a reduction of a few elements may be computed wherever it is needed."""
 Expensive = Callable[["KernelGraph", Value, Indices, tuple[Guard, ...]], int]
 """Return the node of a reduction, a scan or a product; the planner of the kernel provides it."""
 
@@ -95,15 +117,19 @@ Expensive = Callable[["KernelGraph", Value, Indices, tuple[Guard, ...]], int]
 class KernelGraph:
     """Collects the nodes of one kernel."""
 
-    def __init__(self, program: Program, stored: set[str], expensive: Expensive) -> None:
+    def __init__(self, program: Program, stored: set[str], expensive: Expensive, is_cheap: IsCheap) -> None:
         self.program = program
         self.nodes: list[Node] = []
         self.met: dict[str, list[tuple[Indices, int]]] = {}
         """Values computed here, where and as which node."""
+        self.loaded: dict[str, set[Indices]] = {}
+        """Values that another kernel stores, and where they are read."""
         self._stored = stored
         self._expensive = expensive
+        self._is_cheap = is_cheap
         self._known: dict[Node, int] = {}
         self._depth = 0
+        self._writes_out = False
         self._done: dict[tuple[str, Indices, tuple[Guard, ...]], int] = {}
 
     def add(self, node: Node) -> int:
@@ -135,6 +161,7 @@ class KernelGraph:
             self._depth -= 1
 
     def _load(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        self.loaded.setdefault(value.name, set()).add(at)
         strides = self.program.strides.get(value.name)
         width = self.program.width
         index = flat(at, value.shape, width) if strides is None else linear(at, strides, width)
@@ -154,7 +181,37 @@ class KernelGraph:
         if method is not None:
             made: int = method(value, at, guards)
             return made
+        if value.operation == "reduce" and self._is_short(value, at):
+            return self._written_out(value, at, guards)
         return self._expensive(self, value, at, guards)
+
+    # -- reductions of a few elements ------------------------------------------------------------------------------
+
+    def _is_short(self, value: Value, at: Indices) -> bool:
+        shape = self.program.values[value.inputs[0]].shape
+        lengths = [shape[dim] for dim in value.detail]
+        known = all(is_constant(length, length[0]) for length in lengths) and value.function in WRITTEN_OUT
+        if not known or self._writes_out or not 1 <= product(lengths, self.program.width)[0] <= FEW:
+            return False
+        return self._is_cheap(value, at)
+
+    def _written_out(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        source = self.program.values[value.inputs[0]]
+        function, dtype = WRITTEN_OUT[value.function], register_dtype(value.dtype)
+        self._writes_out = True
+        try:
+            taken = [
+                self.node_of(source.name, _with(value.detail, place, at, self.program.width), guards)
+                for place in itertools.product(*(range(source.shape[dim][0]) for dim in value.detail))
+            ]
+        finally:
+            self._writes_out = False
+        made = taken[0]
+        for other in taken[1:]:
+            made = self.add(
+                Node(kind="point", function=function, arguments=(made, other), dtype=dtype, hint=value.hint)
+            )
+        return made
 
     # -- single elements -------------------------------------------------------------------------------------------
 
@@ -233,8 +290,8 @@ class KernelGraph:
         for index, before, size, whole in zip(at, value.detail, inner, value.shape):
             moved = shifted(index, minus(constant(0, self.program.width), before))
             place.append(moved)
-            below = any(b > 0 for b in before)
-            above = any(w - b > s for w, b, s in zip(whole, before, size))
+            below = any(b > 0 for b in before) and _may_pass(moved, size, below=True)
+            above = any(w - b > s for w, b, s in zip(whole, before, size)) and _may_pass(moved, size, below=False)
             if below or above:
                 own.append(Guard(moved, size, below, above))
         inside = self.node_of(value.inputs[0], tuple(place), (*guards, *own))
@@ -306,6 +363,13 @@ class KernelGraph:
     def _looked_up(self, table: str, index: str, at: Indices, dim: int, guards: tuple[Guard, ...]) -> Index:
         node = self.node_of(index, at, guards)
         return of(Lookup(node, self.program.values[table].shape[dim]))
+
+
+def _with(dims: Sequence[int], place: Sequence[int], at: Indices, width: int) -> Indices:
+    """Return the indices before a reduction: these places along the dimensions that it runs over."""
+    taken, kept = dict(zip(dims, place)), iter(at)
+    rank = len(dims) + len(at)
+    return tuple(fixed(constant(taken[dim], width)) if dim in taken else next(kept) for dim in range(rank))
 
 
 def renumbered(node: Node, places: Mapping[int, int]) -> Node:

@@ -16,11 +16,9 @@ from triton_agent.policy.author.plan.choice import Tiles
 from triton_agent.policy.author.plan.indexing import Axis, Index, added, linear, of, scaled
 from triton_agent.policy.author.plan.kernel_graph import Node, renumbered
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root
-from triton_agent.policy.author.plan.tiling import is_across
+from triton_agent.policy.author.plan.tiling import ROWS_ACROSS, is_across
 
 MOST_PARTS = 256
-ROWS_ACROSS = 64
-"""Rows that one program takes where they are next to each other in memory."""
 LONG_INNER = 1024
 """Below this the inner dimension of a product is not worth cutting."""
 _WORTH_IT = 1 << 15

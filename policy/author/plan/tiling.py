@@ -142,6 +142,10 @@ def along_reduced(kernel: Kernel) -> list[tuple[Node, int]]:
     return found
 
 
+ROWS_ACROSS = 64
+"""Rows that one program takes where they are next to each other in memory."""
+
+
 def is_across(kernel: Kernel) -> bool:
     """Return whether rows, not the elements of a row, are next to each other in memory."""
     read = [(node.index, elements) for node, elements in along_reduced(kernel) if node.index is not None]

@@ -139,6 +139,8 @@ def _conversations(conversations: Rows, solved: Mapping[str, int]) -> list[str]:
             ("verdict before", "conversations"),
         ),
         "",
+        *_counts(Counter(row["device"] for row in conversations), ("device", "conversations")),
+        "",
         "Outcome of the built-in author by problem:",
         "",
         *_counts(Counter(solved), ("outcome", "problems")),

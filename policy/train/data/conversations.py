@@ -46,6 +46,7 @@ def conversations(
         policy = parent.completion.policy if parent else ""
         yield {
             "kind": kind,
+            "device": attempt.observation.problem.device,
             "problem": problem["name"],
             "difficulty": problem["difficulty"],
             "fingerprint": problem["fingerprint"],

@@ -143,7 +143,7 @@ def test_solved_problems_give_conversations_with_verified_answers_and_real_messa
     assert {row["kind"] for row in said} >= {"single", "repair"}
     for row in said:
         assert row["fingerprint"] == trained[row["problem"]]["fingerprint"]
-        assert "class ModelNew" in row["completion"][0]["content"]
+        assert row["device"] == "cpu" and "class ModelNew" in row["completion"][0]["content"]
         assert "decided:" not in row["completion"][0]["content"]
         if row["kind"] == "repair":
             assert row["fault"] and row["status_before"] != "passed"
