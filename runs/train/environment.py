@@ -26,9 +26,9 @@ class Problems:
     """The problems in files and folders for many episodes side by side, each opened when it is first used."""
 
     def __init__(self, paths: Sequence[str], *, device: str = "auto", at_once: int = 8) -> None:
-        """No more than `at_once` episodes go on at a time; the others wait."""
+        """`places` are for `at_once` episodes or answers at a time; the others wait."""
         self._judges = Judges(problem_files(paths), choose(device))
-        self._places, self._opening = asyncio.Semaphore(at_once), asyncio.Lock()
+        self.places, self._opening = asyncio.Semaphore(at_once), asyncio.Lock()
 
     @property
     def names(self) -> Sequence[str]:
@@ -39,13 +39,12 @@ class Problems:
         """Yield a problem with a running evaluator; raise ProblemError if it cannot be judged."""
         if name not in self.names:
             raise ProblemError(f"there is no problem {name}", remedy=f"one of {', '.join(self.names)}")
-        async with self._places:
-            with self._judges.kept_open(name):
-                async with self._opening:
-                    found = await self._judges.open([name])
-                if name not in found:
-                    raise ProblemError(f"{name} cannot be judged", remedy="triton-agent check-problem says why")
-                yield found[name]
+        with self._judges.kept_open(name):
+            async with self._opening:
+                found = await self._judges.open([name])
+            if name not in found:
+                raise ProblemError(f"{name} cannot be judged", remedy="triton-agent check-problem says why")
+            yield found[name]
 
     def close(self) -> None:
         self._judges.__exit__(None, None, None)

@@ -67,7 +67,7 @@ class KernelEnvironment(vf.Env[KernelEnvironmentConfig]):
     async def run(self, task: vf.Task[Any], agents: vf.Agents) -> None:
         rewards: list[float] = []
         passed = False
-        async with self._problems.using(task.data.problem) as problem:
+        async with self._problems.places, self._problems.using(task.data.problem) as problem:
             episode = KernelEpisode(
                 problem,
                 recipe_named(self.config.recipe),
