@@ -82,6 +82,7 @@ def test_two_sessions_have_episodes_of_their_own(address: str) -> None:
 
 def test_a_client_without_types_begins_again_and_the_last_session_is_the_last(address: str) -> None:
     from openenv.core import GenericEnvClient
+    from websockets.exceptions import ConnectionClosedOK  # the refusal may come while the client still asks
 
     async def check() -> None:
         url = f"http://agent:the%20token@{address}"
@@ -93,7 +94,7 @@ def test_a_client_without_types_begins_again_and_the_last_session_is_the_last(ad
             with pytest.raises(RuntimeError, match="no problem absent"):
                 await client.reset(problem="absent")
             others = [GenericEnvClient(url) for _ in range(3)]
-            with pytest.raises(RuntimeError, match="CAPACITY_REACHED"):
+            with pytest.raises((RuntimeError, ConnectionClosedOK), match=r"CAPACITY_REACHED|received 1000"):
                 for other in others:
                     await other.reset(problem="doubled")
             for other in others:
