@@ -33,7 +33,6 @@ from triton_agent.tools.settings import EvaluatorSettings, Profiling
 from triton_agent.tools.versions import project_version
 
 if TYPE_CHECKING:
-    from triton_agent.policy.llm.engines.transformers_engine import TransformersEngine
     from triton_agent.policy.llm.engines.vllm_engine import VllmEngine
 
 ENGINES = ("hf", "vllm")
@@ -223,9 +222,9 @@ class Judges:
 
 
 class SharedCard:
-    """An engine on a card that also judges: it does not draw while the clock runs."""
+    """An engine of vLLM on a card that also judges: it does not draw while the clock runs."""
 
-    def __init__(self, engine: TransformersEngine | VllmEngine, card: str) -> None:
+    def __init__(self, engine: VllmEngine, card: str) -> None:
         self._engine, self._card = engine, card
 
     def __getattr__(self, name: str) -> Any:
@@ -267,19 +266,17 @@ def open_engine(
     gpu_memory: float | None = None,
 ) -> Any:
     """Make an engine that answers with the model; it loads the weights at its first question."""
-    engine: TransformersEngine | VllmEngine
     if kind not in ENGINES:
         raise UsageError(f"--engine {kind}", remedy=f"one of {', '.join(ENGINES)}")
-    if kind == "vllm":
-        from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
-
-        told = {"python": vllm_python, "gpu_memory": gpu_memory}
-        told |= {"adapter": model} if adapter else {}  # replaced by the adapter in training
-        engine = VllmEngine(model, VllmSettings(**{k: v for k, v in told.items() if v is not None}))  # type: ignore[arg-type]
-    else:
+    if kind != "vllm":
         from triton_agent.policy.llm.engines.transformers_engine import TransformersEngine
 
-        engine = TransformersEngine(Path(model), device="cpu" if cpu else "auto")
+        return TransformersEngine(Path(model), device="cpu" if cpu else "auto")
+    from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
+
+    told = {"python": vllm_python, "gpu_memory": gpu_memory}
+    told |= {"adapter": model} if adapter else {}  # replaced by the adapter in training
+    engine = VllmEngine(model, VllmSettings(**{k: v for k, v in told.items() if v is not None}))  # type: ignore[arg-type]
     return SharedCard(engine, chosen.gpus[0].uuid) if chosen.gpus and not cpu else engine
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -43,13 +42,26 @@ class Drawn:
     """`stop` or `length`; empty until the end."""
 
 
+F64 = torch.float64
+
+
 class Stopped(Exception):
     """Drawing was cancelled."""
 
 
 @torch.inference_mode()
-def draw(model: Any, rows: Sequence[DrawRequest], *, end_ids: frozenset[int], stop: threading.Event) -> list[Drawn]:
-    """Draw all rows as one batch, padded on the left; each stops at its own end or limit."""
+def draw(
+    model: Any,
+    rows: Sequence[DrawRequest],
+    *,
+    end_ids: frozenset[int],
+    stop: Callable[[], bool] = bool,
+    pause: Callable[[], None] = lambda: None,
+) -> list[Drawn]:
+    """Draw all rows as one batch, padded on the left; each stops at its own end or limit.
+
+    Between two tokens nothing is queued on the GPU: `pause` may wait there, and `stop` may end the drawing.
+    """
     device = model.device
     width = max(len(row.prompt_ids) for row in rows)
     ids = torch.tensor([[0] * (width - len(row.prompt_ids)) + list(row.prompt_ids) for row in rows], device=device)
@@ -60,7 +72,7 @@ def draw(model: Any, rows: Sequence[DrawRequest], *, end_ids: frozenset[int], st
     narrow = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
     cache = None
     while not all(answer.finish_reason for answer in drawn):
-        if stop.is_set():
+        if stop():
             raise Stopped
         seen = model(
             input_ids=ids,
@@ -74,6 +86,7 @@ def draw(model: Any, rows: Sequence[DrawRequest], *, end_ids: frozenset[int], st
         tokens, likely = sampler.next_tokens(seen.logits[:, -1])
         for answer, row, token, value in zip(drawn, rows, tokens.tolist(), likely.tolist()):
             _append(answer, row, token, value, end_ids)
+        pause()
         ids = tokens.unsqueeze(1)
         present = torch.cat([present, torch.ones_like(ids)], dim=1)
         positions = positions[:, -1:] + 1
@@ -103,7 +116,10 @@ class _Sampler:
         self.min_p = torch.tensor([row.min_p for row in rows], device=device).unsqueeze(1)
         self.penalty = torch.tensor([row.repetition_penalty for row in rows], device=device).unsqueeze(1)
         self.seen = [list(row.prompt_ids) for row in rows]
-        self.generators = [torch.Generator(device).manual_seed(row.seed) for row in rows]
+        longest = max(row.tokens_at_most for row in rows)
+        chances = [torch.rand(longest, generator=_generator(row, device), device=device, dtype=F64) for row in rows]
+        self.chances = iter(torch.stack(chances, dim=1))
+        """A number from 0 to 1 for each token of each row, which depends on the row's seed alone."""
 
     def next_tokens(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Draw a token for each row; return it with its log-probability in the distribution it was drawn from."""
@@ -117,8 +133,8 @@ class _Sampler:
         if self.cut:
             scaled = _nucleus(scaled, self.top_p.unsqueeze(1))
         likely = scaled.log_softmax(-1)
-        chances = likely.exp()
-        tokens = torch.cat([torch.multinomial(row, 1, generator=g) for row, g in zip(chances, self.generators)])
+        below = likely.to(F64).exp().cumsum(-1)
+        tokens = torch.searchsorted(below, next(self.chances).unsqueeze(1) * below[:, -1:], right=True).squeeze(1)
         tokens = torch.where(self.greedy, likely.argmax(-1), tokens)
         for seen, token in zip(self.seen, tokens.tolist()):
             seen.append(token)
@@ -132,6 +148,10 @@ class _Sampler:
         for row, seen in enumerate(self.seen):
             known[row, seen] = True
         return torch.where(known, torch.where(logits > 0, logits / self.penalty, logits * self.penalty), logits)
+
+
+def _generator(row: DrawRequest, device: torch.device) -> torch.Generator:
+    return torch.Generator(device).manual_seed(row.seed)
 
 
 def _nucleus(scaled: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:

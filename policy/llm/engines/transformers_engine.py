@@ -1,20 +1,24 @@
 """`hf:FOLDER`: a model in this process by transformers, on the CPU or a GPU. For small models and for tests.
 
-It is loaded at the first question, in a thread of its own where it also draws, so the event loop stays free. Tokens and
-log-probabilities are those of the draw. Equal seeds give equal answers on one machine. Not covered: several GPUs,
-quantised weights, structured answers; `vllm:` has those, and is faster.
+It is loaded at the first question, in a thread of its own where it also draws, so the event loop stays free. Questions
+that come while it draws are answered together afterwards. Tokens and log-probabilities are those of the draw. Equal
+seeds give equal answers on one machine. On a GPU it draws under the shared lease, which it gives up between two tokens
+for whoever wants the GPU alone. Not covered: several GPUs, quantised weights, structured answers; `vllm:` has those,
+and is faster.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import dataclasses
+import functools
 import importlib.util
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,9 @@ from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, 
 from triton_agent.policy.llm.engines.model_folder import PLAIN_TEMPLATE, context_of, require_model, version_of
 from triton_agent.policy.llm.engines.vllm_worker import prompt_ids, text_of, vocabulary_digest
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.machine.hardware import uuid_of
+from triton_agent.tools.machine.lease import Mode, awaited, lease
+from triton_agent.tools.race.clock_room import Place
 
 ROWS_AT_ONCE = 16
 """Answers drawn as one batch on a CPU, where more gain little."""
@@ -35,6 +42,15 @@ QUIET = {
     "TRANSFORMERS_VERBOSITY": "error",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
 }
+
+
+@dataclasses.dataclass(slots=True, eq=False, kw_only=True)
+class _Asked:
+    """Questions of one caller, who may give up."""
+
+    questions: tuple[ModelQuestion, ...]
+    answers: asyncio.Future[list[list[Sampled]]]
+    given_up: bool = False
 
 
 class TransformersEngine:
@@ -55,6 +71,8 @@ class TransformersEngine:
             )
         self._device, self._dtype, self._rows_at_once = device, dtype, rows_at_once
         self._threads: concurrent.futures.ThreadPoolExecutor | None = None
+        self._asked: list[_Asked] = []
+        self._answering: asyncio.Task[None] | None = None
         self._tokenizer: Any = None
         self._vocabulary = ""
         self._loading = threading.Lock()
@@ -76,16 +94,45 @@ class TransformersEngine:
 
     async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         """Draw all answers to all questions in batches."""
-        stop = threading.Event()
-        self._threads = self._threads or concurrent.futures.ThreadPoolExecutor(1, "hf")
-        work = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, tuple(questions), stop)
+        loop = asyncio.get_running_loop()
+        mine = _Asked(questions=tuple(questions), answers=loop.create_future())
+        self._asked.append(mine)
+        if self._answering is None or self._answering.done():
+            self._answering = loop.create_task(self._answer_all())
         try:
-            return await asyncio.shield(work)
+            return await asyncio.shield(mine.answers)
         except asyncio.CancelledError:
-            stop.set()
-            await asyncio.wait([work])
-            work.exception() if not work.cancelled() else None
+            mine.given_up = True
+            await asyncio.wait([mine.answers])
+            mine.answers.exception() if not mine.answers.cancelled() else None
             raise
+
+    async def _answer_all(self) -> None:
+        """Answer until nobody asks any more; those who ask at the same time are answered together."""
+        self._threads = self._threads or concurrent.futures.ThreadPoolExecutor(1, "hf")
+        await asyncio.sleep(0)
+        while self._asked:
+            together, self._asked = self._asked, []
+            questions = tuple(question for asked in together for question in asked.questions)
+            stop = functools.partial(_all_given_up, together)
+            work = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, questions, stop)
+            try:
+                answers = iter(await asyncio.shield(work))
+            except asyncio.CancelledError:
+                for asked in together:
+                    asked.given_up = True
+                await asyncio.wait([work])
+                work.exception()
+                for asked in (*together, *self._asked):
+                    asked.answers.cancel()
+                self._asked = []
+                raise
+            except Exception as error:
+                for asked in together:
+                    asked.answers.set_exception(error)
+            else:
+                for asked in together:
+                    asked.answers.set_result([next(answers) for _ in asked.questions])
 
     async def reload(self, folder: Path) -> None:
         """Use the weights in this folder from now on."""
@@ -132,7 +179,7 @@ class TransformersEngine:
                     raise EngineError(f"the model does not load: {error}", where=f"--policy {self.name}") from error
             return self._model
 
-    def _answer(self, questions: tuple[ModelQuestion, ...], stop: threading.Event) -> list[list[Sampled]]:
+    def _answer(self, questions: tuple[ModelQuestion, ...], stop: Callable[[], bool]) -> list[list[Sampled]]:
         """Answer questions; runs in the engine's thread."""
         tokenizer, model = self._tokens(), self._weights()
         answers: list[list[Sampled]] = [[] for _ in questions]
@@ -159,14 +206,15 @@ class TransformersEngine:
                 answers[index].append(dataclasses.replace(sampled, sampling=record))
         return answers
 
-    def _draw(self, tokenizer: Any, model: Any, rows: list[Any], stop: threading.Event) -> list[Sampled]:
+    def _draw(self, tokenizer: Any, model: Any, rows: list[Any], stop: Callable[[], bool]) -> list[Sampled]:
         import torch
 
         from triton_agent.policy.llm.engines.drawing import draw
 
         began, version = time.monotonic(), self.version
         try:
-            drawn = draw(model, rows, end_ids=_end_ids(tokenizer, model), stop=stop)
+            with _on_card(model) as pause:
+                drawn = draw(model, rows, end_ids=_end_ids(tokenizer, model), stop=stop, pause=pause)
         except torch.OutOfMemoryError as error:
             raise EngineError(
                 "the model ran out of memory", where=self.name, remedy="ask for shorter answers, or use a smaller model"
@@ -186,6 +234,26 @@ class TransformersEngine:
             )
             for row, answer in zip(rows, drawn)
         ]
+
+
+def _all_given_up(together: Sequence[_Asked]) -> bool:
+    return all(asked.given_up for asked in together)
+
+
+@contextlib.contextmanager
+def _on_card(model: Any) -> Iterator[Callable[[], None]]:
+    """Share the model's GPU with others; call what is yielded to let in whoever waits to have it alone."""
+    if model.device.type != "cuda":
+        yield lambda: None
+        return
+    card = uuid_of(model.device.index or 0)
+    place = Place(functools.partial(_shared, card), overdue=functools.partial(awaited, card))
+    with place.step():
+        yield place.pause
+
+
+def _shared(card: str, mode: Mode) -> contextlib.AbstractContextManager[None]:
+    return lease(card, what="triton-agent: drawing answers", mode=mode)
 
 
 def rows_that_fit(model: Any, rows: Sequence[Any]) -> int:

@@ -79,6 +79,50 @@ def test_what_is_drawn_in_several_batches_comes_back_in_order(served_model: Path
         asyncio.run(engine.close())
 
 
+def test_those_who_ask_at_the_same_time_are_answered_together(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dozen answers that were cut off are asked for once more by a dozen requests."""
+    widths, real = [], engine._draw
+
+    def counted(tokenizer: Any, model: Any, rows: list[Any], stop: Any) -> Any:
+        widths.append(len(rows))
+        return real(tokenizer, model, rows, stop)
+
+    async def ask_at_once() -> list[Any]:
+        return await asyncio.gather(*(engine.answer([question(text)]) for text in texts))
+
+    texts = [f"{SHORT} {number}" for number in range(12)]
+    alone = [ask(engine, question(text)) for text in texts]
+    monkeypatch.setattr(engine, "_draw", counted)
+    together = asyncio.run(ask_at_once())
+    assert widths == [12]
+    assert [[one.token_ids for one in answers[0]] for answers in together] == [
+        [one.token_ids for one in answers[0]] for answers in alone
+    ]
+
+
+def test_who_gives_up_does_not_take_the_answers_from_others(engine: Any) -> None:
+    async def give_up() -> list[list[Sampled]]:
+        tasks = [asyncio.create_task(engine.answer([question(LONG, max_tokens=64, seed=seed)])) for seed in (1, 2)]
+        await asyncio.sleep(0.05)
+        tasks[0].cancel()
+        answers = await tasks[1]
+        assert tasks[0].cancelled() or tasks[0].cancelling()
+        return answers
+
+    (found,) = asyncio.run(give_up())
+    (alone,) = ask(engine, question(LONG, max_tokens=64, seed=2))
+    assert [one.token_ids for one in found] == [one.token_ids for one in alone]
+
+
+def test_a_draw_pauses_between_tokens(engine: Any, served_model: Path) -> None:
+    from triton_agent.policy.llm.engines.drawing import DrawRequest, draw
+
+    paused = []
+    row = DrawRequest(prompt_ids=(1, 2), tokens_at_most=5, temperature=1.0, top_p=1.0, seed=0)
+    (drawn,) = draw(engine._weights(), [row], end_ids=frozenset(), pause=lambda: paused.append(1))
+    assert len(drawn.token_ids) == len(paused) == 5
+
+
 def test_keys_and_values_of_a_token_are_counted_by_the_models_shape() -> None:
     from triton_agent.policy.llm.engines.transformers_engine import cache_bytes
 
