@@ -90,6 +90,13 @@ def test_scores_are_as_huge_as_can_be_without_their_own_rounding_deciding(functi
     assert float(x.abs().max()) == pytest.approx(huge, rel=0.01)
 
 
+@pytest.mark.parametrize(("function", "tiny"), [(lambda x: x / x.std(-1, keepdim=True), 1e-15), (torch.exp, 1e-30)])
+def test_a_tiny_row_has_a_deviation_in_float32_where_one_is_taken(function: Any, tiny: float) -> None:
+    (x,) = changed(function, LIMITS, X)
+    tiniest = x.abs().amax(-1)[x.abs().amax(-1) > 0].min()
+    assert tiny / 10 < float(tiniest) < tiny * 10
+
+
 def test_halves_are_planted_behind_a_known_scale() -> None:
     (x,) = changed(lambda x: torch.round(x * 4.0), TIES, X)
     doubled = x * 8.0

@@ -111,6 +111,9 @@ HUGE_SCORE = 1e3
 largest score errs by its own rounding: at 1e15 that is more than any exponential holds."""
 TINY = {torch.float16: 1e-6}
 """Denormal numbers in float16; in others their squares are no longer told from zero."""
+TINY_DEVIATION = 1e-15
+"""The same where deviations are taken. torch adds up their squares in double on a CPU and finds the deviation of 1e-30,
+which a kernel in float32 takes for zero; a quotient by it would be NaN in one and a number in the other."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +251,8 @@ def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
             huge = HUGE_SCORE if _makes_scores(feed.exists_beside) else HUGE.get(tensor.dtype, 1e15)
             values.mul_(huge / max(1.0, float(values.abs().max())))
         else:
-            values.mul_(TINY.get(tensor.dtype, 1e-30))
+            tiny = TINY_DEVIATION if feed.exists_beside & NORMS else 1e-30
+            values.mul_(TINY.get(tensor.dtype, tiny))
 
 
 def _makes_scores(operators: frozenset[str]) -> bool:
