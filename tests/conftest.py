@@ -14,6 +14,7 @@ from triton_agent.tools.processes.zygotes import Nursery
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     """Zygotes for every evaluator of a test process; torch and triton are imported once."""
     with Nursery(str(tmp_path_factory.mktemp("nursery") / "log")) as shared:
+        shared.expect_problems()
         yield shared
 
 

@@ -61,8 +61,7 @@ async def places(
 
     def begun(card: str) -> Nursery:
         nursery = Nursery(str(folder / f"{card or 'first'}-{next(numbers)}.log"), card)
-        if settings.device == "cuda":
-            nursery.expect_problems()
+        nursery.expect_problems()
         return nursery
 
     def checked(card: str) -> contextlib.AbstractContextManager[PublicProtocol | None]:

@@ -22,7 +22,7 @@ def audit_all(folder: DatasetFolder, rows: Sequence[Row], jobs: int, on_progress
     there = {report["problem"]["name"] for report in folder.lines(AUDITS)}
     left = [row for row in rows if row["name"] not in there]
     failed = 0
-    with own_nursery() as nursery, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with own_nursery(many_problems=True) as nursery, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(audit_problem, parse_problem(str(folder.file_of(row))), nursery=nursery) for row in left]
         try:
             for future in concurrent.futures.as_completed(futures):

@@ -67,7 +67,7 @@ def solve_all(
     left = [row for row in rows if row["name"] not in there]
     unmeasured = 0
     with (
-        own_nursery(settings.evaluator.card) as nursery,
+        own_nursery(settings.evaluator.card, many_problems=True) as nursery,
         Store.open(folder.path / STORE) as store,
         concurrent.futures.ThreadPoolExecutor(settings.jobs) as pool,
     ):

@@ -176,6 +176,7 @@ def judges(attempts: Sequence[Attempt]) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="triton-agent-train-")))
         nursery = stack.enter_context(Nursery(str(scratch / "nursery.log")))
+        nursery.expect_problems()
         ready: dict[str, AnyEvaluator] = {}
 
         def judge(digest: str, source: str) -> Evaluation:

@@ -154,7 +154,9 @@ class Judges:
         self._specs, self._chosen = dict(specs), chosen
         self.machine = machine_here(0, chosen)
         self._stack = contextlib.ExitStack()
-        self._nurseries: list[Nursery] = [self._stack.enter_context(own_nursery(uuid)) for uuid in chosen.uuids]
+        self._nurseries: list[Nursery] = [
+            self._stack.enter_context(own_nursery(uuid, many_problems=True)) for uuid in chosen.uuids
+        ]
         self._open: collections.OrderedDict[str, tuple[AnyEvaluator, OpenProblem]] = collections.OrderedDict()
         self._in_use: collections.Counter[str] = collections.Counter()
         self._refused: set[str] = set()

@@ -27,7 +27,7 @@ from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.evaluate.worker_pool import INTERPRETER, TRACER
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.protocol import Reap, Reaped
-from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery, own_nursery
 from triton_agent.tools.results import Finding, Status
 from triton_agent.tools.settings import EvaluatorSettings
 
@@ -228,16 +228,15 @@ def test_two_evaluators_share_one_nursery(
     assert evaluator.evaluate(KERNEL).status is Status.PASSED
 
 
-def test_where_problems_are_expected_a_later_one_has_torchs_compiler_imported(
-    spec: ProblemSpec, nursery: Nursery
-) -> None:
-    assert nursery.for_checkers() is nursery.base
-    nursery.expect_problems()
-    assert not eventually(lambda: nursery.for_checkers() is nursery.base, limit_s=60.0)
-    libraries = Path(f"/proc/{nursery.for_checkers().origin.pid}/status").read_text()
-    assert "Threads:\t1\n" in libraries, "a thread that there is before a fork is not there after it"
-    with Evaluator(spec, QUICK, nursery=nursery) as evaluator:
-        assert evaluator.evaluate(KERNEL).status is Status.PASSED
+def test_where_problems_are_expected_a_later_one_has_torchs_compiler_imported(spec: ProblemSpec) -> None:
+    with own_nursery() as nursery:
+        assert nursery.for_checkers() is nursery.base
+        nursery.expect_problems()
+        assert not eventually(lambda: nursery.for_checkers() is nursery.base, limit_s=60.0)
+        libraries = Path(f"/proc/{nursery.for_checkers().origin.pid}/status").read_text()
+        assert "Threads:\t1\n" in libraries, "a thread that there is before a fork is not there after it"
+        with Evaluator(spec, QUICK, nursery=nursery) as evaluator:
+            assert evaluator.evaluate(KERNEL).status is Status.PASSED
 
 
 def test_verdicts_reached_at_once_are_each_right(evaluator: Evaluator) -> None:

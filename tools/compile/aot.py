@@ -36,9 +36,11 @@ def warm_up(target: str = "cuda:90") -> None:
     """Pay, in a process that others are forked from, for what each first compilation would pay again."""
     from triton.compiler.compiler import make_backend
     from triton.runtime.cache import triton_key
+    from triton.runtime.jit import mangle_type
 
     make_backend(parse_target(target).gpu_target()).hash()  # asks ptxas twice for its version: 20 ms
     triton_key()  # a hash over the whole of Triton, kept per process: half a second
+    mangle_type(1.0)  # imports Gluon at its first use: a quarter of a second
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

@@ -199,11 +199,13 @@ class Nursery:
 
 
 @contextlib.contextmanager
-def own_nursery(card: str = "") -> Iterator[Nursery]:
+def own_nursery(card: str = "", *, many_problems: bool = False) -> Iterator[Nursery]:
     """Make a nursery with a folder of its own."""
     folder = workspace.make()
     try:
         with Nursery(str(folder / "zygote.log"), card) as nursery:
+            if many_problems:
+                nursery.expect_problems()
             yield nursery
     finally:
         shutil.rmtree(folder, ignore_errors=True)
