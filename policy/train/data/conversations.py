@@ -7,6 +7,8 @@ Each has the prompt that a language model would be shown and an answer that pass
 
 from __future__ import annotations
 
+import dataclasses
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +22,8 @@ Render = Callable[[Attempt], Sequence[Message]]
 FAULT_POLICY = "fault"
 """Name of the author of attempts with an injected fault; the fault follows after a colon."""
 SINGLE, REPAIR, IMPROVEMENT = "single", "repair", "improvement"
+MOST_TURNS = 4
+"""Turns that a prompt says are left, at most."""
 
 
 def conversations(
@@ -31,6 +35,7 @@ def conversations(
         verdicts = [grading.evaluation for grading in gradings if grading.evaluation is not None]
         judged[attempt.key] = attempt, verdicts[-1] if verdicts else None
     written: set[tuple[str, str | None]] = set()
+    chance = random.Random(problem["fingerprint"])
     for attempt, evaluation in judged.values():
         if not passed(evaluation) or attempt.completion.policy.startswith(FAULT_POLICY):
             continue
@@ -38,7 +43,7 @@ def conversations(
         kind = SINGLE if parent is None else REPAIR if not passed(before) else IMPROVEMENT
         if kind == IMPROVEMENT and not standing(evaluation).surpasses(standing(before)):
             continue
-        said = render(attempt)
+        said = render(_with_turns_left(attempt, chance))
         if not said or (attempt.source or "", parent.source if parent else "") in written:
             continue
         written.add((attempt.source or "", parent.source if parent else ""))
@@ -57,3 +62,9 @@ def conversations(
             "prompt": prompt,
             "completion": [answer],
         }
+
+
+def _with_turns_left(attempt: Attempt, chance: random.Random) -> Attempt:
+    """Return the attempt with some turns left: a model would take the one number it always sees for a rule."""
+    budget = dataclasses.replace(attempt.observation.budget, turns=chance.randint(1, MOST_TURNS))
+    return dataclasses.replace(attempt, observation=dataclasses.replace(attempt.observation, budget=budget))

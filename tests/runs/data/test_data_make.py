@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -145,6 +146,7 @@ def test_solved_problems_give_conversations_with_verified_answers_and_real_messa
         assert row["fingerprint"] == trained[row["problem"]]["fingerprint"]
         assert row["device"] == "cpu" and "class ModelNew" in row["completion"][0]["content"]
         assert "decided:" not in row["completion"][0]["content"]
+        assert re.search(r"Turns left: [1-4], this one included", row["prompt"][-1]["content"])
         if row["kind"] == "repair":
             assert row["fault"] and row["status_before"] != "passed"
             assert f"verdict: {row['status_before']}" in row["prompt"][-1]["content"]
