@@ -123,31 +123,31 @@ SCALES = {
         environment={"OMP_NUM_THREADS": "1"},  # a tiny model is slower with more, and verdicts need the other cores
     ),
     "short": Scale(
-        problems=1500,
+        problems=5500,
         held_out=0.1,
         faults=1,
         size="small",
         vocabulary=4096,
-        sft_steps=1500,
-        sft_batch=32,
+        sft_steps=900,
+        sft_batch=64,
         sft_rate=6e-4,
         validate_every=150,
         answer_tokens=400,
-        temperature=1.0,
+        temperature=0.7,
         turns=2,
         samples=4,
         evaluated=96,
-        rl_problems=144,
-        updates=12,
+        rl_problems=120,
+        updates=10,
         per_update=12,
         rollouts=8,
-        rl_rate=5e-5,
+        rl_rate=8e-5,
         device=("--bf16",),
         from_logs=False,
     ),
     "gpu": Scale(
-        problems=1750,
-        held_out=0.3,
+        problems=6000,
+        held_out=0.1,
         faults=1,
         size="small",
         vocabulary=4096,
@@ -169,8 +169,9 @@ SCALES = {
         device=("--bf16",),
     ),
 }
-"""`smoke` takes about an hour on two cores. `short` is meant for half an hour on one H200, and `gpu` for half an hour a
-stage: at four verdicts a second, no stage has more verdicts than that.
+"""`smoke` takes about an hour on two cores. `short` takes half an hour on one H200 once its data are there; they may be
+begun on machines without a GPU, and it needs thousands of problems: a policy from nothing that saw 1,200 of them wrote
+no right kernel for others. `gpu` is meant for half an hour a stage: at four verdicts a second, no stage has more.
 """
 
 
@@ -237,11 +238,11 @@ class Chain:
             shutil.rmtree(self.own / "policy", ignore_errors=True)
         fresh = ("--size", chosen.size, "--vocabulary", str(chosen.vocabulary), "--whole-lines")
         self.command("policy", "policy", "init", "--out", self.own / "policy", "--data", conversations, *fresh)
-        found = {"untrained": self.own / "policy"}
         told = ("--data", conversations, "--steps", str(chosen.sft_steps), "--batch", str(chosen.sft_batch))
         told += ("--lr", str(chosen.sft_rate), "--held-out", "0.1", "--save-every", str(chosen.validate_every))
-        found["sft"] = self.training("sft", "sft", found["untrained"], self.own / "sft", "checkpoint-*/whole", *told)
-        self.evaluate("sft", found, over="untrained")
+        told += ("--learn-prompts",)
+        found = {"sft": self.training("sft", "sft", self.own / "policy", self.own / "sft", "checkpoint-*/whole", *told)}
+        self.evaluate("sft", found)
 
         problems = self.rl_problems(sft)
         if chosen.from_logs:
@@ -299,12 +300,12 @@ class Chain:
         return folder
 
     def evaluate(self, name: str, found: Mapping[str, Path], over: str = "sft") -> None:
-        """Evaluate a policy on the held-out problems, and compare it with another."""
+        """Evaluate a policy on the held-out problems, and compare it with another one."""
         problems = self.chosen("held_out.jsonl", self.own / "held_out", self.scale.evaluated, {})
         asked = ("--problems", problems, "--turns", str(self.scale.turns))
         asked += ("--answers", str(self.scale.samples), "--k", "1", "--k", str(self.scale.samples))
-        models = {over: found[over], name: found[name]}
-        self.ask(f"evaluate {name} over {over}", models, self.own / "held_out.db", asked)
+        compared = {over: found[over], name: found[name]}
+        self.ask("evaluate " + " over ".join(reversed(compared)), compared, self.own / "held_out.db", asked)
 
     def ask(self, stage: str, models: Mapping[str, Path], store: Path, asked: Sequence[str | Path]) -> Any:
         named = [word for path in models.values() for word in ("--model", path)]
@@ -333,7 +334,7 @@ def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[st
             add("cost", path.stem.replace("_", " "), "seconds", done["seconds"])
         if not path.stem.startswith("evaluate"):
             continue
-        (first, _), (second, after) = done["result"].items()
+        *earlier, (last, compared) = done["result"].items()
         for model, found_figures in done["result"].items():
             name = names[model]
             if name not in told:
@@ -342,8 +343,9 @@ def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[st
                     add("figure", name, figure, value)
                 add("figure", name, "answers", found_figures["answers"])
                 add("figure", name, "not measured", found_figures["unmeasured"])
-        for figure, value in after["gain"].items():
-            add("gain", names[second], figure, value, over=names[first])
+        for first, _ in earlier:
+            for figure, value in compared["gain"].items():
+                add("gain", names[last], figure, value, over=names[first])
     for name, value in dataclasses.asdict(chain.scale).items():
         if isinstance(value, int | float):
             add("setting", "", name, value)

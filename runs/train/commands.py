@@ -184,6 +184,9 @@ def sft(
     epochs: EPOCHS = 3.0,
     max_tokens: LENGTH = 8192,
     packing: Annotated[bool, typer.Option("--packing", help="Pack several examples into one sequence.")] = False,
+    learn_prompts: Annotated[
+        bool, typer.Option("--learn-prompts", help="Let prompts count, too: for a policy from `policy init`.")
+    ] = False,
     held_out: Annotated[
         float,
         typer.Option(
@@ -200,6 +203,7 @@ def sft(
         "epochs": epochs,
         "tokens_at_most": max_tokens,
         "packing": packing,
+        "learn_prompts": learn_prompts,
         "held_out": held_out,
     }
     raise typer.Exit(sft(model, out, tuple(data or ()), runs, settings, **_handling(said)))

@@ -1,6 +1,7 @@
 """Supervised fine-tuning on conversations with good endings, with TRL's trainer.
 
-The loss is on the last answer alone: earlier messages are no examples to imitate. Rows are those of `runs export`, with
+The loss is on the last answer alone, since earlier messages are no examples to imitate, unless prompts are to be learnt
+as well: a policy from nothing learns from them what code looks like. Rows are those of `runs export`, with
 `messages` or with `prompt` and `completion`, from files or straight from records.
 """
 
@@ -47,6 +48,8 @@ class SFTSettings(TrainingSettings):
     tokens_at_most: int = 8192
     packing: bool = False
     """Put several examples in one row to reduce padding."""
+    learn_prompts: bool = False
+    """Let prompts count, too; the loss held out remains that of answers."""
     held_out: float = 0.0
     """Share of examples that are held out. Their loss is measured at every save, and the weights with the lowest one
     are the result.
@@ -98,6 +101,8 @@ def train_sft(
         callbacks=list(callbacks),
         peft_config=peft_config(adapter),
     )
+    if settings.learn_prompts:
+        trainer.train_dataset = trainer.train_dataset.remove_columns("labels")  # then every token is one to learn
     if not len(trainer.train_dataset):
         raise UsageError(
             f"there is nothing to train on: no conversation fits in {settings.tokens_at_most} tokens",

@@ -28,6 +28,22 @@ def test_packed_conversations_do_not_see_each_other(tiny: Path, tmp_path: Path) 
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
+def test_prompts_count_where_they_are_to_be_learnt(tiny: Path, tmp_path: Path) -> None:
+    """The loss held out is that of answers either way."""
+    from triton_agent.policy.train.update.sft import SFTSettings, train_sft
+
+    held_out, tokens = [], []
+    for learn in (False, True):
+        settings = SFTSettings(
+            output=tmp_path / str(learn), cpu=True, steps=1, save_every=1, held_out=0.5, learn_prompts=learn, seed=3
+        )
+        first, *_ = (history := train_sft(str(tiny), ROWS, settings).history)
+        tokens.append(first["loss"])
+        held_out.append(next(entry["eval_loss"] for entry in history if "eval_loss" in entry))
+    assert tokens[0] != pytest.approx(tokens[1], rel=1e-3)
+    assert held_out[0] == pytest.approx(held_out[1], rel=0.02)
+
+
 def test_a_resumed_training_has_the_rows_of_its_beginning(tiny: Path, tmp_path: Path) -> None:
     from triton_agent.policy.train.update.sft import SFTSettings, train_sft
 
