@@ -32,7 +32,7 @@ steps in held-out problems, and their sets of operators, occur in no problem to 
 
 | policy | made by |
 |---|---|
-| untrained | `policy init`: random weights, a tokenizer trained on the data; evaluated at first, it answered nothing valid |
+| untrained | `policy init`: random weights, a tokenizer trained on the data; no answer of it was valid |
 | sft | `train sft` on the data; the weights with the lowest validation loss |
 | logged | `train grpo` on logged runs of `sft` alone |
 | rejection | `train sft` on those answers of the same runs that passed |
