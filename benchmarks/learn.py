@@ -123,7 +123,7 @@ SCALES = {
         environment={"OMP_NUM_THREADS": "1"},  # a tiny model is slower with more, and verdicts need the other cores
     ),
     "short": Scale(
-        problems=5500,
+        problems=6000,
         held_out=0.1,
         faults=1,
         size="small",
