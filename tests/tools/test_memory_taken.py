@@ -72,6 +72,28 @@ def test_a_message_without_the_processes_gets_an_answer_too(tmp_path: Path) -> N
     assert isinstance(told, Bug) and told.job == 7 and "not enough values" in told.trace
 
 
+@pytest.mark.parametrize(
+    ("failure", "free_gib", "kind"),
+    [
+        ("torch.OutOfMemoryError('CUDA out of memory')", 20, InstrumentError),
+        ("torch.OutOfMemoryError('CUDA out of memory')", 130, ProblemError),
+        ("RuntimeError('CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate')", 20, InstrumentError),
+        ("RuntimeError('the sizes do not match')", 20, ProblemError),
+    ],
+)
+def test_a_reference_without_memory_is_the_problems_fault_unless_others_hold_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str, free_gib: int, kind: type[Exception]
+) -> None:
+    _, judge = checker_of(tmp_path)
+    (tmp_path / "problem.py").write_text(PROBLEM.replace("return x + 1", f"raise {failure}"))
+    judge.spec = parse_problem(str(tmp_path / "problem.py"))
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 2 << 30)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free_gib << 30, 140 << 30))
+    answer = judge.prepare()
+    assert isinstance(answer, Refused) and type(answer.error) is kind
+
+
 def user_module(folder: Path) -> UserModule:
     source = problem_source.read(folder / "problem.py")
     return UserModule(source, source.tree)

@@ -25,7 +25,7 @@ import torch
 from triton_agent.tools.audit.audit import audit
 from triton_agent.tools.checker import quick_race, verified_tapes
 from triton_agent.tools.checker.job import Job
-from triton_agent.tools.checker.memory_shortage import SHORT_OF_MEMORY, memory_was_taken
+from triton_agent.tools.checker.memory_shortage import SHORT_OF_MEMORY, memory_was_taken, memory_was_taken_from
 from triton_agent.tools.checker.pipeline import STAGES, TRIAL_STAGES, run
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.checker.profiling import Leaders
@@ -144,7 +144,7 @@ class Checker:
                 self.clock = LateClock(functools.partial(self._make_clock, self.plan, compiled))
                 self.clock.begin()
         except BaseException as error:
-            return reported(error)
+            return reported(memory_was_taken_from(error) or error)
         self.facts = ProblemFacts(
             **self.plan.facts,
             torch=torch.__version__,

@@ -1,8 +1,9 @@
-"""Tells whether a candidate ran out of GPU memory because other processes had taken it.
+"""Tells whether a candidate or a reference ran out of GPU memory because other processes had taken it.
 
-Asked after its executor has ended and freed its memory. If the card still has less free memory than a call at the
-problem's sizes may need, the verdict does not stand. The caller holds a shared lease: freeing memory would disturb a
-clock. Not covered: processes that took memory and freed it in the meantime.
+Asked after a candidate's executor has ended and freed its memory. If the card still has less free memory than a call at
+the problem's sizes may need, the verdict does not stand. The caller holds a shared lease: freeing memory would disturb
+a clock. A reference that runs out of memory while others hold much of the card says nothing about the problem. Not
+covered: processes that took memory and freed it in the meantime.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ GIVING_BACK_S = 5.0
 """An ended process still holds its memory for a while."""
 POLL_S = 0.1
 
+MUCH_OF_A_CARD = 1 / 8
+"""Memory that others hold beside a reference; with less, the reference would not have fitted anyway."""
+
 SHORT_OF_MEMORY = frozenset({Finding.MEMORY, Finding.CRASHED})
 """How it shows; a harness that gets no memory ends."""
 
@@ -46,6 +50,29 @@ def memory_was_taken(plan: Plan) -> InstrumentError | None:
         f"the GPU's memory is taken: {free >> 20:,} of {total >> 20:,} MiB are free, {needed >> 20:,} may be needed",
         remedy="judge fewer at once, or end what holds the memory",
     )
+
+
+def memory_was_taken_from(error: BaseException) -> InstrumentError | None:
+    """Return why an error of the reference is not the problem's: others hold the memory that it did not get."""
+    while not _is_shortage(error):
+        if error.__cause__ is None:
+            return None
+        error = error.__cause__
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return None
+    free, total = _free_and_total()
+    others = total - free - torch.cuda.memory_reserved() - CONTEXT_BYTES
+    if others < MUCH_OF_A_CARD * total:
+        return None
+    return InstrumentError(
+        f"the GPU's memory is taken: other processes hold {others >> 20:,} of {total >> 20:,} MiB",
+        remedy="work on fewer problems at once, or end what holds the memory",
+    )
+
+
+def _is_shortage(error: BaseException) -> bool:
+    """Libraries say of a workspace or a handle that its allocation failed."""
+    return isinstance(error, torch.OutOfMemoryError) or "STATUS_ALLOC_FAILED" in str(error)
 
 
 def _free_and_total() -> tuple[int, int]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from transformers.cache_utils import DynamicLayer
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,8 @@ def draw(
             use_cache=True,
             **narrow,
         )
+        if cache is None:
+            _make_room(seen.past_key_values, max(row.tokens_at_most for row in rows))
         cache = seen.past_key_values
         tokens, likely = sampler.next_tokens(seen.logits[:, -1])
         for answer, row, token, value in zip(drawn, rows, tokens.tolist(), likely.tolist()):
@@ -91,6 +94,51 @@ def draw(
         present = torch.cat([present, torch.ones_like(ids)], dim=1)
         positions = positions[:, -1:] + 1
     return drawn
+
+
+class _RoomyLayer(DynamicLayer):
+    """Keys and values of one layer in memory that has room for all tokens that may be drawn.
+
+    The library's own layer is copied into new, slightly larger memory for each token. PyTorch keeps what it frees, and
+    nothing later fits into it: on a GPU, drawing takes all memory there is.
+    """
+
+    def __init__(self, filled: DynamicLayer, tokens: int) -> None:
+        super().__init__()
+        self.dtype, self.device = filled.dtype, filled.device
+        self._all_keys, self.keys = _with_room(filled.keys, tokens)
+        filled.keys = None
+        self._all_values, self.values = _with_room(filled.values, tokens)
+        filled.values = None
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Add tokens; return the keys and values of all."""
+        before = self.keys.shape[-2]
+        after = before + key_states.shape[-2]
+        self.keys, self.values = self._all_keys[..., :after, :], self._all_values[..., :after, :]
+        self.keys[..., before:, :] = key_states
+        self.values[..., before:, :] = value_states
+        return self.keys, self.values
+
+
+def _make_room(cache: Any, tokens: int) -> None:
+    """Make room for this many tokens in layers that would grow; a layer of another kind stays."""
+    layers = getattr(cache, "layers", [])
+    for index, layer in enumerate(layers):
+        if type(layer) is DynamicLayer and layer.get_seq_length():
+            layers[index] = _RoomyLayer(layer, tokens)
+
+
+def _with_room(filled: torch.Tensor, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return memory for more tokens, and the part of it that holds those of `filled`."""
+    *outer, length, width = filled.shape
+    memory = filled.new_empty(*outer, length + tokens, width)
+    kept = memory[..., :length, :]
+    kept.copy_(filled)
+    return memory, kept
 
 
 def _append(answer: Drawn, row: DrawRequest, token: int, likely: float, end_ids: frozenset[int]) -> None:

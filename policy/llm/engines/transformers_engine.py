@@ -242,14 +242,22 @@ def _all_given_up(together: Sequence[_Asked]) -> bool:
 
 @contextlib.contextmanager
 def _on_card(model: Any) -> Iterator[Callable[[], None]]:
-    """Share the model's GPU with others; call what is yielded to let in whoever waits to have it alone."""
+    """Share the model's GPU with others; call what is yielded to let in whoever waits to have it alone.
+
+    Afterwards the memory is free for the verdicts on the answers; PyTorch would keep it for the next ones.
+    """
     if model.device.type != "cuda":
         yield lambda: None
         return
+    import torch
+
     card = uuid_of(model.device.index or 0)
     place = Place(functools.partial(_shared, card), overdue=functools.partial(awaited, card))
     with place.step():
-        yield place.pause
+        try:
+            yield place.pause
+        finally:
+            torch.cuda.empty_cache()
 
 
 def _shared(card: str, mode: Mode) -> contextlib.AbstractContextManager[None]:

@@ -123,6 +123,24 @@ def test_a_draw_pauses_between_tokens(engine: Any, served_model: Path) -> None:
     assert len(drawn.token_ids) == len(paused) == 5
 
 
+def test_memory_for_keys_and_values_is_taken_once(engine: Any) -> None:
+    from triton_agent.policy.llm.engines.drawing import DrawRequest, draw
+
+    model, places = engine._weights(), []
+
+    class Watched:
+        device, forward = model.device, model.forward
+
+        def __call__(self, **given: Any) -> Any:
+            seen = model(**given)
+            places.append([layer.keys.data_ptr() for layer in seen.past_key_values.layers])
+            return seen
+
+    row = DrawRequest(prompt_ids=(1, 2), tokens_at_most=40, temperature=1.0, top_p=1.0, seed=0)
+    draw(Watched(), [row], end_ids=frozenset())
+    assert len(places) == 40 and all(place == places[1] for place in places[2:])
+
+
 def test_keys_and_values_of_a_token_are_counted_by_the_models_shape() -> None:
     from triton_agent.policy.llm.engines.transformers_engine import cache_bytes
 
