@@ -6,6 +6,7 @@
     logged     GRPO on logged runs of the fine-tuned policy alone
     rejection  fine-tuning on those of its logged answers that passed
     online     GRPO on answers that the policy gives meanwhile; each update is judged by real verdicts
+    on a GPU   the policies once more, where the verdicts of the other stages come from CPUs
     ablations  online training with one setting changed
 
 Online training and the logged runs have equally many episodes. Every policy is evaluated on the held-out problems.
@@ -40,6 +41,8 @@ from benchmarks.rows import RESULTS, append, provenance  # noqa: E402
 CSV = RESULTS / "learn.csv"
 PROMPT = ("--prompt-tokens", "1500")
 """Prompts are those of the data at every stage."""
+TIMED = " on a GPU"
+"""End of a stage's name, and of the policies' names in its rows, where verdicts are those of a GPU again."""
 CURVE_POINTS = 40
 """Points of a curve that are kept in the rows."""
 FLAT = "default,without=speed,without=gain,without=milestone,without=share,without=novelty,without=reasoning"
@@ -81,8 +84,13 @@ class Scale:
     ablations: tuple[str, ...] = ()
     device: tuple[str, ...] = ()
     """Options of every command that trains."""
+    judging: tuple[str, ...] = ()
+    """Options of commands that reach verdicts on answers."""
     solving: tuple[str, ...] = ()
     """Options of `data make`."""
+    timed: int = 0
+    """Held-out problems on which policies are evaluated once more with the verdicts of a GPU, where `judging` has
+    others."""
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     from_logs: bool = True
     """Train on logged runs as well."""
@@ -123,12 +131,12 @@ SCALES = {
         environment={"OMP_NUM_THREADS": "1"},  # a tiny model is slower with more, and verdicts need the other cores
     ),
     "short": Scale(
-        problems=6000,
+        problems=3600,
         held_out=0.1,
         faults=1,
         size="small",
         vocabulary=4096,
-        sft_steps=900,
+        sft_steps=700,
         sft_batch=64,
         sft_rate=6e-4,
         validate_every=150,
@@ -143,6 +151,10 @@ SCALES = {
         rollouts=8,
         rl_rate=8e-5,
         device=("--bf16",),
+        judging=("--device", "cpu"),
+        solving=("--device", "cpu"),
+        environment={"OMP_NUM_THREADS": "1"},  # as in `smoke`
+        timed=24,
         from_logs=False,
     ),
     "gpu": Scale(
@@ -169,9 +181,10 @@ SCALES = {
         device=("--bf16",),
     ),
 }
-"""`smoke` takes about an hour on two cores. `short` takes half an hour on one H200 once its data are there; they may be
-begun on machines without a GPU, and it needs thousands of problems: a policy from nothing that saw 1,200 of them wrote
-no right kernel for others. `gpu` is meant for half an hour a stage: at four verdicts a second, no stage has more.
+"""`smoke` takes about an hour on two cores. `short` is for a GPU beside many cores: the policy is trained and drawn
+from on the GPU, and its answers are judged in the interpreter on the cores, as its data are; only the last evaluation
+is judged on the GPU. It needs thousands of problems: a policy from nothing that saw 1,200 of them wrote no right kernel
+for others. `gpu` is meant for half an hour a stage: at four verdicts a second, no stage has more.
 """
 
 
@@ -249,6 +262,8 @@ class Chain:
             self.learn_from_logs(sft, problems, found)
         found["online"] = self.online("online", sft, problems, {})
         self.evaluate("online", found)
+        if chosen.timed:
+            self.evaluate("online", found, timed=True)
         if "rejection" in found:
             self.evaluate("online", found, over="rejection")
         for name in chosen.ablations:
@@ -261,6 +276,7 @@ class Chain:
         chosen = self.scale
         logged = ("--runs", "all", "--store", str(self.own / "logged.db"))
         asked = ("--problems", problems, "--turns", str(chosen.turns), "--answers", str(chosen.logged))
+        asked += chosen.judging
         learnt = self.ask("log", {"sft": sft}, self.own / "logged.db", asked)[str(sft)]["values"]
         rate = ("--lr", str(chosen.rl_rate))
         found["logged"] = self.training("logged", "grpo", sft, self.own / "logged", "rows.jsonl", *logged, *rate)
@@ -278,7 +294,7 @@ class Chain:
         options |= {"--updates": str(chosen.updates), "--per-update": str(chosen.per_update)}
         options |= {"--temperature": str(chosen.temperature)}
         options |= {"--max-answer-tokens": str(chosen.answer_tokens), "--problems": str(problems)}
-        words = [*PROMPT]
+        words = [*PROMPT, *self.scale.judging]
         options |= {"--store": str(self.own / f"{name}.db"), "--save-every": "5"}
         words += [word for option in options.items() for word in option]
         return self.training(stage, "grpo", sft, self.own / name, "online.json", "--online", *words)
@@ -299,13 +315,16 @@ class Chain:
             shutil.copy(self.data / "problems" / row["split"] / f"{row['name']}.py", folder)
         return folder
 
-    def evaluate(self, name: str, found: Mapping[str, Path], over: str = "sft") -> None:
+    def evaluate(self, name: str, found: Mapping[str, Path], over: str = "sft", timed: bool = False) -> None:
         """Evaluate a policy on the held-out problems, and compare it with another one."""
-        problems = self.chosen("held_out.jsonl", self.own / "held_out", self.scale.evaluated, {})
+        folder, count = ("timed", self.scale.timed) if timed else ("held_out", self.scale.evaluated)
+        problems = self.chosen("held_out.jsonl", self.own / folder, count, {})
         asked = ("--problems", problems, "--turns", str(self.scale.turns))
         asked += ("--answers", str(self.scale.samples), "--k", "1", "--k", str(self.scale.samples))
+        asked += () if timed else self.scale.judging
         compared = {over: found[over], name: found[name]}
-        self.ask("evaluate " + " over ".join(reversed(compared)), compared, self.own / "held_out.db", asked)
+        stage = "evaluate " + " over ".join(reversed(compared)) + (TIMED if timed else "")
+        self.ask(stage, compared, self.own / f"{folder}.db", asked)
 
     def ask(self, stage: str, models: Mapping[str, Path], store: Path, asked: Sequence[str | Path]) -> Any:
         named = [word for path in models.values() for word in ("--model", path)]
@@ -335,8 +354,9 @@ def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[st
         if not path.stem.startswith("evaluate"):
             continue
         *earlier, (last, compared) = done["result"].items()
+        place = TIMED if path.stem.endswith(TIMED.replace(" ", "_")) else ""
         for model, found_figures in done["result"].items():
-            name = names[model]
+            name = names[model] + place
             if name not in told:
                 told.add(name)
                 for figure, value in found_figures["values"].items():
@@ -345,7 +365,7 @@ def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[st
                 add("figure", name, "not measured", found_figures["unmeasured"])
         for first, _ in earlier:
             for figure, value in compared["gain"].items():
-                add("gain", names[last], figure, value, over=names[first])
+                add("gain", names[last] + place, figure, value, over=names[first])
     for name, value in dataclasses.asdict(chain.scale).items():
         if isinstance(value, int | float):
             add("setting", "", name, value)

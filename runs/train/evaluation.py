@@ -74,12 +74,6 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
     from triton_agent.runs.train.online import Judges, asked_at_once, author, open_engine, problem_files
 
     recipe, chosen, specs = recipe_named(request.recipe), choose(request.device), problem_files(request.problems)
-    settings = RolloutSettings(
-        answers=request.answers,
-        turns=request.turns,
-        seed=request.seed,
-        batch_size=asked_at_once(request.engine, on_gpu=bool(chosen.gpus) and not request.cpu),
-    )
     sampling = Sampling(temperature=request.temperature, max_tokens=request.max_tokens)
     judged: dict[str, list[JudgedEpisode]] = {}
     with (
@@ -87,6 +81,13 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
         open_store(request.store, read_only=False) as store,
         asyncio.Runner() as runner,
     ):
+        settings = RolloutSettings(
+            answers=request.answers,
+            turns=request.turns,
+            seed=request.seed,
+            batch_size=asked_at_once(request.engine, cpu=request.cpu),
+            open_at_once=judges.open_at_most // 2,  # the next ones are opened meanwhile
+        )
         asked: dict[str, Any] = {
             "problems": {name: spec.digest for name, spec in specs.items()},
             "gpu": judges.machine.gpu,

@@ -26,6 +26,7 @@ from triton_agent.runs.cli.devices import Chosen, choose
 from triton_agent.runs.cli.store_option import open_store
 from triton_agent.tools.errors import ProblemError, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
+from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.machine.lease import Mode, lease
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.zygotes import Nursery, own_nursery
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
     from triton_agent.policy.llm.engines.vllm_engine import VllmEngine
 
 ENGINES = ("hf", "vllm")
+CORES = len(os.sched_getaffinity(0))
 OPEN_AT_MOST = 32
-"""Problems whose evaluators run at the same time; each keeps its reference's inputs in memory."""
-OPENED_AT_ONCE = max(2, len(os.sched_getaffinity(0)) // 2)
+"""Problems whose evaluators run at the same time; each keeps its reference's inputs in memory, of a GPU if it has one.
+Without a GPU there may be more, four for each core."""
+OPENED_AT_ONCE = max(2, CORES // 2)
 """Problems that are opened at the same time: each starts a process that runs the reference."""
 EPISODES_ON_A_CPU, EPISODES_ON_A_GPU = 16, 64
 """Episodes that `hf` is asked about at once; on a GPU more cost hardly more time."""
@@ -82,7 +85,7 @@ def train(request: OnlineRequest) -> int:
     rollouts = OnlineSettings(
         **request.rollouts,
         tokens_at_most=request.max_answer_tokens,
-        batch_size=asked_at_once(request.engine, on_gpu=bool(chosen.gpus) and not request.settings["cpu"]),
+        batch_size=asked_at_once(request.engine, cpu=bool(request.settings["cpu"])),
     )
     sampling = Sampling(temperature=temperature, max_tokens=request.max_answer_tokens)
     with contextlib.ExitStack() as stack:
@@ -152,6 +155,7 @@ class Judges:
         from triton_agent.runs.optimize.run import machine_here
 
         self._specs, self._chosen = dict(specs), chosen
+        self.open_at_most = OPEN_AT_MOST if chosen.gpus else max(OPEN_AT_MOST, 4 * CORES)
         self.machine = machine_here(0, chosen)
         self._stack = contextlib.ExitStack()
         self._nurseries: list[Nursery] = [
@@ -192,7 +196,7 @@ class Judges:
 
         await asyncio.gather(*map(opened, names))
         idle = [name for name in self._open if not self._in_use[name] and name not in names]
-        for name in idle[: max(0, len(self._open) - max(OPEN_AT_MOST, len(names)))]:
+        for name in idle[: max(0, len(self._open) - max(self.open_at_most, len(names)))]:
             evaluator, _ = self._open.pop(name)
             await asyncio.to_thread(evaluator.close)
         return {name: self._open[name][1] for name in names if name in self._open}
@@ -246,9 +250,14 @@ class SharedCard:
             held.__exit__(None, None, None)
 
 
-def asked_at_once(kind: str, *, on_gpu: bool) -> int | None:
-    """Return about how many episodes an engine is asked at once, as verdicts are reached meanwhile; None for all."""
-    return None if kind == "vllm" else EPISODES_ON_A_GPU if on_gpu else EPISODES_ON_A_CPU
+def asked_at_once(kind: str, *, cpu: bool) -> int | None:
+    """Return about how many episodes an engine is asked at once, as verdicts are reached meanwhile; None for all.
+
+    `cpu`: the model stays on the CPU. Where verdicts are reached makes no difference.
+    """
+    if kind == "vllm":
+        return None
+    return EPISODES_ON_A_GPU if visible_gpus() and not cpu else EPISODES_ON_A_CPU
 
 
 def author(engine: Any, sampling: Sampling, prompt_tokens: int | None) -> LanguageAuthor:

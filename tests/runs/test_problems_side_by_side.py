@@ -8,18 +8,15 @@ from pathlib import Path
 import pytest
 from tests.runs.test_verifiers import PROBLEM, RIGHT
 
-from triton_agent.runs.train import online
 from triton_agent.runs.train.environment import Problems
 from triton_agent.tools.errors import ProblemError
 
 
-def test_a_problem_in_use_stays_open_while_others_open_and_close(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(online, "OPEN_AT_MOST", 1)
+def test_a_problem_in_use_stays_open_while_others_open_and_close(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / f"{name}.py").write_text(PROBLEM)
     problems = Problems([str(tmp_path)], device="cpu", at_once=2)
+    problems._judges.open_at_most = 1
 
     async def go() -> list[str]:
         async with problems.using("first") as first:
