@@ -77,7 +77,7 @@ test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup
 
 test-mcp: $(STAMP)  ## conversations of the SDK's client with `triton-agent mcp`; two minutes
-	@$(BIN)/python -m pytest -q tests/runs/test_mcp.py
+	@$(BIN)/python -m pytest -q -n 2 tests/runs/test_mcp.py
 
 notebook: $(STAMP)  ## run the example notebook from its first cell to its last; a quarter of a minute
 	@$(BIN)/python -m pytest -q tests/runs/test_notebook.py
@@ -93,7 +93,7 @@ first-contact: $(STAMP)  ## the wheel alone, in an environment of its own: examp
 	@$(BIN)/python -m pytest -q -m slow tests/test_first_contact.py
 
 corpus: $(STAMP)  ## right and wrong kernels over all operators: the slow part of it
-	@$(BIN)/python -m pytest -q -m slow tests/tools/test_corpus.py
+	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup tests/tools/test_corpus.py
 
 targets: $(STAMP) ## the author's first files, compiled at full size for three GPUs: nothing spills
 	@$(BIN)/python -m pytest -q -m slow tests/policy/author/test_targets.py

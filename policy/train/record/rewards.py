@@ -9,17 +9,16 @@ timed is an unknown part of a known whole.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import functools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from triton_agent.policy.train.record.novelty import bare_text
 from triton_agent.tools.candidate.screen import SOURCE_LIMIT_BYTES
-from triton_agent.tools.results import Evaluation, Interval, Status
+from triton_agent.tools.results import Evaluation, Finding, Interval, Status
 
 FORMAT, RULE, CORRECT, SPEED, SHARE = "format", "rule", "correct", "speed", "share"
 MILESTONE, OVERLONG, NOVELTY, REASONING, HACK = "milestone", "overlong", "novelty", "reasoning", "hack"
@@ -29,6 +28,13 @@ PARTS = (FORMAT, RULE, CORRECT, SPEED, GAIN, SHARE, MILESTONE, OVERLONG, NOVELTY
 
 MILESTONE_MARGIN = 1.05
 """A milestone is reached at 5% faster than the baseline, with confidence."""
+
+_KERNEL = re.compile(
+    r"^[ \t]*@(?:[^\n]*\btriton\.jit\b[^\n]*|jit[ \t]*)\n(?:(?![ \t]*(?:def|class)\b)[^\n]*\n)*[ \t]*def[ \t]+(\w+)",
+    re.MULTILINE,
+)
+"""A function with this decorator, and others between the two. Trees of syntax would take a sixth of the time of
+preparing a training."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +128,7 @@ def launches_triton(evaluation: Evaluation, source: str) -> bool:
     """Return True if the candidate's own Triton kernels do the work, as far as it got; behaviour counts before text."""
     if evaluation.status is Status.PASSED:
         return True
-    if evaluation.status in (Status.NO_ANSWER, Status.NOT_TRITON):
+    if evaluation.status in (Status.NO_ANSWER, Status.NOT_TRITON) or evaluation.finding is Finding.SYNTAX:
         return False
     if evaluation.diagnosis is not None and evaluation.diagnosis.launches:
         return True
@@ -131,29 +137,12 @@ def launches_triton(evaluation: Evaluation, source: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 10)
 def contains_triton(source: str) -> bool:
-    """Return True if the text defines a `triton.jit` function and launches one of that name."""
+    """Return True if a file defines a `triton.jit` function and launches one of that name."""
     if len(source) > SOURCE_LIMIT_BYTES or "jit" not in source:
         return False
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    kernels = "|".join({node.name for node in _functions(tree.body) if _is_jit(node)})
-    return bool(kernels) and re.search(rf"(?<![\w.])(?:{kernels})\s*\[", bare_text(source)) is not None
-
-
-def _functions(body: Iterable[ast.AST]) -> Iterator[ast.FunctionDef]:
-    """Yield the functions in statements, inner ones included; expressions, which hold none, are not visited."""
-    for node in body:
-        if isinstance(node, ast.FunctionDef):
-            yield node
-        for name in ("body", "orelse", "handlers", "finalbody"):
-            inner = getattr(node, name, ())
-            yield from _functions(inner if isinstance(inner, list) else ())
-
-
-def _is_jit(function: ast.FunctionDef) -> bool:
-    return any("triton.jit" in ast.unparse(mark) or ast.unparse(mark) == "jit" for mark in function.decorator_list)
+    text = bare_text(source)
+    kernels = "|".join(set(_KERNEL.findall(text)))
+    return bool(kernels) and re.search(rf"(?<![\w.])(?:{kernels})\s*\[", text) is not None
 
 
 # -- speed -------------------------------------------------------------------------------------------------------------

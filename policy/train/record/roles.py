@@ -50,7 +50,8 @@ def _code_begins(tokens: Sequence[int], source: str | None, spelling: Spelling |
     pieces = spelling.pieces(tokens)
     at = "".join(pieces).rfind(source.strip())
     if at >= 0:  # with most tokenizers; decoding all prefixes of a long answer takes a hundred times as long
-        return bisect.bisect_right(list(itertools.accumulate(map(len, pieces))), at)
+        ends = itertools.accumulate(map(len, pieces))
+        return next((number for number, end in enumerate(ends) if end > at), len(tokens))
     said = spelling.decode(tokens)
     at = said.rfind(source.strip())
     if at < 0:  # the source was reformatted: use the last fence before the class

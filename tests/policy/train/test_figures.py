@@ -47,7 +47,7 @@ def test_hacks_and_broken_answers_have_figures_of_their_own() -> None:
     )
     assert told.values["hack"].median == 0.25
     assert told.values["compiled"].median == 0.5
-    assert told.values["reward"].median == pytest.approx((-1.0 + 0.0 - 0.25 + 1.0) / 4)
+    assert told.values["reward"].median == pytest.approx((-1.0 - 0.25 - 0.25 + 1.0) / 4)
 
 
 def test_an_interval_holds_its_estimate_and_narrows_with_more_answers() -> None:

@@ -174,6 +174,9 @@ def test_only_device_time_pays_and_latency_does_not() -> None:
         (KERNEL.replace("@triton.jit", "@triton.autotune(configs=[], key=[])\n@triton.jit"), True),
         (KERNEL.replace("double[(1,)](x, x)", "return x"), False),
         (KERNEL.replace("@triton.jit", ""), False),
+        (KERNEL.replace("@triton.jit", "@triton.jit(debug=True)\n@other(\n    1,\n)"), True),
+        (KERNEL.replace("@triton.jit", "from triton import jit\n@jit"), True),
+        (KERNEL.replace("@triton.jit", "@triton.jit\ndef other(x):\n    return x\n\n"), False),
         ("# @triton.jit double[(1,)](x)", False),
         ("def broken(:", False),
         ("(" * 5000, False),
@@ -186,6 +189,7 @@ def test_a_kernel_counts_only_where_it_is_defined_and_launched(source: str, expe
 def test_what_a_launch_shows_counts_before_the_text() -> None:
     assert rewards.launches_triton(WRONG, source="")
     assert not rewards.launches_triton(NO_TRITON, source=KERNEL)
+    assert not rewards.launches_triton(failed(Finding.SYNTAX), source=KERNEL)
 
 
 def test_a_reward_that_contradicts_itself_cannot_be_made() -> None:
