@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief
 from triton_agent.policy.author.drafting import Drafting, HostNames, tf32_convolutions
@@ -26,6 +26,7 @@ from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.plan.descriptors import HOST_FUNCTIONS, IMPORTS
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Stuck
 from triton_agent.policy.author.plan.partition import Partition
+from triton_agent.policy.author.plan.placing import joined_results, stored_instead, with_pieces_placed, work_of
 from triton_agent.policy.author.plan.relaying import better_strides
 from triton_agent.policy.author.plan.splitting import parts_of, split
 from triton_agent.policy.author.plan.tiling import collapsed
@@ -157,13 +158,14 @@ _BY_VALUES = frozenset(
 
 
 def _drafted(drafting: Drafting, file: FileParts, method: str) -> Draft:
+    drafting, partition = _with_results_joined(drafting)
     program = drafting.program
     forward = Forward(drafting, file)
-    partition = _partitioned(drafting)
     steps = _in_order(program, partition)
     loads = [frozenset(step.loads) if isinstance(step, Kernel) else frozenset() for step in steps]
     forward.loaded = frozenset().union(*loads)
     _write_in_place(program, forward, steps)
+    forward.name_outputs(place.whole for place in program.placed.values())
     forward.name_outputs(root.value for step in steps if isinstance(step, Kernel) for root in step.roots)
     written: list[KernelText] = []
     for place, step in enumerate(steps, 1):
@@ -212,18 +214,34 @@ def _drafted(drafting: Drafting, file: FileParts, method: str) -> Draft:
     )
 
 
-def _partitioned(drafting: Drafting) -> Partition:
+def _with_results_joined(drafting: Drafting) -> tuple[Drafting, Partition]:
+    """The kernels; those of a result's pieces store them in their place wherever that is less work."""
+    wanted = _wanted(drafting.program)
+    best = _partitioned(drafting, wanted)
+    for name in sorted(joined_results(drafting.program, wanted)):
+        program = with_pieces_placed(drafting.program, name, wanted)
+        other = dataclasses.replace(drafting, program=program, host=HostNames(program))
+        try:
+            found = _partitioned(other, wanted)
+        except BeyondAuthor:
+            continue
+        if work_of(program, found.kernels) < work_of(drafting.program, best.kernels):
+            drafting, best = other, found
+    return drafting, best
+
+
+def _partitioned(drafting: Drafting, wanted: Collection[str]) -> Partition:
     """The kernels; planned again where values between them should lie in memory otherwise."""
     program = drafting.program
     # What is chosen for one mode's program may be the name of anything in the other's.
     known = (program.values[name] for name in drafting.choice.stored if name in program.values)
     apart = [value.name for value in known if value.operation in MIDDLE]
-    wanted = _wanted(program)
-    partition = Partition(drafting, wanted, apart=apart)
-    strides = better_strides(program, partition.kernels, wanted)
+    stored = stored_instead(program, wanted)
+    partition = Partition(drafting, stored, apart=apart)
+    strides = better_strides(program, partition.kernels, stored)
     if strides:
         program.strides.update(strides)
-        partition = Partition(drafting, wanted, apart=apart)
+        partition = Partition(drafting, stored, apart=apart)
     return partition
 
 

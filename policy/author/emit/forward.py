@@ -77,6 +77,8 @@ class Forward:
         self.sizes.attributes |= {text: held for text, held in halves.items() if not is_constant(held)}
         self._derived = self._derived_sizes()
         self._lines: list[str] = []
+        self._begun: set[str] = set()
+        """Values whose memory is made, while their pieces are stored one by one."""
         self._results: dict[str, list[str]] = {}
         """Of operators that stay torch's, how each of the results is written."""
 
@@ -343,6 +345,9 @@ class Forward:
         self.line(f"{self.texts[value]} = {self.texts[start[0]]}.clone(memory_format=torch.contiguous_format)")
 
     def _allocate(self, value: str, how: str = "empty") -> None:
+        if value in self.program.placed:
+            self._find_place(value)
+            return
         made = self.program.values[value]
         like = self._like(made) if self.program.stored_dtype(value) == made.dtype else None
         if like is not None:  # kernels store row by row, and an input that no kernel reads lies as the caller made it
@@ -352,6 +357,19 @@ class Forward:
         dtype = self._dtype(self.program.stored_dtype(value))
         options = f"dtype={dtype}, device={self._first_tensor()}.device"
         self.line(f"{self.texts[value]} = torch.{how}({self.shape_text(made.shape)}, {options})")
+
+    def _find_place(self, value: str) -> None:
+        """A part of another value's memory, which is made when the first of them is stored."""
+        place = self.program.placed[value]
+        if place.whole not in self._begun:
+            self._begun.add(place.whole)
+            self._allocate(place.whole)
+        whole = self.texts[place.whole]
+        if is_constant(place.start, 0):
+            self.texts[value] = whole
+        else:
+            start, length = self.sizes.expression(place.start), self.sizes.expression(place.length)
+            self.line(f"{self.texts[value]} = {whole}.narrow({place.dim}, {start}, {length})")
 
     def _like(self, made: Value) -> Value | None:
         """An input of the same shape and dtype."""

@@ -91,6 +91,16 @@ class Formula:
     name: str
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Where a stored value lies in another one: from `start` along one dimension."""
+
+    whole: str
+    dim: int
+    start: Size
+    length: Size
+
+
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Program:
     """Values in the order they can be computed."""
@@ -103,6 +113,8 @@ class Program:
     """Source -> value with its new contents."""
     strides: dict[str, Shape] = dataclasses.field(default_factory=dict)
     """Of sources and stored values that do not lie in memory row by row."""
+    placed: dict[str, Placed] = dataclasses.field(default_factory=dict)
+    """Stored values that are pieces of others, and lie in the memory of those."""
     limits: list[str] = dataclasses.field(default_factory=list)
     formulas: list[Formula] = dataclasses.field(default_factory=list)
     """How sizes that operators make come about; asked before anything is searched for."""

@@ -160,10 +160,24 @@ class Attempt:
 
     def _is_cheap(self, value: Value, at: Indices) -> bool:
         """Return whether a reduction of a few elements may be computed anew here, for each element that needs it."""
-        varies = any(index.axes() or index.lookups() for index in at)
+        if value.name in self.storage.in_groups or (self.anchor and self._runs_along_rows(value, at)):
+            return False
         source = self.program.values[value.inputs[0]]
         is_little = source.elements() <= WORTH_CUTTING or not self.storage.leaks(value.name, self.cone)
-        return is_little and (not varies or self.elements <= WIDELY_USED * value.elements())
+        return is_little and self._places_of(at) <= WIDELY_USED * value.elements()
+
+    def _places_of(self, at: Indices) -> int:
+        """Return at how many places a value is asked for: none that varies is one."""
+        if any(index.lookups() for index in at):
+            return self.elements
+        axes = set().union(*(index.axes() for index in at))
+        return min(self.elements, product((axis.size for axis in axes), self.width)[0])
+
+    def _runs_along_rows(self, value: Value, at: Indices) -> bool:
+        """Return whether the kernel's own rows are what it runs over, so that each is there as a whole anyway."""
+        length = product(self._reduced_sizes(value), self.width)
+        alike = length == self.length and self._is_kept(flat(at, value.shape, self.width))
+        return alike and not self.storage.leaks(value.name, self.cone)
 
     # -- elements added up at their places --------------------------------------------------------------------------
 

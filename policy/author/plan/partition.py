@@ -23,6 +23,8 @@ _SPLITS_AT_MOST = 64
 """Times that an axis of one kernel may be cut in two."""
 BRIEF = 1 << 25
 """Elements that are read in some tens of microseconds, of which a kernel's start and end take six."""
+SHORT_ROW = 1024
+"""Elements that one program reads at once, however few the rows are."""
 _MANY = 8
 """Kernels that are made one at once."""
 
@@ -132,12 +134,13 @@ class Partition:
         )
 
     def _are_rows_alike(self, a: Kernel, b: Kernel) -> bool:
-        """Return whether both reduce rows of the same number and length, so many that none has to be cut into parts."""
+        """Return whether both reduce rows of the same number and length, and none has to be cut into parts."""
         width = self.program.width
         counts = [product((axis.size for axis in kernel.kept), width) for kernel in (a, b)]
         lengths = [product((axis.size for axis in kernel.reduced), width) for kernel in (a, b)]
         alike = a.kind == b.kind == "rows" and counts[0] == counts[1] and lengths[0] == lengths[1]
-        return alike and 2 * counts[0][0] > self.drafting.brief.hardware.processors
+        many = 2 * counts[0][0] > self.drafting.brief.hardware.processors
+        return alike and (many or lengths[0][0] <= SHORT_ROW)
 
     def _are_brief_alike(self, a: Kernel, b: Kernel) -> bool:
         """Whether both only reduce rows of the same number and length, and so quickly that a launch is a good part."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
-from triton_agent.policy.author.ir.program import EXPENSIVE, VIEWS, Program
+from triton_agent.policy.author.ir.program import EXPENSIVE, VIEWS, Program, Value
 
 
 class Storage:
@@ -19,6 +20,41 @@ class Storage:
         live = program.needed()
         self._users = {name: [user for user in users if user in live] for name, users in program.users().items()}
         self._below: dict[str, frozenset[str]] = {}
+
+    @functools.cached_property
+    def in_groups(self) -> frozenset[str]:
+        """Reductions that go into others of the same rows, and those: a softmax's largest score into its sum.
+
+        Written out, each element of the later one would ask for the earlier one, which would have to be stored. The
+        largest element is also found where its place is, which is never written out.
+        """
+        found: set[str] = set()
+        reductions = [value for value in self.program.values.values() if value.operation == "reduce"]
+        places = {(value.inputs, value.detail) for value in reductions if value.function.startswith("arg")}
+        for value in reductions:
+            earlier = self._earlier_of_its_rows(value)
+            if earlier or (value.inputs, value.detail) in places:
+                found |= {value.name, *earlier}
+        return frozenset(found)
+
+    def _earlier_of_its_rows(self, value: Value) -> set[str]:
+        """None where rows are joined of pieces: each of these is a value of its own, whoever asks for it."""
+        values, found, seen = self.program.values, set[str](), set[str]()
+        waiting = [value.inputs[0]]
+        while waiting:
+            name = waiting.pop()
+            other = values[name]
+            if other.operation == "concat":
+                return set()
+            if name in seen:
+                continue
+            seen.add(name)
+            if other.operation == "reduce" and other.elements() == value.elements():
+                if values[other.inputs[0]].elements() == values[value.inputs[0]].elements():
+                    found.add(name)
+            elif other.operation in ("point", "reshape", "expand", "permute"):
+                waiting += other.inputs
+        return found
 
     def pending(self, name: str) -> bool:
         return name in self.stored and name not in self.made

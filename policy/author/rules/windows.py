@@ -368,8 +368,14 @@ def _convolution(builder: Builder, call: Call) -> str:
 
 
 def _takes_rows_of_taps(builder: Builder, name: str, over: Windows, own: Size, groups: Size, call: Call) -> bool:
-    """Return whether a few channels of neighbouring taps, which a copy puts side by side, fill a step together."""
+    """Return whether a few channels of neighbouring taps, which a copy puts side by side, fill a step together.
+
+    Not of windows side by side, as of an image that is cut into patches: each place is read once, so a copy costs as
+    much as it saves.
+    """
     if call.plain("transposed", False) or not is_constant(groups, 1) or not 1 < own[0] < FEW_CHANNELS:
+        return False
+    if over.steps == over.taps:
         return False
     beside = is_constant(over.spread[-1], 1) and is_constant(over.taps[-1]) and is_constant(own)
     return beside and over.taps[-1][0] * own[0] >= FEW_CHANNELS and _is_given(builder, name)

@@ -96,7 +96,7 @@ def draw(
     return drawn
 
 
-class _RoomyLayer(DynamicLayer):
+class _RoomyLayer(DynamicLayer):  # type: ignore[misc]  # the library is not read for types
     """Keys and values of one layer in memory that has room for all tokens that may be drawn.
 
     The library's own layer is copied into new, slightly larger memory for each token. PyTorch keeps what it frees, and

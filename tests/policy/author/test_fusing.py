@@ -31,6 +31,7 @@ def get_init_inputs():
 """
 
 IMAGE, ROWS, HALVES = ("x", "torch.randn(3, 4, 18, 21)"), ("x", "torch.randn(6, 12, 33)"), ("x", "torch.randn(6, 40)")
+FEW = ("x", "torch.randn(150, 8)")
 STATE = ("state, q, k", "torch.randn(3, 20, 24), torch.randn(3, 20), torch.randn(3, 20)")
 BODIES = {
     "pooled": (IMAGE, "return F.max_pool2d(x, 2) * 2 - F.avg_pool2d(x, 3, 1, 1)[..., ::2, ::2][..., :9, :10]", 1),
@@ -53,6 +54,19 @@ BODIES = {
         STATE,
         "state = 0.9 * state + k[..., None]\n        return (q[..., None] * state).sum(-2), state",
         1,
+    ),
+    "share of a few": (
+        FEW,
+        "found = x.softmax(-1).topk(2, -1).values\n        return found / found.sum(-1, keepdim=True)",
+        1,
+    ),
+    "joined in place": (ROWS, "return torch.cat([x.amax(-1), x.mean(-1) * 2, x[..., 3]], 1)", 2),
+    "joined and scaled": (ROWS, "return torch.stack([x.sum(-1), x.std(-1)], 1) * self.taps[1] + 1", 1),
+    "joined and returned": (ROWS, "y = x.mean(-1)\n        return torch.cat([y, y.exp()], 1), y, x.new_ones(2)", 2),
+    "joined twice over": (
+        IMAGE,
+        "y = torch.cat([F.max_pool2d(x, 5, 1, 2), x], 1)\n        return torch.cat([y.mT, y.mT.amax(1, True)], 1)",
+        3,
     ),
     "stored and joined": (ROWS, "y = torch.softmax(x, -1)\n        return y, (y * y.log()).sum(-1), y.mT + 1.0", 2),
 }

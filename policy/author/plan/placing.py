@@ -1,0 +1,147 @@
+"""Pieces of a result that is joined of several, stored in their place: no kernel has to copy them there.
+
+The memory of the whole is made first, and what stores a piece gets the part of it that the piece has. A piece that is
+no value of its own, such as an input, is copied there. Whether that takes fewer kernels, or moves less, is found out by
+planning both ways. Not covered: pieces of values that are no results, which whoever reads them takes from where they
+are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable
+
+from triton_agent.policy.author.ir.program import ITEM_BYTES, VIEWS, Placed, Program, Value
+from triton_agent.policy.author.ir.sizes import Shape, constant, contiguous_strides, is_constant, plus
+from triton_agent.policy.author.plan.kernel_plan import Kernel
+
+NO_VALUES_OF_THEIR_OWN = VIEWS | {"source", "torch", "full", "iota", "concat", "pad", "window", "roll", "scatter"}
+
+
+def joined_results(program: Program, wanted: Collection[str]) -> list[str]:
+    """Return values that are joined of pieces and stored only because they are returned."""
+    for_torch = {name for value in program.values.values() if value.operation == "torch" for name in value.inputs}
+    others = {_base(program, name) for name in (*program.updates.values(), *for_torch)}
+    return [name for name in wanted if name not in others and _pieces(program, name, {}) is not None]
+
+
+def with_pieces_placed(program: Program, name: str, wanted: Collection[str]) -> Program:
+    """Return a program in which the pieces of a value are stored where they belong."""
+    program = _with_functions_of_pieces(program, name)
+    whole, width = program.values[name], program.width
+    strides, start = contiguous_strides(whole.shape, width), constant(0, width)
+    copies: list[Value] = []
+    pieces: list[str] = []
+    placed, laid_out = dict(program.placed), dict(program.strides)
+    for number, piece in enumerate(whole.inputs):
+        value = program.values[piece]
+        found = _behind_views(program, value, strides)
+        if found is None or found[0].name in {*wanted, *laid_out} or not _fits(program, found[0], name):
+            copy = dataclasses.replace(
+                value, name=f"{name}_copy{number}", operation="point", function="copy", operands=(piece,), detail=()
+            )
+            copies.append(copy)
+            found = copy, strides
+        base, laid_out[base.name] = found
+        placed[base.name] = Placed(whole=name, dim=whole.detail, start=start, length=value.shape[whole.detail])
+        pieces.append(copies[-1].name if copies and copies[-1] is base else piece)
+        start = plus(start, value.shape[whole.detail])
+    program = _replaced(program, dataclasses.replace(whole, operands=tuple(pieces)), copies)
+    return dataclasses.replace(program, strides=laid_out, placed=placed)
+
+
+def stored_instead(program: Program, wanted: Iterable[str]) -> set[str]:
+    """Return what kernels store for these values to be there: of those that are joined in place, their pieces."""
+    wholes = {place.whole for place in program.placed.values()}
+    return (set(wanted) - wholes) | program.placed.keys()
+
+
+def work_of(program: Program, kernels: Collection[Kernel]) -> tuple[int, int]:
+    """Return how many kernels there are, and the bytes that they move at the main size."""
+    moved = [name for kernel in kernels for name in (*kernel.loads, *(root.value for root in kernel.roots))]
+    return len(kernels), sum(program.values[name].elements() * ITEM_BYTES[program.stored_dtype(name)] for name in moved)
+
+
+def _pieces(program: Program, name: str, made: dict[str, Value]) -> tuple[list[str], int] | None:
+    """Return what a value is joined of, and along which dimension; None if it is not.
+
+    Functions of single elements of what is joined are joined of the functions of its pieces, which are added to `made`.
+    """
+    value = program.values[name]
+    if value.operation == "concat":
+        return list(value.inputs), value.detail
+    alike = [other for other in value.inputs if program.values[other].shape == value.shape]
+    inner = _pieces(program, alike[0], made) if value.operation == "point" and len(alike) == 1 else None
+    if inner is None:
+        return None
+    pieces, dim = inner
+    for other in value.inputs:
+        shape = program.values[other].shape
+        along = dim - len(value.shape) + len(shape)
+        if other != alike[0] and along >= 0 and not is_constant(shape[along], 1):
+            return None
+    functions = []
+    for number, piece in enumerate(pieces):
+        length = (made[piece] if piece in made else program.values[piece]).shape[dim]
+        functions.append(f"{name}_of{number}")
+        made[functions[-1]] = dataclasses.replace(
+            value,
+            name=functions[-1],
+            operands=tuple(piece if operand == alike[0] else operand for operand in value.operands),
+            shape=(*value.shape[:dim], length, *value.shape[dim + 1 :]),
+        )
+    return functions, dim
+
+
+def _with_functions_of_pieces(program: Program, name: str) -> Program:
+    """Return a program in which this value is joined of its pieces in the last step."""
+    made: dict[str, Value] = {}
+    found = _pieces(program, name, made)
+    assert found is not None
+    value = program.values[name]
+    if value.operation == "concat":
+        return program
+    joined = dataclasses.replace(value, operation="concat", function="", operands=tuple(found[0]), detail=found[1])
+    return _replaced(program, joined, list(made.values()))
+
+
+def _replaced(program: Program, value: Value, before: list[Value]) -> Program:
+    """Return a program with this value in the place of its namesake, and new ones before it."""
+    values: dict[str, Value] = {}
+    for old in program.values.values():
+        if old.name == value.name:
+            values |= {new.name: new for new in before}
+        values[old.name] = value if old.name == value.name else old
+    known = value.name in program.results
+    results = program.results | {new.name for new in before} if known else program.results
+    origins = {new.name: program.origins[value.name] for new in before} if value.name in program.origins else {}
+    return dataclasses.replace(program, values=values, results=results, origins=program.origins | origins)
+
+
+def _fits(program: Program, base: Value, name: str) -> bool:
+    """Return whether a value is computed by a kernel, and stored as the elements of the whole are."""
+    own = base.operation not in NO_VALUES_OF_THEIR_OWN
+    return own and program.stored_dtype(base.name) == program.stored_dtype(name)
+
+
+def _behind_views(program: Program, value: Value, strides: Shape) -> tuple[Value, Shape] | None:
+    """Return what a piece shows, and the strides that it has for the piece to have these; None if it has none."""
+    while value.operation in ("reshape", "permute"):
+        inner = program.values[value.inputs[0]]
+        if value.operation == "permute":
+            strides = tuple(strides[value.detail.index(dim)] for dim in range(len(inner.shape)))
+        else:
+            one = constant(1, program.width)
+            apart = [stride for size, stride in zip(value.shape, strides) if not is_constant(size, 1)]
+            if [s for s in inner.shape if not is_constant(s, 1)] != [s for s in value.shape if not is_constant(s, 1)]:
+                return None
+            left = iter(apart)
+            strides = tuple(one if is_constant(size, 1) else next(left) for size in inner.shape)
+        value = inner
+    return value, strides
+
+
+def _base(program: Program, name: str) -> str:
+    while program.values[name].operation in VIEWS:
+        name = program.values[name].inputs[0]
+    return name
