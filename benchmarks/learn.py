@@ -154,7 +154,7 @@ SCALES = {
         judging=("--device", "cpu"),
         solving=("--device", "cpu"),
         environment={"OMP_NUM_THREADS": "1"},  # as in `smoke`
-        timed=24,
+        timed=16,
         from_logs=False,
     ),
     "gpu": Scale(
