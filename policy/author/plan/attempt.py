@@ -21,7 +21,7 @@ from triton_agent.policy.author.ir.program import (
     Value,
     register_dtype,
 )
-from triton_agent.policy.author.ir.sizes import Shape, Size, constant, contiguous_strides, product
+from triton_agent.policy.author.ir.sizes import Shape, Size, constant, contiguous_strides, product, times
 from triton_agent.policy.author.plan.indexing import (
     Axis,
     AxisTable,
@@ -546,14 +546,18 @@ class Attempt:
         return Root(value=name, node=node, index=index)
 
     def _place(self, value: Value) -> Indices:
-        """Where a further root's elements are computed: all axes, or the kept ones."""
+        """Where a further root's elements are computed: all axes, or the kept ones; row by row beside a reduction."""
         if value.shape == self.first.shape:
             return self.at
         elements = product(value.shape, self.width)
         if elements == product(self.first.shape, self.width):
             return regrouped(self.at, self.first.shape, value.shape, self.width)
-        if elements == product((axis.size for axis in self.kept), self.width):
+        rows = product((axis.size for axis in self.kept), self.width)
+        if elements == rows:
             return regrouped((self._count_up(self.kept),), (elements,), value.shape, self.width)
+        if self.anchor and not self.alone and elements == times(rows, self.length):
+            row, sizes = self._count_up(self.kept), (rows, self.length)
+            return regrouped((row, self.along), sizes, value.shape, self.width)
         raise BeyondAuthor("roots of different sizes")
 
     def _could_take_over(self, kernel: Kernel, graph: KernelGraph) -> list[tuple[str, Indices]]:

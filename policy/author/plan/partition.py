@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.sizes import product
-from triton_agent.policy.author.plan.attempt import Attempt
+from triton_agent.policy.author.plan.attempt import LONG_ROW, Attempt
 from triton_agent.policy.author.plan.indexing import AxisMustSplit, AxisTable
 from triton_agent.policy.author.plan.kernel_graph import MustStore
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Stuck
 from triton_agent.policy.author.plan.storage import Storage
+from triton_agent.policy.author.plan.tiling import ROWS_ACROSS, is_across
 
 _SPLITS_AT_MOST = 64
 """Times that an axis of one kernel may be cut in two."""
@@ -25,6 +26,8 @@ BRIEF = 1 << 25
 """Elements that are read in some tens of microseconds, of which a kernel's start and end take six."""
 SHORT_ROW = 1024
 """Elements that one program reads at once, however few the rows are."""
+LITTLE = 1 << 13
+"""Elements that a single program reads in less time than it takes to start another kernel."""
 _MANY = 8
 """Kernels that are made one at once."""
 
@@ -159,20 +162,41 @@ class Partition:
         dropped = {name for name in roots if name not in self.wanted and name not in others}
         roots = [name for name in roots if name not in dropped]
         self.storage.stored -= dropped
-        try:
-            kernel = self._kernel(roots)
-        except (MustStore, BeyondAuthor):
-            self.storage.stored |= dropped
-            return False
-        same = product((axis.size for axis in kernel.kept), self.program.width) in (
-            product((axis.size for axis in k.kept), self.program.width) for k in group
-        )
-        if not same or {root.value for root in kernel.roots} != set(roots):
+        kernel = self._merged(group, roots) or self._merged_into_rows(group, roots)
+        if kernel is None:
             self.storage.stored |= dropped
             return False
         gone = {id(one) for one in group[1:]}
         self.kernels = [kernel if k is group[0] else k for k in self.kernels if id(k) not in gone]
         return True
+
+    def _merged(self, group: list[Kernel], roots: list[str]) -> Kernel | None:
+        try:
+            kernel = self._kernel(roots)
+        except (MustStore, BeyondAuthor):
+            return None
+        kept = [product((axis.size for axis in k.kept), self.program.width) for k in (kernel, *group)]
+        return kernel if kept[0] in kept[1:] and {root.value for root in kernel.roots} == set(roots) else None
+
+    def _merged_into_rows(self, group: list[Kernel], roots: list[str]) -> Kernel | None:
+        """One that reduces rows, and computes what else is wanted of every element that it reads for that."""
+        if sorted(kernel.kind for kernel in group) != ["points", "rows"]:
+            return None
+        rows = next(kernel for kernel in group if kernel.kind == "rows")
+        own = {root.value for root in rows.roots}
+        if not self._are_many_short_rows(rows):
+            return None
+        kernel = self._merged(group, sorted(roots, key=lambda name: name not in own))
+        read = [sum(k.nodes[node].kind == "load" for node in k.live()) for k in (*group, kernel) if k is not None]
+        return kernel if kernel is not None and read[-1] < sum(read[:-1]) else None
+
+    def _are_many_short_rows(self, kernel: Kernel) -> bool:
+        """Return whether there are programs for all processors without cutting rows into parts, or little to do."""
+        width = self.program.width
+        count, length = (product((axis.size for axis in axes), width)[0] for axes in (kernel.kept, kernel.reduced))
+        programs = count // ROWS_ACROSS if is_across(kernel) else count
+        many = 2 * programs > self.drafting.brief.hardware.processors and length <= LONG_ROW
+        return many or count * length <= LITTLE
 
     def _depends(self, a: Kernel, b: Kernel) -> bool:
         """Return whether `a` needs anything that `b` stores, however far back."""

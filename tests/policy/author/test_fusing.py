@@ -60,6 +60,9 @@ BODIES = {
         "found = x.softmax(-1).topk(2, -1).values\n        return found / found.sum(-1, keepdim=True)",
         1,
     ),
+    "computed beside a sum": (ROWS, "return x * 2 + self.taps[0], (x - x.exp()).sum(-1)", 1),
+    "computed beside sums across": (ROWS, "return x * 2 + self.taps[0], (x - x.exp()).sum(0)", 2),
+    "computed beside one long row": (HALVES, "return x * 2 + self.taps[0], (x - x.exp()).sum()", 1),
     "joined in place": (ROWS, "return torch.cat([x.amax(-1), x.mean(-1) * 2, x[..., 3]], 1)", 2),
     "joined and scaled": (ROWS, "return torch.stack([x.sum(-1), x.std(-1)], 1) * self.taps[1] + 1", 1),
     "joined and returned": (ROWS, "y = x.mean(-1)\n        return torch.cat([y, y.exp()], 1), y, x.new_ones(2)", 2),
@@ -111,6 +114,8 @@ def get_init_inputs():
     [
         ("64, 32, 128, 128", "y = F.max_pool2d(x, 2)\n        return y.sum((2, 3)), torch.softmax(y, 1)", 2),
         ("8192, 128", "y = torch.relu(x)\n        return y, y.sum(0)", 3),
+        ("8192, 128", "return x * 2, x.exp().sum(1)", 1),
+        ("8192, 128", "return x * 2, x.exp().sum()", 3),
     ],
 )
 def test_what_is_long_is_computed_once_and_in_parts(shape: str, body: str, kernels: int, tmp_path: Path) -> None:
