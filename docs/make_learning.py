@@ -38,7 +38,7 @@ steps in held-out problems, and their sets of operators, occur in no problem to 
 | rejection | `train sft` on those answers of the same runs that passed |
 | online | `train grpo --online`, with as many episodes as were logged |
 | others | online training with one setting changed: exploratory |
-| ... on a GPU | the same policies on some of the problems, judged on the GPU where all else was judged on the CPU's cores |
+| ... on a GPU | the same policies on some of the problems, judged on the GPU; all else was judged on the CPU |
 
 An episode has several turns. It is correct if one of its turns passed; `correct@4` is the chance that one of four
 episodes is, and `correct first turn@1` counts the first turn alone. `fast_1@1` counts episodes with a right kernel that
