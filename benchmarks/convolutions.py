@@ -152,8 +152,8 @@ def _one(name: str, folder: Path) -> None:
     import torch
     from tests.policy.author.briefs import full_size_brief
 
+    from triton_agent.policy.author.choice import Choice
     from triton_agent.policy.author.decisions import first_choice
-    from triton_agent.policy.author.plan.choice import Choice
     from triton_agent.policy.author.writer import drafts_of, write
     from triton_agent.tools.problem.problem import parse_problem
 

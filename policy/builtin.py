@@ -19,8 +19,8 @@ from triton_agent.memory.observation import Observation, ProblemView, Rules, Tri
 from triton_agent.memory.records import Completion
 from triton_agent.policy.answer import write_answer
 from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief, Hardware
+from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import Feedback, KernelFeedback, first_choice, neighbours
-from triton_agent.policy.author.plan.choice import Choice, Tiles
 from triton_agent.policy.author.writer import write
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.machine.hardware import CardFacts
@@ -28,7 +28,7 @@ from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Status
 
 NAME = "builtin"
-VERSION = "16"
+VERSION = "17"
 """Of the author; raised whenever the same observation could lead to another answer."""
 DECIDED = re.compile(r"^(?:# )?decided: (\{.*\})$", re.MULTILINE)
 DEPTH = 2

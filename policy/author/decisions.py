@@ -11,10 +11,10 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor, Brief
+from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.emit.kernel_text import KernelText
 from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, MIDDLE, Program
 from triton_agent.policy.author.ir.sizes import product
-from triton_agent.policy.author.plan.choice import Choice, Tiles
 from triton_agent.policy.author.writer import Draft, drafts_of
 
 MOST_NEIGHBOURS = 96
@@ -85,6 +85,8 @@ def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Fe
         yield dataclasses.replace(choice, exact=True)
     if choice.online and any(kernel.kernel.kind == "attention" for kernel in kernels):
         yield dataclasses.replace(choice, online=False)
+    if any(kernel.kernel.kind == "chain" for kernel in kernels):
+        yield dataclasses.replace(choice, chained=False)
     if choice.merge:
         yield dataclasses.replace(choice, merge=False)
     for kernel in kernels:
@@ -122,6 +124,8 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
         if kernel.name in told and told[kernel.name].spill_bytes > 0:
             yield from _with(choice, kernel, [*_more_warps(kernel), *_smaller(kernel)])
     yield from _library_products(brief, choice, drafts)
+    if not choice.chained or any(kernel.kernel.kind == "chain" for kernel in kernels):
+        yield dataclasses.replace(choice, chained=not choice.chained)
     if not told:
         yield from _joined_otherwise(brief, choice, kernels)
         yield from _all_alike(choice, kernels)

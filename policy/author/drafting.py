@@ -10,10 +10,10 @@ import dataclasses
 import re
 
 from triton_agent.policy.author.brief import Brief
+from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.ir.alignment import AlignedGraph
 from triton_agent.policy.author.ir.program import Program
 from triton_agent.policy.author.ir.sizes import Size, SizeNames, power_of_two
-from triton_agent.policy.author.plan.choice import Choice, Tiles
 
 
 class HostNames:

@@ -10,8 +10,15 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.drafting import Drafting, HostNames, tf32_convolutions
-from triton_agent.policy.author.emit import skeleton_attention, skeleton_points, skeleton_product, skeleton_rows
+from triton_agent.policy.author.emit import (
+    skeleton_attention,
+    skeleton_chain,
+    skeleton_points,
+    skeleton_product,
+    skeleton_rows,
+)
 from triton_agent.policy.author.emit.constructor import ModelText, tree_of_parameters
 from triton_agent.policy.author.emit.file_parts import LAID_OUT, LAYING_OUT, FileParts
 from triton_agent.policy.author.emit.forward import Forward
@@ -22,12 +29,16 @@ from triton_agent.policy.author.ir.alignment import AlignedGraph, align
 from triton_agent.policy.author.ir.points import FUNCTIONS
 from triton_agent.policy.author.ir.program import INTEGERS, MIDDLE, VIEWS, Number, Program, Value
 from triton_agent.policy.author.ir.viewing import first_moved
-from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.plan.descriptors import HOST_FUNCTIONS, IMPORTS
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Stuck
 from triton_agent.policy.author.plan.partition import Partition
-from triton_agent.policy.author.plan.placing import joined_results, stored_instead, with_pieces_placed, work_of
-from triton_agent.policy.author.plan.relaying import better_strides
+from triton_agent.policy.author.plan.placing import (
+    better_strides,
+    joined_results,
+    stored_instead,
+    with_pieces_placed,
+    work_of,
+)
 from triton_agent.policy.author.plan.splitting import parts_of, split
 from triton_agent.policy.author.plan.tiling import collapsed
 from triton_agent.policy.author.rules.translation import lower
@@ -38,6 +49,7 @@ _SKELETONS: dict[str, Callable[[Kernel, Drafting, str, tuple[str, ...]], KernelT
     "rows": skeleton_rows.write,
     "product": skeleton_product.write,
     "attention": skeleton_attention.write,
+    "chain": skeleton_chain.write,
 }
 NO_KERNEL = "no kernel was found for it"
 BY_CHOICE = "by choice: there is a kernel for it"

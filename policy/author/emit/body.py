@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.ir.points import IN_HALF_PRECISION, POINTS, UNSTEADY, Binding
 from triton_agent.policy.author.ir.program import FLOATS, HALF, INTEGERS, Number
-from triton_agent.policy.author.ir.sizes import Size, constant, is_constant, product, times
+from triton_agent.policy.author.ir.sizes import LITERAL_LIMIT, Size, constant, is_constant, product, times
 from triton_agent.policy.author.plan.indexing import Axis, Index, Lookup, Piece
 from triton_agent.policy.author.plan.kernel_graph import Guard, Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
@@ -108,6 +109,8 @@ class Body:
         """Dimensions that a loop counts through one by one: in the interpreter, their positions are plain numbers."""
         self.apart: tuple[str, ...] = ()
         """Dimensions whose share of an address is a variable of its own, computed outside of loops where it can be."""
+        self.multiplies_sizes = False
+        """True if the kernel computes sizes from others: the host would pass one for each of many steps."""
         self.policies: dict[int, str] = {}
         """What the cache is told of a load."""
         self.replaced: dict[int, Text] = {}
@@ -185,10 +188,25 @@ class Body:
         return frozenset(self._dimension_of[axis].name for axis in axes if axis in self._dimension_of)
 
     def size(self, size: Size, wanted: str) -> str:
-        return self.arguments.size(size, self._size_name(size) or wanted)
+        multiple = self._multiple(size) if self.multiplies_sizes else None
+        return multiple or self.arguments.size(size, self._size_name(size) or wanted)
+
+    def _multiple(self, size: Size) -> str | None:
+        """Return a size as a few times one that is an argument, or the product of two."""
+        if (is_constant(size) and abs(size[0]) <= LITERAL_LIMIT) or size in self.arguments.sizes.values():
+            return None
+        known = [(name, one) for name, one in self.arguments.sizes.items() if all(one)]
+        pairs = [(f"{a} * {b}", times(x, y)) for (a, x), (b, y) in itertools.combinations_with_replacement(known, 2)]
+        found = [
+            (size[0] // one[0], text)
+            for text, one in (*known, *pairs)
+            if all(s % o == 0 and s // o == size[0] // one[0] for s, o in zip(size, one))
+        ]
+        count, text = min(found, default=(0, ""))
+        return (text if count == 1 else f"{count} * {text}") if found else None
 
     def divisor(self, size: Size, wanted: str) -> str:
-        text = self.size(size, wanted)
+        text = self.arguments.size(size, self._size_name(size) or wanted)  # the compiler has to know it
         if text in self.arguments.sizes:
             self.arguments.divisors.add(text)
         return text

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import re
 
+from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.ir.sizes import Size
-from triton_agent.policy.author.plan.choice import Tiles
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 
 MOST_ASIDE = 65535

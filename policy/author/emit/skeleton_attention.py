@@ -12,6 +12,7 @@ Not covered: keys cut into parts for several programs, where there are few queri
 from __future__ import annotations
 
 from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.emit.body import Place, Text
@@ -28,7 +29,6 @@ from triton_agent.policy.author.emit.skeleton import (
 )
 from triton_agent.policy.author.ir.program import HALF, Number
 from triton_agent.policy.author.ir.sizes import Size, is_constant, power_of_two
-from triton_agent.policy.author.plan.choice import Tiles
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.product_facts import stored_dtype
 from triton_agent.policy.author.plan.product_tiles import SMALLEST, ranked_for_attention

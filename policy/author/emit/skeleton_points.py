@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.emit.body import Body, Place
@@ -24,7 +25,6 @@ from triton_agent.policy.author.emit.skeleton import (
 )
 from triton_agent.policy.author.ir.program import ITEM_BYTES
 from triton_agent.policy.author.ir.sizes import Size, is_constant, power_of_two
-from triton_agent.policy.author.plan.choice import Tiles
 from triton_agent.policy.author.plan.indexing import Axis
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import Dimension, depends_on, fastest

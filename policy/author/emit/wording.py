@@ -79,6 +79,8 @@ def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
         return (f"{shown}: the result tile by tile.",)
     if kernel.kind == "attention":
         return (f"{shown}: no score is stored.",)
+    if kernel.kind == "chain":
+        return (f"{shown}: a few rows in each program.",)
     return (f"{shown}: one program for each row.",)
 
 
@@ -125,6 +127,8 @@ def _tiles(kernel: KernelText) -> str:
     elif kernel.kernel.kind == "product":
         parts.append(f"tiles of {tiles.rows} x {tiles.columns}, {tiles.inner} of the inner dimension at a time")
         parts += ["by tensor descriptors"] if tiles.described else []
+    elif kernel.kernel.kind == "chain":
+        parts.append(f"{tiles.rows} rows a program")
     elif kernel.kernel.kind == "attention":
         parts.append(f"{tiles.rows} queries a program, {tiles.inner} keys at a time")
     else:

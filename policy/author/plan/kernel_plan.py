@@ -48,7 +48,7 @@ class Kernel:
     @property
     def multiplies(self) -> bool:
         """True if it is made around products of the matrix unit."""
-        return self.kind in ("product", "attention")
+        return self.kind in ("product", "attention", "chain")
 
     @property
     def key(self) -> str:

@@ -14,6 +14,7 @@ from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.sizes import product
 from triton_agent.policy.author.plan.attempt import LONG_ROW, Attempt
+from triton_agent.policy.author.plan.chains import Chains
 from triton_agent.policy.author.plan.indexing import AxisMustSplit, AxisTable
 from triton_agent.policy.author.plan.kernel_graph import MustStore
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Stuck
@@ -53,6 +54,8 @@ class Partition:
         self._plan()
         if drafting.choice.merge:
             self._merge()
+        if drafting.choice.chained:
+            self.kernels = Chains(drafting, self.storage, self.wanted, self.apart).joined(self.kernels)
 
     # -- the loop --------------------------------------------------------------------------------------------------
 

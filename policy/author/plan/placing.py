@@ -1,9 +1,13 @@
-"""Pieces of a result that is joined of several, stored in their place: no kernel has to copy them there.
+"""Where stored values lie in memory, if not each by itself and row by row.
 
-The memory of the whole is made first, and what stores a piece gets the part of it that the piece has. A piece that is
-no value of its own, such as an input, is copied there. Whether that takes fewer kernels, or moves less, is found out by
-planning both ways. Not covered: pieces of values that are no results, which whoever reads them takes from where they
-are.
+Pieces of a result that is joined of several are stored in their place: no kernel has to copy them there. The memory of
+the whole is made first, and what stores a piece gets the part of it that the piece has. A piece that is no value of its
+own, such as an input, is copied there. Whether that takes fewer kernels, or moves less, is found out by planning both
+ways. Not covered: pieces of values that are no results, which whoever reads them takes from where they are.
+
+Between kernels, values have the order that a product asks for. One of many small matrices whose count is the innermost
+dimension would read and write single elements far apart. Nobody outside sees what lies between two kernels, so that
+dimension becomes the outermost one in memory; the channels of an image that a convolution reads become the innermost.
 """
 
 from __future__ import annotations
@@ -11,9 +15,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable
 
-from triton_agent.policy.author.ir.program import ITEM_BYTES, VIEWS, Placed, Program, Value
-from triton_agent.policy.author.ir.sizes import Shape, constant, contiguous_strides, is_constant, plus
+from triton_agent.policy.author.ir.program import CONVOLUTION, ITEM_BYTES, VIEWS, Placed, Program, Value
+from triton_agent.policy.author.ir.sizes import Shape, constant, contiguous_strides, is_constant, plus, product
+from triton_agent.policy.author.plan.indexing import Index
 from triton_agent.policy.author.plan.kernel_plan import Kernel
+from triton_agent.policy.author.plan.product_tiles import SMALLEST
 
 NO_VALUES_OF_THEIR_OWN = VIEWS | {"source", "torch", "full", "iota", "concat", "pad", "window", "roll", "scatter"}
 
@@ -145,3 +151,52 @@ def _base(program: Program, name: str) -> str:
     while program.values[name].operation in VIEWS:
         name = program.values[name].inputs[0]
     return name
+
+
+# -- between kernels ---------------------------------------------------------------------------------------------------
+
+
+def better_strides(program: Program, kernels: Iterable[Kernel], seen: Collection[str]) -> dict[str, Shape]:
+    """New strides by value; `seen` are the values that outputs and operators of torch show."""
+    made = {root.value for kernel in kernels for root in kernel.roots} - set(seen)
+    found: dict[str, Shape] = {}
+    for kernel in kernels:
+        if kernel.kind == "product":
+            for value, index in _accesses(kernel):
+                if value in made and value not in program.strides and _is_innermost(program, kernel, value, index):
+                    found[value] = _last_dimension_first(program.values[value].shape, program.width)
+                elif value in made and value not in program.strides and _is_image(program, kernel, value, index):
+                    found[value] = _second_dimension_last(program.values[value].shape, program.width)
+    return found
+
+
+def _is_image(program: Program, kernel: Kernel, value: str, index: Index) -> bool:
+    """Return whether a convolution reads the value, whose channels are its second dimension."""
+    shape = program.values[value].shape
+    of_convolution = any(program.values[name].detail == (CONVOLUTION,) for name in kernel.covers)
+    apart = [axis for axis in kernel.reduced if index.coefficient(axis) == product(shape[2:], program.width)]
+    return of_convolution and len(shape) > 2 and len(apart) == 1 and apart[0].size[0] >= SMALLEST
+
+
+def _second_dimension_last(shape: Shape, width: int) -> Shape:
+    strides = contiguous_strides((shape[0], *shape[2:], shape[1]), width)
+    return (strides[0], strides[-1], *strides[1:-1])
+
+
+def _accesses(kernel: Kernel) -> list[tuple[str, Index]]:
+    """Operands and results, and where they are read and written."""
+    read = [(node.tensor, node.index) for node in kernel.nodes if node.kind == "load" and node.index is not None]
+    reduced = set(kernel.reduced)
+    operands = [(tensor, index) for tensor, index in read if index.axes() & reduced]
+    return operands + [(root.value, root.index) for root in kernel.roots]
+
+
+def _is_innermost(program: Program, kernel: Kernel, value: str, index: Index) -> bool:
+    """Return whether the last dimension counts the products."""
+    shape, one = program.values[value].shape, constant(1, program.width)
+    return any(index.coefficient(axis) == one and axis.size == shape[-1] for axis in kernel.batch)
+
+
+def _last_dimension_first(shape: Shape, width: int) -> Shape:
+    strides = contiguous_strides((shape[-1], *shape[:-1]), width)
+    return (*strides[1:], strides[0])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.program import CONVOLUTION, HALF, ITEM_BYTES, Number
 from triton_agent.policy.author.ir.sizes import is_constant, power_of_two
-from triton_agent.policy.author.plan.choice import Tiles
 from triton_agent.policy.author.plan.descriptors import Matrix, matrix_of
 from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel

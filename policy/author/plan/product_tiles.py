@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.ir.sizes import power_of_two
-from triton_agent.policy.author.plan.choice import Tiles
 
 SMALLEST = 16
 """The matrix unit takes no smaller tile."""

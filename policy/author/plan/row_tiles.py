@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.program import ITEM_BYTES
 from triton_agent.policy.author.ir.sizes import is_constant, power_of_two, product
-from triton_agent.policy.author.plan.choice import Tiles
 from triton_agent.policy.author.plan.indexing import Index
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.one_pass import find_folds

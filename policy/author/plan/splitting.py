@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.ir.program import Program, Value
 from triton_agent.policy.author.ir.sizes import Size, constant, contiguous_strides, product
 from triton_agent.policy.author.plan.attempt import LONG_ROW
-from triton_agent.policy.author.plan.choice import Tiles
 from triton_agent.policy.author.plan.indexing import Axis, Index, added, linear, of, scaled
 from triton_agent.policy.author.plan.kernel_graph import Node, renumbered
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root

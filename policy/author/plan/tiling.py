@@ -23,7 +23,9 @@ _GROUPS = ("kept", "reduced", "batch", "rows", "columns", "side")
 
 def collapsed(kernel: Kernel) -> Kernel:
     """The kernel with as few axes as possible."""
-    groups = ("batch", "rows", "columns", "reduced", "side") if kernel.multiplies else ("kept", "reduced")
+    groups: tuple[str, ...] = ("kept", "reduced")
+    if kernel.multiplies:
+        groups = ("kept",) if kernel.kind == "chain" else ("batch", "rows", "columns", "reduced", "side")
     changed = True
     while changed:
         changed = False
@@ -104,6 +106,10 @@ def depends_on(kernel: Kernel) -> list[frozenset[Axis]]:
     if kernel.kind == "attention":  # the scores' product runs along the side, what is made of them along the keys
         reduced = {"dot": frozenset(kernel.side), "attention": frozenset(kernel.reduced)}
     for node in kernel.nodes:
+        if kernel.kind == "chain" and node.kind in ("reduce", "dot"):
+            rows = found[node.inputs[0]] & set(kernel.kept)
+            found.append(rows | (found[node.inputs[1]] - set(kernel.side)) if node.kind == "dot" else rows)
+            continue
         own: set[Axis] = set()
         for index in node.indices():
             own |= index.axes()

@@ -9,8 +9,8 @@ import pytest
 from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes
 
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import Feedback, first_choice, neighbours
-from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery

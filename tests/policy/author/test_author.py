@@ -11,10 +11,10 @@ from tests.policy.author.briefs import brief_of, problem
 
 from triton_agent.policy.author import writer
 from triton_agent.policy.author.brief import BeyondAuthor, Brief
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import Feedback, KernelFeedback, first_choice, neighbours
 from triton_agent.policy.author.emit.kernel_text import KernelText
 from triton_agent.policy.author.emit.line_breaking import LIMIT
-from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import write
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import ProblemSpec

@@ -12,9 +12,9 @@ from tests.policy.author.test_author import LINEAR, check_is_well_kept, evaluate
 from tests.policy.author.test_products import ADAPTER, GATED, JOINED, PACKED
 
 from triton_agent.policy.author.brief import Brief
+from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import Feedback, first_choice, neighbours
 from triton_agent.policy.author.emit.kernel_text import KernelText
-from triton_agent.policy.author.plan.choice import Choice, Tiles
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.processes.zygotes import Nursery
 

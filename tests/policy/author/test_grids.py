@@ -9,8 +9,8 @@ import pytest
 from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import evaluated
 
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.emit.kernel_text import MOST_ASIDE
-from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.processes.zygotes import Nursery
 

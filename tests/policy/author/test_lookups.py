@@ -10,8 +10,8 @@ import pytest
 from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes, plain
 
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import first_choice
-from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import describe_limits, drafts_of, write
 from triton_agent.tools.processes.zygotes import Nursery
 

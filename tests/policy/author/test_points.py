@@ -10,8 +10,8 @@ from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import check_passes, evaluated
 
 from triton_agent.policy.author.brief import Brief
+from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import Feedback, first_choice, neighbours
-from triton_agent.policy.author.plan.choice import Choice, Tiles
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.processes.zygotes import Nursery
 

@@ -10,12 +10,12 @@ import pytest
 from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes, evaluated
 
+from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import Feedback, first_choice, neighbours
-from triton_agent.policy.author.plan.choice import Choice, Tiles
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.processes.zygotes import Nursery
 
-JOINED = Choice(joined=True)
+JOINED = Choice(joined=True, chained=False)
 
 FEW_ROWS = """
 ROWS, WIDTH = 4, 96

@@ -12,8 +12,8 @@ from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView
 from triton_agent.policy import builtin
 from triton_agent.policy.answer import read_answer, without_notes
 from triton_agent.policy.author.brief import Brief
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import Feedback, neighbours
-from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import BY_CHOICE, NO_KERNEL, write
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.graph.fingerprint import fingerprint

@@ -8,6 +8,7 @@ import pytest
 from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import check_passes, plain
 
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
 from triton_agent.tools.processes.zygotes import Nursery
@@ -103,10 +104,11 @@ def test_heads_of_a_packed_projection_have_its_dtype(dtype: str, tmp_path: Path,
 
 
 def test_the_inputs_of_all_steps_of_a_cell_are_multiplied_at_once(tmp_path: Path, nursery: Nursery) -> None:
-    source = write(brief := brief_of(problem(tmp_path, UNROLLED)), first_choice(brief)).source
+    apart = Choice(chained=False)
+    source = write(brief_of(problem(tmp_path, UNROLLED)), apart).source
     launches = source[source.index("class ModelNew") :]
     assert launches.count("self.cell.weight_ih,") == 1 and launches.count("self.cell.weight_hh,") == 4
-    check_passes(tmp_path, nursery, UNROLLED)
+    check_passes(tmp_path, nursery, UNROLLED, apart)
 
 
 @pytest.mark.parametrize("name", LARGEST)

@@ -9,7 +9,7 @@ import pytest
 from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import check_passes
 
-from triton_agent.policy.author.plan.choice import Choice
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.writer import write
 from triton_agent.tools.processes.zygotes import Nursery
 

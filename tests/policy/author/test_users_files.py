@@ -9,9 +9,9 @@ import pytest
 from tests.policy.author.briefs import brief_of, problem
 
 from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.emit.constructor import ModelText
-from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import write
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import ProblemSpec

@@ -42,6 +42,8 @@ class Choice:
     joined: bool = False
     """True if products that meet are summed up by one kernel, and a few rows computed by the product that takes them.
     Less is moved and launched, and there is less room for tiles; that cost more than it saved where it was timed."""
+    chained: bool = True
+    """True if small products one after another become one kernel where that is estimated to be quicker."""
     online: bool = True
     """True if a softmax and the product that takes its shares become one kernel, which keeps the scores to itself."""
     tiles: tuple[tuple[str, Tiles], ...] = ()
