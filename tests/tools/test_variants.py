@@ -11,10 +11,19 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.reference import size_trials as trials
 from triton_agent.tools.reference.allowance import TooLarge
-from triton_agent.tools.reference.footprint import INTERPRETER, RUN_ON_GPU, Footprint, Limits, estimate, prove
+from triton_agent.tools.reference.footprint import (
+    FULL_SIZE,
+    INTERPRETER,
+    RUN_ON_GPU,
+    Footprint,
+    Limits,
+    estimate,
+    prove,
+)
 from triton_agent.tools.reference.input_tensors import tensors_in
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.reference.scaling import scaled_down
@@ -248,6 +257,18 @@ def test_what_only_the_leading_dimension_can_shrink(tmp_path: Path) -> None:
     scaled = scaled_down(problem(tmp_path, text, "Twice", inputs_file=str(tmp_path / "saved.pt")), 0)
     assert scaled is not None and scaled.variant.batch is not None and scaled.variant.batch < 4096
     assert "leading dimension 4096 -> " in scaled.sentence
+
+
+@pytest.mark.parametrize("rows", [64, 4096])
+def test_a_reference_that_fails_at_the_sizes_given_is_not_mended_by_smaller_ones(tmp_path: Path, rows: int) -> None:
+    """Halved, the inputs would fit a layer that they do not fit as given; large ones are run where a CPU can do it."""
+    text = LINEAR.split("class")[0] + (
+        "class Head(nn.Module):\n    def __init__(self, width):\n        super().__init__()\n"
+        "        self.out = nn.Linear(width, 8)\n    def forward(self, x): return self.out(x)\n"
+    )
+    spec = problem(tmp_path, text, "Head", init="128", inputs=[f"f32[{rows},256]"])
+    with pytest.raises(ProblemError, match="cannot be multiplied"):
+        scaled_down(spec, 0, limits=FULL_SIZE)
 
 
 def test_no_way_down_is_said_so(tmp_path: Path) -> None:

@@ -40,7 +40,10 @@ class Scaled:
 
 
 def scaled_down(spec: ProblemSpec, seed: int, *, limits: Limits = INTERPRETER, device: str = "cpu") -> Scaled | None:
-    """Return the problem within the limits, where the reference was run; None where no sizes were found in time."""
+    """Return the problem within the limits, where the reference was run; None where no sizes were found in time.
+
+    Raise `ProblemError` where a run at the sizes given fails: at smaller sizes it would be another problem.
+    """
     return scaled_by(Trials(spec, seed, limits, device))
 
 
@@ -105,6 +108,8 @@ class _Search:
     def __init__(self, trials: Trials) -> None:
         self.trials = trials
         self.footprint = trials.estimate(AS_GIVEN)
+        if trials.broken is not None:
+            raise trials.broken
         self.given = dict(trials.sizes)
         self.reached = self.footprint
         """The smallest one that was found on the way down."""

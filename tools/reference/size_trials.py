@@ -39,6 +39,8 @@ class Trials:
         self.sizes = free_sizes(self.spec, self.spec.source().tree)
         self._only_runs_tell = False
         self._runs_are_quick = self.device != "cpu"
+        self.broken: ProblemError | None = None
+        """The error of a run at the sizes given, on a CPU. Failures on fake tensors may be theirs and do not count."""
         self._estimates: dict[Variant, Footprint | None] = {}
         self._proofs: dict[Variant, Footprint | None] = {}
 
@@ -83,7 +85,11 @@ class Trials:
             return None
         try:
             return measure(variant, reference)
-        except ProblemError:
+        except TooLarge:
+            return None
+        except ProblemError as error:
+            if variant == AS_GIVEN and self.device == "cpu" and not isinstance(error, NotFollowed):
+                self.broken = error
             return None
         finally:
             reference.close()
