@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -217,7 +217,8 @@ class _WithToken:
         if scope["type"] == "http":
             request, cookie = Request(scope), f"{COOKIE}-{(scope.get('server') or ('', 0))[1]}"
             if hmac.compare_digest(request.query_params.get("token", "").encode(), self._token):
-                entered = RedirectResponse(scope["path"], 303)
+                rest = urlencode([(key, value) for key, value in request.query_params.multi_items() if key != "token"])
+                entered = RedirectResponse(scope["path"] + ("?" + rest if rest else ""), 303)
                 entered.set_cookie(cookie, self._token.decode(), httponly=True, samesite="strict")
                 answer = entered
             elif not hmac.compare_digest(request.cookies.get(cookie, "").encode(), self._token):

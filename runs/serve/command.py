@@ -36,6 +36,7 @@ def run(*, store: str | None, port: int, folders: Sequence[str], write: bool, ou
         app = make_app(opened, Folders(roots=roots), actions, token)
         bound = listener.getsockname()[1]
         screen.print(f"http://{ADDRESS}:{bound}/?token={token}", markup=False, soft_wrap=True)
+        screen.print("open this address in a browser; Ctrl-C here ends the server")
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
     return exit_codes.GOOD

@@ -105,6 +105,7 @@ def serve(folder: Path, store: Path, *more: str) -> Iterator[Served]:
     try:
         url = process.stderr.readline().strip()
         found = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/\?token=(\S+)", url)
+        assert "Ctrl-C" in process.stderr.readline()
         assert found, url
         yield Served(url=url, base=found[1], token=found[2], store=store, out=out)
     finally:
@@ -144,6 +145,8 @@ def test_the_token_leaves_the_address_and_stays_in_a_cookie_no_other_site_can_us
         assert answer.headers["location"] == "/"
         kept = answer.headers["set-cookie"].lower()
         assert "httponly" in kept and "samesite=strict" in kept
+        deep = client.get("/attempt", params={"token": served.token, "key": "last/best"})
+        assert deep.headers["location"] == "/attempt?key=last%2Fbest"
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
