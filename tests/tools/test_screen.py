@@ -62,3 +62,8 @@ def test_nesting_beyond_the_parser_and_many_threads_do_no_harm() -> None:
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         objections = list(pool.map(screen, sources))
     assert [o.finding if o else None for o in objections[:3]] == [Finding.SYNTAX, Finding.FORBIDDEN_ACCESS, None]
+
+
+def test_a_missing_class_is_said_with_those_that_are_there() -> None:
+    objection = screen("import torch\nclass Softmax(torch.nn.Module):\n    pass\n")
+    assert objection is not None and objection.message.endswith("at its top level; it has Softmax")

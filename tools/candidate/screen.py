@@ -46,6 +46,9 @@ FORBIDDEN_ATTRIBUTES = frozenset(
 SOURCE_LIMIT_BYTES = 512 * 1024
 """A hundred times a hand-written kernel file; longer texts are not parsed."""
 
+CLASSES_NAMED = 5
+"""Names listed where the class is missing; the one meant is seldom further down."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Objection:
@@ -75,7 +78,9 @@ def screen(source: str, *, strict: bool = True) -> Objection | None:
         or (isinstance(node, ast.Name) and node.id == "ModelNew" and isinstance(node.ctx, ast.Store))
         for node in ast.walk(tree)
     ):
-        return _objection(Finding.NO_MODEL, 0, "the file defines no class ModelNew at its top level")
+        classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+        found = f"; it has {', '.join(classes[:CLASSES_NAMED])}" if classes else ""
+        return _objection(Finding.NO_MODEL, 0, f"the file defines no class ModelNew at its top level{found}")
     if not strict:
         return None
     tree = without_idle_code(tree, ALLOWED_MODULES)
