@@ -137,7 +137,7 @@ def _main(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Variant, str,
     main, limits = scaled_for_interpreter(spec, seed)
     if main is None:
         with contextlib.suppress(TooLarge):  # the error of a broken file says more than "too large"
-            prove(load(spec), seed, limits=INTERPRETER)
+            prove(load(spec), seed, limits=FULL_SIZE)
         raise NotJudgeableHere(
             "the problem is too large for the interpreter, and no smaller size was found at which the reference runs",
             where=spec.path,
