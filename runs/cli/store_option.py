@@ -4,8 +4,13 @@ own.
 
 from __future__ import annotations
 
+import shlex
+
+from sqlalchemy import URL
+
 from triton_agent.memory.errors import NotInStore
 from triton_agent.memory.listing import AttemptFilter, RunFilter
+from triton_agent.memory.sql.database import locate
 from triton_agent.memory.store import Store
 from triton_agent.runs.history.records import History, StoredAttempt
 from triton_agent.tools.errors import UsageError
@@ -20,6 +25,13 @@ def open_store(where: str | None, *, read_only: bool = True) -> Store:
     except NotInStore as error:
         remedy = "`triton-agent optimize` makes the first run; runs elsewhere: --store FILE, or TRITON_AGENT_STORE"
         raise NotInStore(error.what, where=error.where, remedy=remedy) from None
+
+
+def naming(store: Store) -> str:
+    """Return the option that another command needs to find this store; empty where it looks there by itself."""
+    default = locate(None)
+    shown = default.render_as_string(hide_password=True) if isinstance(default, URL) else str(default)
+    return "" if store.where == shown else f" --store {shlex.quote(store.where)}"
 
 
 def run_id(store: Store, name: str) -> str:

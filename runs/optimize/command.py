@@ -23,13 +23,13 @@ from triton_agent.policy.builtin import why_nothing
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.devices import choose
 from triton_agent.runs.cli.policies import DEFAULT
-from triton_agent.runs.cli.store_option import run_id
+from triton_agent.runs.cli.store_option import naming, run_id
 from triton_agent.runs.optimize.promote import promote
 from triton_agent.runs.optimize.request import OptimizeRequest, parse_seconds
 from triton_agent.runs.optimize.run import Outcome, as_json, optimize, spent_on_models, why_it_ended
 from triton_agent.runs.optimize.screen import Screen, figure_of, make_screen
 from triton_agent.runs.optimize.written_report import write_report
-from triton_agent.runs.ship.shipped import output_folder
+from triton_agent.runs.ship.shipped import output_folder, require_writable
 from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.processes.zygotes import Nursery
@@ -87,6 +87,7 @@ def run_promote(name: str, *, out: str | None, store: str | None, json: bool) ->
     with contextlib.closing(make_screen(as_json=json)) as screen, Store.open(store) as opened:
         known = opened.run(run_id(opened, name))
         folder = output_folder(out, known)
+        require_writable(folder)
         outcome = asyncio.run(promote(opened, known.id, screen, folder))
         screen.close()
         return hand_over(opened, outcome, out=out, json=json)
@@ -98,7 +99,7 @@ def hand_over(store: Store, outcome: Outcome, *, out: str | None, json: bool) ->
     if json:
         print(json_text.dumps(as_json(outcome) | {"report": str(report)}, allow_nan=False))
     else:
-        show(outcome, report, console.results())
+        show(outcome, report, console.results(), elsewhere=naming(store))
     if outcome.shipped is None and outcome.end.stop_reason == StopReason.POLICY_FAILED:
         return exit_codes.NOT_MEASURED
     return exit_codes.GOOD if outcome.shipped else exit_codes.NOT_PASSED
@@ -109,7 +110,7 @@ def reported(store: Store, outcome: Outcome, folder: Path) -> Path:
     if outcome.end.stop_reason == StopReason.INSTRUMENT:
         raise InstrumentError(
             "nothing could be measured, several turns in a row",
-            remedy=f"see `triton-agent runs show {outcome.run.id}`",
+            remedy=f"see `triton-agent runs show {outcome.run.id}{naming(store)}`",
         )
     return write_report(store, outcome, folder)
 
@@ -132,12 +133,12 @@ def _moved(request: OptimizeRequest, given: Mapping[str, Any]) -> OptimizeReques
     return dataclasses.replace(request, **changed)
 
 
-def _why_none(run: Run) -> list[str]:
+def _why_none(run: Run, elsewhere: str) -> list[str]:
     """What there is to say of a run without a kernel that passed."""
     request = OptimizeRequest.from_json(run.settings)
     reason = why_nothing(run.problem, request.loop().rules) if DEFAULT in run.policy.split(",") else ""
     if not reason:
-        return [f"no kernel passed; the attempts and their verdicts: triton-agent runs show {run.id}"]
+        return [f"no kernel passed; the attempts and their verdicts: triton-agent runs show {run.id}{elsewhere}"]
     lines = [f"the built-in author has no kernel for it: {reason}"]
     if any(graph.get("data_dependent") for graph in run.problem.graphs) and not request.parts:
         lines.append("with --parts the submodules that do not look at values are optimized one by one")
@@ -151,18 +152,21 @@ def _left_out(plan: str) -> list[str]:
     return lines[:LEFT_OUT_SHOWN] + ([f"and {more} more: triton-agent runs show"] if more > 0 else [])
 
 
-def show(outcome: Outcome, report: Path, screen: Console) -> None:
-    """Print how a run ended and what was shipped."""
+def show(outcome: Outcome, report: Path, screen: Console, *, elsewhere: str = "") -> None:
+    """Print how a run ended and what was shipped. Commands on the run need the option `elsewhere` to find its store."""
     best, shipped = outcome.best, outcome.shipped
     screen.print(f"\nended: {why_it_ended(outcome.end)}; run {outcome.run.id}")
     for name, what in outcome.end.summary.get("failed", {}).items():
         screen.print(f"{name} could not be asked: {what}", markup=False)
+    resume = f"triton-agent optimize --resume {outcome.run.id}{elsewhere}"
     if outcome.end.stop_reason == StopReason.POLICY_FAILED:
-        screen.print(f"once it can: triton-agent optimize --resume {outcome.run.id}", markup=False)
+        screen.print(f"once it can: {resume}", markup=False, soft_wrap=True)
+    if outcome.end.stop_reason == StopReason.INTERRUPTED:
+        screen.print(f"to continue the search: {resume}", markup=False, soft_wrap=True)
     if spent := spent_on_models(outcome.end, outcome.run):
         screen.print(spent, markup=False)
     if best is None:
-        for line in _why_none(outcome.run):
+        for line in _why_none(outcome.run, elsewhere):
             screen.print(line, markup=False, soft_wrap=True)
         return
     screen.print(f"best: {best.attempt.key}  {figure_of(best)}", markup=False)
@@ -180,7 +184,7 @@ def show(outcome: Outcome, report: Path, screen: Console) -> None:
         screen.print(f"[bold]draft[/] {escape(str(shipped.path))}")
         screen.print(
             "A draft is a file whose kernels were proven right but not timed: it runs your module as it was until, "
-            f"on a machine with a GPU, `triton-agent promote {outcome.run.id}` has measured it.",
+            f"on a machine with a GPU, `triton-agent promote {outcome.run.id}{elsewhere}` has measured it.",
             markup=False,
             soft_wrap=True,
         )

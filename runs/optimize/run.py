@@ -42,7 +42,7 @@ from triton_agent.runs.parts import choosing
 from triton_agent.runs.parts.tally import Tally
 from triton_agent.runs.ship.call_form import find_all, measured_over_ranges
 from triton_agent.runs.ship.facts import CallForm
-from triton_agent.runs.ship.shipped import Shipped, output_folder, ship_best
+from triton_agent.runs.ship.shipped import Shipped, output_folder, require_writable, ship_best
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.machine.hardware import Gpu
@@ -99,6 +99,8 @@ async def optimize(
     ends it from any thread as the first Ctrl-C does.
     """
     os.environ.setdefault(TRACING, "false")
+    if shipping:
+        require_writable(out or Path.cwd())
     spec = await asyncio.to_thread(measured_over_ranges, request.spec(), request.device, trust=request.trust)
     origin = run_of(fork) if fork else resume
     if origin is not None:

@@ -53,7 +53,8 @@ def figure_of(item: Graded | None) -> str:
         worst = standing.worst
         least = f", least {worst.speedup.median:.2f}x at {worst.name}" if worst else ""
         return f"{standing.speedup.median:.2f}x{least}"
-    traffic = f"{standing.traffic_ratio:.2f}x fewest bytes, " if standing.traffic_ratio is not None else ""
+    counted = " in its kernels" if standing.left_to_torch else ""  # bytes that torch's operators move are not
+    traffic = f"{standing.traffic_ratio:.2f}x fewest bytes{counted}, " if standing.traffic_ratio is not None else ""
     beside = f", {_counted(standing.left_to_torch, 'torch operator')}" if standing.left_to_torch else ""
     return f"{traffic}{_counted(standing.launches, 'launch', 'es')}{beside}"
 

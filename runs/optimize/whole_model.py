@@ -33,7 +33,7 @@ from triton_agent.runs.parts.assembly import Placed
 from triton_agent.runs.parts.choosing import PartPlan
 from triton_agent.runs.parts.tally import helps, tally, verdict_on
 from triton_agent.runs.ship.artefact import reserved_names
-from triton_agent.runs.ship.shipped import output_folder
+from triton_agent.runs.ship.shipped import output_folder, require_writable
 from triton_agent.runs.ship.source.original import take_out
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem.problem import ProblemSpec
@@ -60,6 +60,7 @@ async def optimize_by_parts(
 ) -> Outcome:
     """A whole run and those of its parts."""
     began_s = time.monotonic()
+    require_writable(out or Path.cwd())
     spec = request.spec()
     _require_possible(request, spec)
     plan = _known_plan(store, resume) or await _planned(spec, request, screen)

@@ -11,6 +11,7 @@ import asyncio
 import dataclasses
 import datetime
 import functools
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -51,6 +52,15 @@ class Shipped:
 def output_folder(out: str | Path | None, run: Run) -> Path:
     """Return the folder for a run's file and report: `--out`, else one of the run's name in the current folder."""
     return Path(out) if out else Path.cwd() / run.id
+
+
+def require_writable(folder: Path) -> None:
+    """Raise `UsageError` if no file could be written there, before hours are spent on one. Nothing is made."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if os.path.exists(path))
+    if not there.is_dir():
+        raise UsageError(f"{there} is a file", where=f"--out {folder}", remedy="name a folder with --out")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"nothing can be written in {there}", where=str(folder), remedy="name a folder with --out")
 
 
 async def ship_best(

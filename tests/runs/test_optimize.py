@@ -74,6 +74,7 @@ def test_a_problem_file_with_a_byte_order_mark_is_like_any_other(tmp_path: Path,
     where = ("--turns", 1, "--parallel", 1, "--out", tmp_path / "out", "--store", tmp_path / "db")
     done = run(problem, "--policy", f"scripted:{tmp_path / 'kernels'}", *where)
     assert done.returncode == 0, done.stderr
+    assert re.search(rf"`triton-agent promote \S+ --store {tmp_path / 'db'}` has measured it", done.stdout)
     with Store.open(tmp_path / "db") as store:
         assert [store.run(summary.id).problem.source for summary in store.runs()] == [PROBLEM.read_text()]
 
@@ -100,6 +101,8 @@ def test_where_nothing_passes_nothing_is_shipped(tmp_path: Path) -> None:
         ((PROBLEM, "--budget", "soon"), "--budget soon"),
         ((PROBLEM, "--turns", "0"), "--turns 0"),
         ((PROBLEM, "--device", "tpu"), "--device tpu"),
+        ((PROBLEM, "--out", PROBLEM), f"{PROBLEM} is a file"),
+        ((PROBLEM, "--out", PROBLEM / "sub"), f"{PROBLEM} is a file"),
         (("--resume", "20200101-000000-abcdef"), "20200101-000000-abcdef"),
     ],
 )
@@ -122,7 +125,9 @@ def test_a_first_sigterm_ships_the_best_so_far(tmp_path: Path, kernels: Path) ->
     os.killpg(running.pid, signal.SIGTERM)
     told, rest = running.communicate(timeout=200)
     assert running.returncode == 0, rest
-    assert "ended: interrupted" in told and "draft" in told and list((tmp_path / "out").glob("*_optimized.py"))
+    assert "ended: interrupted" in told and "draft" in told
+    assert re.search(rf"to continue the search: triton-agent optimize --resume \S+ --store {tmp_path}", told)
+    assert list((tmp_path / "out").glob("*_optimized.py"))
 
 
 @pytest.mark.slow
