@@ -86,7 +86,7 @@ def _verdict(run: RunView) -> str:
     measured = [item for item in (timing(run.verdict, kind) for kind in KINDS_OF_TIME) if item is not None]
     of = "The shipped file is" if run.shipped else "The best kernel is"
     if not measured:
-        return f"{of} correct. Its speed was not measured."
+        return f"{'The draft is' if run.shipped else of} correct. Its speed was not measured."
     worst = standing(run.verdict).worst
     least = f" The least gain is {interval(worst.speedup)}, at {worst.name}." if worst else ""
     over = " over all sets of inputs" if worst else ""
@@ -217,7 +217,7 @@ def _accuracy(run: RunView) -> list[object]:
     if run.verdict is None:
         return [tag("p", "There is no kernel to show.")]
     of = "the shipped file" if run.shipped else f"attempt {run.best.name}" if run.best else "the best"
-    lead = f"Of {of}. Truth is float64; a kernel may err as much as the reference does, times a small factor."
+    lead = f"Errors of {of}. Truth is float64; a kernel may err as much as the reference does, times a small factor."
     shown = [*evidence.reasons(run.verdict), *evidence.accuracy(run.verdict), *evidence.kernels(run.verdict)]
     return [tag("p", lead, class_="soft"), *shown]
 

@@ -95,6 +95,10 @@ def test_notes_of_the_built_in_author_are_not_shown() -> None:
 def test_what_was_not_measured_is_said_to_be_not_measured() -> None:
     text = Outline(render_report(RunView(history=sample.history(gpu=False)))).text
     assert "Its speed was not measured." in text
+    history = sample.history(gpu=False)
+    assert history.best is not None
+    draft = RunView(history=history, shipped=history.best.evaluation)
+    assert "The draft is correct. Its speed was not measured." in Outline(render_report(draft)).text
     assert "Not measured: no GPU was used" in text
     assert "floor not measured" in text
     assert "Roofline" not in text
