@@ -128,12 +128,16 @@ def _about_problem(view: ProblemView) -> list[str]:
 
 
 def _attempts_table(attempts: Sequence[StoredAttempt], best: StoredAttempt | None) -> Any:
-    shown = table("attempt", "from", "status", "finding", "speed-up", "plan")
+    timed = any(item.speedup is not None for item in attempts)
+    shown = table("attempt", "from", "status", "finding", "speed-up" if timed else "traffic", "plan")
     for item in attempts:
         parent, verdict = item.attempt.parent, item.evaluation
         finding = verdict.finding.value if verdict is not None and verdict.finding is not None else ""
         mark = "*" if best is not None and item.key == best.key else ""
-        cells = (finding, interval(item.speedup), in_a_line(without_notes(item.attempt.plan), PLAN_WIDTH))
+        diagnosis = verdict.diagnosis if verdict is not None else None
+        ratio = diagnosis.traffic_ratio if diagnosis is not None else None
+        figure = interval(item.speedup) if timed or ratio is None else f"{ratio:.2f}x"
+        cells = (finding, figure, in_a_line(without_notes(item.attempt.plan), PLAN_WIDTH))
         origin = "" if parent is None else short_key(parent) if parent.startswith(f"{item.attempt.run}/") else parent
         shown.add_row(Text(f"{item.name}{mark}"), Text(legible(origin)), coloured(item.status), *map(Text, cells))
     return shown
