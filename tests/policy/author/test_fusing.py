@@ -41,7 +41,7 @@ BODIES = {
     "stacked": (ROWS, "return torch.stack([x, x.exp(), x.sigmoid()]).amin(0) + (self.taps ** 2).sum()", 1),
     "used widely": (
         ROWS,
-        "return x.unflatten(1, (3, -1)).sum(1).sum(-1)[:, None] * torch.ones(6, 9, device=x.device)",
+        "return x.unflatten(1, (3, -1)).sum(1).sum(-1)[:, None] * torch.ones(6, 9, 4, device=x.device)",
         2,
     ),
     "other rows": (

@@ -179,9 +179,10 @@ def test_products_of_the_same_rows_that_meet_are_one_kernel(text: str, name: str
 @pytest.mark.parametrize("text", [PACKED, ADAPTER, FEW_ROWS], ids=["packed", "adapter", "few rows"])
 def test_products_that_meet_are_apart_at_first_and_together_in_the_next_idea(text: str, tmp_path: Path) -> None:
     brief = brief_of(problem(tmp_path, text))
-    first, *_ = neighbours(brief, first_choice(brief), Feedback())
-    assert first == JOINED
-    (before,), (after,) = drafts_of(brief, first_choice(brief)), drafts_of(brief, JOINED)
+    apart = Choice(chained=False)
+    chained, joined, *_ = neighbours(brief, apart, Feedback())
+    assert chained == Choice() and joined == JOINED
+    (before,), (after,) = drafts_of(brief, apart), drafts_of(brief, JOINED)
     assert len(after.kernels) == len(before.kernels) - 1
     assert dataclasses.replace(JOINED, joined=False) in neighbours(brief, JOINED, Feedback(status="passed"))
 
@@ -247,9 +248,10 @@ def test_products_of_the_same_rows_in_parts_are_right(tmp_path: Path, nursery: N
 
 def test_several_products_try_the_next_idea_together(tmp_path: Path) -> None:
     brief = brief_of(problem(tmp_path, APART))
-    choice = first_choice(brief)
+    choice = Choice(chained=False)
     (draft,) = drafts_of(brief, choice)
-    first = neighbours(brief, choice, Feedback())[0]
+    chained, first, *_ = neighbours(brief, choice, Feedback())
+    assert chained == Choice()
     assert {key for key, _ in first.tiles} == {kernel.key for kernel in draft.kernels}
     assert write(brief, first).source != write(brief, choice).source
 
@@ -377,6 +379,7 @@ def test_what_is_narrowed_for_all_who_take_it_is_stored_narrow(
     """Here a weight of eight bits made whole; who else takes it wide has it wide."""
     text = DEQUANTISED.replace("return F.linear", told)
     brief = brief_of(problem(tmp_path, text))
-    (stored,) = re.findall(r"scaled = torch\.empty\(.*(dtype=\S+),", write(brief, first_choice(brief)).source)
+    apart = Choice(chained=False)
+    (stored,) = re.findall(r"scaled = torch\.empty\(.*(dtype=\S+),", write(brief, apart).source)
     assert stored == kept
-    check_passes(tmp_path, nursery, text)
+    check_passes(tmp_path, nursery, text, apart)
