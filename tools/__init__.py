@@ -1,4 +1,4 @@
-"""What can be done to a kernel: load its problem, read its text, record, run, judge and time it.
+"""Everything that is done to a kernel: load its problem, read its text, record it, run it, judge it and time it.
 
-Modules at the root hold what every room uses: results, errors, estimates, versions.
+Modules at the root hold the types that every room uses: results, errors, estimates, versions.
 """

@@ -1,4 +1,4 @@
-"""The base class of our dispatch modes."""
+"""The base class of the project's torch dispatch modes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class UncompiledMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode in which torch compiles nothing; otherwise it imports its whole compiler (2.6 s) at the first operator."""
+    """A dispatch mode that keeps dynamo out: otherwise torch imports its compiler (2.6 s) at the first operator."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

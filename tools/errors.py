@@ -2,21 +2,21 @@
 
     TritonAgentError
     ├── UsageError                the request cannot be carried out as written         (exit 2)
-    │   └── ProblemError          the problem does not load or run, or is no problem
+    │   └── ProblemError          the problem does not load, does not run, or is not a problem
     └── InstrumentError           we could not measure; says nothing about the kernel  (exit 3)
         ├── NotJudgeableHere      this machine cannot judge this kernel, for example without a GPU
         └── WorkerLost            one of our own processes died or does not answer
             └── WorkerNeverReady  a candidate's process ended before it received the candidate
 
-The failure of a candidate is not an error but data: an `Evaluation` with a status. Any other exception is a bug of
-triton-agent (exit 70). Errors are picklable, and say what is wrong, where, and what to do about it.
+A candidate that fails is not an error but data: an `Evaluation` with a status. Any other exception is a bug of
+triton-agent (exit 70). Errors are picklable; each message says what is wrong, where, and what to do about it.
 """
 
 from __future__ import annotations
 
 
 class TritonAgentError(Exception):
-    """Base of the tree: `what` went wrong, `where`, and the `remedy`; the last two may be empty."""
+    """Base of the tree: `what` went wrong, `where`, and the `remedy`. `where` and `remedy` may be empty."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(what, where, remedy)
@@ -37,7 +37,7 @@ def _rebuild(kind: type[TritonAgentError], what: str, where: str, remedy: str) -
 
 
 class UsageError(TritonAgentError):
-    """The request cannot be carried out as written, as with a wrong option or a missing file."""
+    """The request cannot be carried out as written, for example a wrong option or a missing file."""
 
 
 class ProblemError(UsageError):
@@ -64,4 +64,4 @@ KINDS: dict[str, type[TritonAgentError]] = {
     kind.__name__: kind
     for kind in (UsageError, ProblemError, InstrumentError, NotJudgeableHere, WorkerLost, WorkerNeverReady)
 }
-"""Errors that may be sent from process to process, by name; see `tools/processes/wire.py`."""
+"""Errors that one process may send to another, by name; see `tools/processes/wire.py`."""

@@ -1,4 +1,4 @@
-"""Statistics over problems and answers: shares, means, medians, pass@k, their intervals, and tests of a change.
+"""Statistics over problems and answers: shares, means, medians, pass@k, their intervals, and tests of differences.
 
     pass_at              unbiased probability that one of k answers is correct
     share_interval       Wilson's interval of a share; valid at 0 and 1, too
@@ -8,8 +8,8 @@
     even_odds            two-sided sign test, on discordant pairs McNemar's exact test
     holm                 correction for several tests
 
-Below about ten problems a bootstrap interval is too narrow: treat it as a hint and decide by an exact test. The noise
-of a clock is treated in `race/intervals.py`.
+Below about ten problems a bootstrap interval is too narrow: treat it as a hint and decide by an exact test. Noise of
+timings is handled in `race/intervals.py`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from triton_agent.tools.results import Interval
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
-"""Enough for the second digit of a 95% bound."""
+"""Enough resamples for the second digit of a 95% bound."""
 FLIPS_ENUMERATED = 14
-"""Number of differences up to which all 2^n combinations of signs are enumerated. Beyond that, they are drawn."""
+"""Up to this many differences all 2^n combinations of signs are enumerated; beyond it, signs are drawn at random."""
 DRAWN_FLIPS = 10_000
 
 Statistic = Callable[[np.ndarray], np.ndarray]
-"""From samples in rows to one figure for each row, as `np.mean(rows, axis=-1)`."""
+"""Maps samples in rows to one figure for each row, as `np.mean(rows, axis=-1)` does."""
 
 
 def pass_at(k: int, row: Sequence[float]) -> float:
-    """The unbiased estimate, from the scores of all answers, that at least one of k answers is correct."""
+    """Return the unbiased estimate, from the scores of all answers, that at least one of k answers is correct."""
     if not 1 <= k <= len(row):
         raise ValueError(f"pass@{k} needs more than {len(row)} answers")
     wrong = sum(value == 0.0 for value in row)
@@ -43,19 +43,19 @@ def pass_at(k: int, row: Sequence[float]) -> float:
 
 
 def share_interval(successes: float, trials: int, confidence: float = CONFIDENCE) -> Interval:
-    """A share with Wilson's interval. `successes` may be fractional where each trial is itself a mean."""
+    """Return a share with Wilson's interval. `successes` may be fractional where each trial is itself a mean."""
     if trials < 1 or not 0 <= successes <= trials:
         raise ValueError(f"not a share: {successes} of {trials}")
     z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
     share, weight = successes / trials, z * z / trials
     middle = (share + weight / 2) / (1 + weight)
     reach = z * math.sqrt(share * (1 - share) / trials + weight / (4 * trials)) / (1 + weight)
-    # At 0 and 1 the share itself is a bound, and rounding may put the computed bound on its wrong side.
+    # At 0 and 1 the share itself is a bound; rounding may put the computed bound on the wrong side of the share.
     return Interval(median=share, low=max(0.0, min(middle - reach, share)), high=min(1.0, max(middle + reach, share)))
 
 
 def between(estimate: float, drawn: Sequence[float] | np.ndarray, confidence: float = CONFIDENCE) -> Interval:
-    """The central interval of resampled figures, extended to include the estimate."""
+    """Return the central interval of resampled figures, extended to include the estimate."""
     tail = (1 - confidence) / 2
     low, high = (float(bound) for bound in np.quantile(drawn, [tail, 1 - tail]))
     return Interval(median=estimate, low=min(low, estimate), high=max(high, estimate))
@@ -69,7 +69,7 @@ def resampled(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """A figure of a sample, with its bootstrap interval."""
+    """Return a figure of a sample, with its bootstrap interval."""
     if not values:
         raise ValueError("nothing to resample")
     row = np.asarray(values, dtype=float)
@@ -90,22 +90,22 @@ def geometric_mean(rows: np.ndarray) -> np.ndarray:
 
 
 def chance_of_wins(wins: int, pairs: int) -> float:
-    """The probability of at least `wins` heads in `pairs` throws of a fair coin."""
+    """Return the probability of at least `wins` heads in `pairs` throws of a fair coin."""
     heads = sum(math.comb(pairs, count) for count in range(wins, pairs + 1))
-    # Integers until the last step: beyond a thousand pairs both exceed the range of a float.
+    # Integers until the last step: beyond a thousand pairs numerator and denominator exceed the range of a float.
     return float(heads / 2**pairs)
 
 
 def even_odds(gained: int, lost: int) -> float:
-    """The probability that throws of a fair coin are at least as uneven, to either side."""
+    """Return the probability that throws of a fair coin are at least as uneven as `gained` to `lost`, either way."""
     return min(1.0, 2 * chance_of_wins(max(gained, lost), gained + lost))
 
 
 def sign_flips(differences: Sequence[float], *, seed: int = 0) -> float:
-    """The probability of a mean at least as far from zero if each difference were as likely with the opposite sign.
+    """Return the probability of a mean at least this far from zero if the sign of each difference were random.
 
-    Exact for up to `FLIPS_ENUMERATED` differences. Beyond that signs are drawn, and the observed signs count as one of
-    the draws, so that the result cannot be zero by chance.
+    Exact for up to `FLIPS_ENUMERATED` differences. Beyond that, signs are drawn at random, and the observed signs count
+    as one of the draws, so that the result cannot be zero by chance.
     """
     values = np.asarray([value for value in differences if value != 0], dtype=float)
     if not len(values):
@@ -120,7 +120,7 @@ def sign_flips(differences: Sequence[float], *, seed: int = 0) -> float:
 
 
 def holm(chances: Sequence[float], level: float) -> list[bool]:
-    """Which tests are significant by Holm's method; the chance of any false one among them is at most `level`."""
+    """Return which tests are significant by Holm's method: the chance of any false positive is at most `level`."""
     held, order = [False] * len(chances), sorted(range(len(chances)), key=chances.__getitem__)
     for rank, index in enumerate(order):
         if chances[index] > level / (len(chances) - rank):

@@ -1,14 +1,14 @@
 """The profile of a candidate: where the device time of a call goes, and what its bottlenecks cost.
 
-Plain values and arithmetic without a GPU or torch. The measurements come from the process that runs the candidate's
-kernels. They are advice for its author, and no verdict depends on them.
+Plain values and arithmetic, without a GPU or torch. The executor that runs the candidate's kernels measures the times.
+The profile is advice for the author; no verdict depends on it.
 
-Each bottleneck is stated with the time it costs at most: the time of torch's operators, the time between and in short
-launches, the time to move bytes beyond the fewest, and what the slowest kernel takes beyond the time of its bytes or
-operations at the card's measured rates. These times overlap, so they do not add up.
+Each bottleneck names an upper bound of the time it costs: the time of torch's operators, the time between launches and
+in short launches, the time to move bytes beyond the fewest, and the time of the slowest kernel beyond what its bytes or
+operations need at the card's measured rates. These times overlap, so they do not add up.
 
-A kernel is taken to move each of its tensor arguments once. Occupancy is an estimate from the registers, shared memory,
-warps and blocks of a multiprocessor. It does not consider clusters, carve-outs chosen by hand, or warps that end early.
+A kernel is assumed to move each of its tensor arguments once. Occupancy is an estimate from the registers, shared
+memory, warps and blocks of a multiprocessor. It ignores clusters, carve-outs chosen by hand, and warps that end early.
 Hardware counters (stalls, sectors, tensor-core use) are not read.
 """
 
@@ -26,30 +26,30 @@ WORTH_NAMING = 0.02
 FEW_WARPS = 0.25
 """Below this occupancy there are too few warps to hide the latency of memory."""
 NEAR_FLOOR = 0.8
-"""From this share of the floor on, little can be gained."""
+"""From this share of the floor on, a note says that little can be gained."""
 WORTH_SAVING = 0.1
-"""Bottlenecks that cost less than this share of the device time are not told."""
+"""Bottlenecks that cost less than this share of the device time are not reported."""
 KERNELS_NAMED = 3
 NAME_CHARACTERS = 60
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTime:
-    """The part of one kernel in a call."""
+    """The device time of one kernel in a call, and its share."""
 
     kernel: str
     launches: float
-    """Per call."""
+    """Number of launches per call."""
     device_ms: float
-    """Per call, for all launches together."""
+    """Device time per call, over all its launches."""
     share: float
-    """Of the device time of the call."""
+    """Share of the device time of the call."""
     own: bool
-    """True if the candidate launched it as a Triton kernel of its own; otherwise it is an operator of torch."""
+    """True for a Triton kernel of the candidate; False for an operator of torch."""
     argument_bytes: int | None = None
-    """Bytes of the tensors it is given, over all launches of a call; None in older records."""
+    """Bytes of the tensors passed to the kernel, over all launches of a call; None in older records."""
     programs: int | None = None
-    """Programs of its smallest launch; None for operators of torch, and in older records."""
+    """Number of programs in its smallest launch; None for operators of torch, and in older records."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +65,13 @@ class StepTime:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
-    """One thing that limits a candidate."""
+    """One thing that keeps a candidate from the floor."""
 
     name: str
     """`torch operators`, `launches`, `memory traffic`, `spills`, `parallelism`, `occupancy`, `bandwidth` or
     `compute`."""
     lost_ms: float
-    """The time of a call that it costs at most."""
+    """Upper bound of the time of a call that it costs."""
     words: str
     """The evidence, for an author."""
 
@@ -84,26 +84,26 @@ class Occupancy:
     warps_share: float
     """Share of the warps that a multiprocessor can hold."""
     blocks: int
-    """Per multiprocessor."""
+    """Blocks per multiprocessor."""
     limited_by: str
     """`registers`, `shared memory`, `warps` or `blocks`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """The least work of a call against the measured ceilings of the card."""
+    """The least work of a call at the measured peak rates of the card."""
 
     floor_ms: float
     bound: str
-    """`memory` or `compute`, whichever takes longer at the ceilings."""
+    """`memory` or `compute`, whichever takes longer at the measured rates."""
     flops_per_byte: float
     """Arithmetic intensity of the least work."""
     copy_ms: float | None = None
-    """The time of a whole copy of as many bytes on this card; None in older records."""
+    """Time to copy that many bytes on this card; None in older records."""
     bytes_moved: int = 0
     """The fewest bytes; 0 in older records, as for the fields below."""
     compute_ms: float = 0.0
-    """The time of the operations at the measured rates of their units."""
+    """Time of the operations at the measured rates of their units."""
     unit: str = ""
     """The unit that takes longest for the operations: `bf16`, `tf32`, ...; empty where there are none."""
     copy_bytes_per_s: float = 0.0
@@ -132,24 +132,24 @@ class Profile:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Multiprocessor:
-    """The resources of one multiprocessor; by default of a data-centre card since compute capability 8.0."""
+    """The resources of one multiprocessor. The defaults are those of data-centre cards since compute capability 8.0."""
 
     registers: int = 65536
     shared_bytes: int = 228 << 10
     warps: int = 64
     blocks: int = 32
     registers_step: int = 256
-    """A warp gets registers in multiples of this many."""
+    """Registers are allocated to a warp in multiples of this number."""
     shared_reserved_bytes: int = 1 << 10
     """Reserved by the system for each block."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """What a profile is read beside. Zero and None stand for what is not known."""
+    """Measurements that a profile is compared with. Zero and None stand for unknown values."""
 
     call_ms: float = 0.0
-    """Device time of a whole call, as raced."""
+    """Device time of a whole call, as measured in the race."""
     roofline: Roofline | None = None
     multiprocessors: int = 0
     resources: Sequence[KernelResources] = ()
@@ -157,7 +157,7 @@ class Beside:
 
 
 def profile_of(kernels: Sequence[KernelTime], beside: Beside) -> Profile:
-    """Return the profile of these kernels and operators, with its bottlenecks in words."""
+    """Return the profile of these kernels and operators, with its bottlenecks described for the author."""
     slowest_first = tuple(sorted(kernels, key=lambda kernel: -kernel.device_ms))
     bottlenecks = bottlenecks_of(slowest_first, beside)
     notes = [
@@ -178,7 +178,7 @@ def profile_of(kernels: Sequence[KernelTime], beside: Beside) -> Profile:
 
 
 def bottlenecks_of(kernels: Sequence[KernelTime], beside: Beside) -> tuple[Bottleneck, ...]:
-    """Return what limits a candidate, the costliest first; `kernels` are sorted by time."""
+    """Return the bottlenecks of a candidate, the costliest first; `kernels` are sorted by time."""
     whole_ms = _whole(kernels, beside)
     found = [*_torch_operators(kernels), *_launches(kernels, beside), *_traffic(kernels, beside)]
     slowest = next((kernel for kernel in kernels if kernel.own), None)
@@ -204,7 +204,7 @@ def _torch_operators(kernels: Sequence[KernelTime]) -> Iterator[Bottleneck]:
 
 
 def _launches(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Bottleneck]:
-    """The time between launches, and the least time of each launch beyond one."""
+    """Yield the time between launches plus the cost of an empty launch for each launch but the first."""
     count = round(sum(kernel.launches for kernel in kernels))
     if count > 1:
         between_ms = max(0.0, beside.call_ms - sum(kernel.device_ms for kernel in kernels))
@@ -214,7 +214,7 @@ def _launches(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Bottlen
 
 
 def _traffic(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Bottleneck]:
-    """The time to move bytes beyond the fewest, and no more than the own kernels take."""
+    """Yield the time to move the bytes beyond the fewest, capped at the time of the candidate's own kernels."""
     line = beside.roofline
     moved = sum(kernel.argument_bytes or 0 for kernel in kernels if kernel.own)
     if line and line.copy_bytes_per_s and line.bytes_moved and moved > line.bytes_moved:
@@ -228,7 +228,7 @@ def _traffic(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Bottlene
 
 
 def _slowest_kernel(kernel: KernelTime, beside: Beside) -> Iterator[Bottleneck]:
-    """What the slowest own kernel takes beyond its bytes or operations at the measured rates, with the likely cause."""
+    """Yield the time that the slowest own kernel takes beyond its bytes or operations, under the likeliest cause."""
     line = beside.roofline
     if line is None or not line.copy_bytes_per_s:
         return
@@ -270,7 +270,7 @@ def _slowest_kernel(kernel: KernelTime, beside: Beside) -> Iterator[Bottleneck]:
 
 
 def roofline_notes(roofline: Roofline, device_ms: float) -> list[str]:
-    """Say in words how near the floor a measured time is."""
+    """Return a note that says how near the floor a measured time is."""
     share = roofline.floor_ms / device_ms if device_ms else 0.0
     told = f"{roofline.bound}-bound: the floor is {roofline.floor_ms:.4f} ms, {100 * share:.0f}% of the time taken"
     return [f"{told}; little can be gained" if share >= NEAR_FLOOR else told]

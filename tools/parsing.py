@@ -9,13 +9,13 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def parse(source: str) -> ast.Module:
-    """Parse a module. Python 3.11 raises `SystemError` now and then if two threads build syntax trees at once."""
+    """Parse a module under a lock: Python 3.11 may raise `SystemError` if two threads build syntax trees at once."""
     with _ONE_AT_A_TIME:
         return ast.parse(source)
 
 
 def name_parts(node: ast.AST) -> list[str]:
-    """Return `a.b.c` as its parts; nothing if the expression does not begin with a name."""
+    """Return `a.b.c` as its parts; an empty list if the expression does not begin with a name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

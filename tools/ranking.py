@@ -1,16 +1,16 @@
-"""Orders verdicts and finds the best: the one rule by which search, store, prompts and screens call an attempt the
-best.
+"""Orders verdicts and finds the best one. Search, store, prompts and screens all use this rule.
 
-If a GPU has timed both candidates, time decides: device time and call latency, over the reference. Whether a candidate
-gains at all is read from the figure that gained less. Between two candidates device time tells more: each ran in a
-process of its own, and the latency of equal host code differs from process to process by more than its interval says.
-So a worse device time is made up for only by a latency that is better beyond that noise; but a candidate that gains
-goes before one that does not. A file that may be shipped is measured back to back as well, and gains only if it is
-surely no slower there. With several sets of inputs the figure is that of a shipped file: the weighted mean over the
-sets, where sets at which a candidate is not surely faster count as unchanged, since the reference runs there.
-Without a GPU nothing is known about speed, and drafts are ordered by counts: operators left to torch, whose traffic
-nobody counts, then bytes moved over the fewest bytes, then launches. Timed and untimed candidates are never compared by
-their figures.
+If a GPU has timed both candidates, they are compared by their speed-ups over the reference in device time and in call
+latency. Device time counts for more: each candidate ran in its own process, and the latency of identical host code
+differs between processes by more than its confidence interval. A candidate with a worse device time therefore wins only
+if its latency is better by more than that noise. A candidate that is surely faster than the reference by both clocks
+always beats one that is not. A file that may be shipped is also timed back to back, and must not be slower there. With
+several sets of inputs, the speed-up is that of the shipped file: the weighted mean over the sets, where a set at which
+the candidate is not surely faster counts as 1.0, since the shipped file runs the reference there.
+
+Without a GPU nothing is known about speed. Drafts are ordered by the number of operators left to torch, whose traffic
+is not counted, then by bytes moved over the fewest bytes, then by launches. A timed candidate always ranks above an
+untimed one.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from triton_agent.tools.evaluate.merged_sets import mean_of
 from triton_agent.tools.results import Evaluation, Interval, Status, Timing
 
 MARGIN = 0.02
-"""Smaller differences are not worth a change of the file."""
+"""Smaller differences do not justify a change of the file."""
 LATENCY_NOISE = 0.15
-"""Share by which latencies of two processes differ without a reason of their own."""
+"""Share by which the latency of the same code may differ between two processes."""
 ALIKE_NOISE = 1.0
-"""The same if both launch as often: four launches by equal host code took 282 to 545 us on a busy host."""
+"""Noise of latency between candidates with equally many launches. Four launches by identical host code took 282 to
+545 us on a busy host."""
 UNCHANGED = Interval(median=1.0, low=1.0, high=1.0)
 """Speed-up where the reference runs."""
 
@@ -47,7 +48,7 @@ class AtSet:
 
     @property
     def faster(self) -> bool:
-        """True if it is surely faster by both, and no slower back to back: only there a shipped file runs it."""
+        """True if a shipped file runs the kernels at this set: faster by both clocks and no slower back to back."""
         return is_enough("latency", self.speedup) and is_enough("back_to_back", self.back_to_back)
 
 
@@ -64,14 +65,14 @@ class Standing:
     latency: Interval | None = None
     """Speed-up in the latency of a call."""
     back_to_back: Interval | None = None
-    """Speed-up in calls back to back; None if these were not timed."""
+    """Speed-up in back-to-back calls; None if these were not timed."""
     left_to_torch: int = 0
-    """Number of torch operators that did arithmetic beside the kernels."""
+    """Number of torch operators that did arithmetic besides the kernels."""
     traffic_ratio: float | None = None
-    """Bytes moved over the fewest; None if they were not counted."""
+    """Bytes moved over the fewest bytes; None if they were not counted."""
     launches: int = 0
     sets: tuple[AtSet, ...] = ()
-    """Speed-ups by set of inputs, if there are several."""
+    """Speed-up at each set of inputs, if there are several."""
 
     def _order(self) -> tuple[float, ...]:
         timed = self.speedup is not None
@@ -81,16 +82,17 @@ class Standing:
 
     @property
     def merit(self) -> float:
-        """The order of passed verdicts as one number, for an index: the sure speed-up or, untimed, traffic below zero.
+        """Rank of a passed verdict as one number, for a database index: the lower bound of the speed-up, or minus the
+        traffic ratio if it was not timed.
 
-        It ignores whatever only `surpasses` can weigh, so it preselects and never decides.
+        Only `surpasses` decides; this number ignores most of its rules and serves to preselect rows.
         """
         if self.speedup is not None:
             return max(self.speedup.low, 0.0)
         return -min(self.traffic_ratio, 1e6) if self.traffic_ratio is not None and self.traffic_ratio >= 0 else -2e6
 
     def _speed(self) -> float:
-        """Return the geometric mean of both figures, if there are both."""
+        """Return the geometric mean of the speed-ups in device time and latency, if both are known."""
         if self.device is not None and self.latency is not None:
             return math.sqrt(self.device.median * self.latency.median)
         return self.speedup.median if self.speedup else 0.0
@@ -105,7 +107,7 @@ class Standing:
         return hash(self._order())
 
     def surpasses(self, other: Standing | None) -> bool:
-        """Return True if it is better with confidence: by intervals apart by the margin, or by counts."""
+        """Return True if this is surely better: intervals apart by the margin or, if untimed, better counts."""
         if not self.passed:
             return False
         if other is None or not other.passed:
@@ -141,7 +143,7 @@ class Standing:
     def faster_than_reference(self) -> bool:
         """True if it is surely faster in device time and latency and no slower back to back.
 
-        With several sets of inputs, if that is so at one of them.
+        With several sets of inputs, True if this holds for at least one of them.
         """
         if self.sets:
             return self.passed and any(item.faster for item in self.sets)
@@ -185,7 +187,7 @@ Item = TypeVar("Item", bound=Ranked)
 
 
 def best_of(items: Iterable[Item]) -> Item | None:
-    """Return the best: each item in turn replaces it if it surpasses it. None if nothing passed."""
+    """Return the best item, or None if nothing passed. A later item replaces the best only if it surpasses it."""
     best: Item | None = None
     for item in items:
         if item.standing.surpasses(best.standing if best else None):
@@ -200,7 +202,7 @@ def _at(name: str, timings: tuple[Timing, ...]) -> AtSet:
 
 
 def is_enough(kind: str, ratio: Interval | None) -> bool:
-    """Return True if the speed-up by this clock allows to ship: back to back surely no slower, else surely faster."""
+    """Return True if the speed-up by this clock is enough to ship: no slower back to back, faster by the others."""
     if ratio is None:
         return True
     return ratio.low >= 1 if kind == "back_to_back" else ratio.low > 1 + MARGIN

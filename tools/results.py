@@ -1,7 +1,7 @@
 """The result of an evaluation as frozen values: status, finding and evidence.
 
-Illegal combinations are refused at construction, so that the store, rewards and reports can rely on them. "We could not
-measure" is not a result but an `InstrumentError`. Nothing in this file needs torch.
+Illegal combinations are refused at construction, so the store, rewards and reports can rely on them. "We could not
+measure" is not a result but an `InstrumentError`. Nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Finding(enum.StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Finding | None:
-        """Read findings of old stores that are not given any more; their status is the same."""
+        """Read findings of old stores that are no longer given. Each maps to a finding with the same status."""
         return {"device": cls.DTYPE, "stale_output": cls.RETAINED_INPUT}.get(str(value))
 
 
@@ -127,7 +127,7 @@ DECISIONS: dict[Finding, Decision] = {
 """The decision table: every finding has exactly one status. Checks run in the order of the pipeline."""
 
 GRADER = "8"
-"""Version of the rules by which verdicts are reached; raised whenever an old verdict could come out otherwise."""
+"""Version of the rules that decide verdicts. Raise it whenever an old verdict could come out differently."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,15 +137,15 @@ class CaseAccuracy:
     variant: str
     distribution: str
     output: str
-    """The output as an author would index it: `out`, `out[1]`, `buffer running_mean`."""
+    """The output as an author would index it, such as `out`, `out[1]` or `buffer running_mean`."""
     metric: str
     """The metric that came closest to its limit: `l2`, `max` or `small` for floats, `mismatches` for integers."""
     error: float
     """The candidate's error against the float64 truth."""
     original_error: float
-    """The reference's error against the float64 truth. Stores and exports know it by this older name."""
+    """The reference's error against the float64 truth. Stores and exports keep this older name."""
     limit: float
-    """The error that the candidate may have."""
+    """The largest error that the candidate may have."""
     ok: bool
 
     def __post_init__(self) -> None:
@@ -188,7 +188,7 @@ class KernelLaunch:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """An observation for or against the candidate, in words."""
+    """One reason for or against the candidate, in words."""
 
     finding: Finding
     detail: str
@@ -220,17 +220,18 @@ class Interval:
 
 
 KINDS_OF_TIME = {"device": "device time", "latency": "call latency", "back_to_back": "back-to-back calls"}
-"""The three clocks: time on the GPU; a whole call by the host's clock, from idle to idle; the time per call of many
-that are queued without waiting, host cost included. The third is read of shipped files only; older stores have two."""
+"""The three clocks. Device time is the time on the GPU. Latency is the host's time of one call, from an idle GPU until
+the result is there. Back to back is the time per call of many calls queued without waiting, host cost included; it is
+measured for shipped files only, and older stores lack it."""
 
 
 def asked_as(baseline: str) -> str:
-    """The name by which a baseline is requested, without its precision: `compile-max-autotune`, `eager`."""
+    """Return the name by which a baseline is requested, without its precision: `compile-max-autotune`, `eager`."""
     return baseline.partition(" ")[0]
 
 
 def baseline_name(baseline: str) -> str:
-    """The kind of a baseline, without its compiler's mode: `compile`, `eager`."""
+    """Return the kind of a baseline, without its compiler's mode: `compile`, `eager`."""
     return asked_as(baseline).partition("-")[0]
 
 
@@ -239,19 +240,19 @@ class Timing:
     """A paired measurement of the candidate against one baseline, as distributions."""
 
     baseline: str
-    """`eager` (the reference as it is), `compile`, ..., with its precision: `eager (float32 matmul, tf32 conv)`."""
+    """The baseline with its precision: `eager (float32 matmul, tf32 conv)`; `eager` is the reference as written."""
     kind: str
     """One of `KINDS_OF_TIME`."""
     candidate_ms: Interval
     baseline_ms: Interval
     speedup: Interval
-    """The baseline's time over the candidate's, from the pairs."""
+    """The baseline's time over the candidate's time, from the paired runs."""
     pairs: int
     cold_l2: bool
     method: str
     clocks_mhz: tuple[int, ...] = ()
     input_set: str = ""
-    """The set of inputs that was measured; empty for the only one, and for the figure over all sets."""
+    """The measured set of inputs. Empty if the problem has one set, and for the figure over all sets."""
     weight: float = 1.0
     """Weight of that set in the figure over all sets."""
 
@@ -262,7 +263,7 @@ class Timing:
 
 
 class Determinism(enum.StrEnum):
-    """True if repeated calls give identical bits. Sums by atomics do not, which is allowed."""
+    """How repeated calls compare bit by bit. Atomic sums may make them differ, which is allowed."""
 
     IDENTICAL = "identical"
     DIFFERS = "differs"
@@ -271,32 +272,32 @@ class Determinism(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Facts that a kernel author can act on. Without a measurement it holds only the least work."""
+    """Facts that a kernel author can act on. If nothing was measured it holds only the floor."""
 
     floor_bytes: int
     floor_flops: int
     floor_ms: float | None
-    """Against the measured ceilings of this GPU; None where there is none."""
+    """Time of the floor at the measured rates of this GPU; None without a GPU."""
     traffic_ratio: float | None
     """Bytes that the kernels moved over the fewest bytes, counted in the interpreter."""
     launches: tuple[KernelLaunch, ...]
     torch_operators: tuple[str, ...]
     """Operators of torch that did arithmetic besides the kernels."""
     notes: tuple[str, ...]
-    """Lines for a prompt, the most useful ones first."""
+    """Lines for a prompt, the most useful first."""
     peak_bytes: int | None = None
-    """Device memory of a call beyond its inputs and parameters, with its outputs; None without a GPU."""
+    """Device memory of a call, outputs included, inputs and parameters excluded; None without a GPU."""
     original_peak_bytes: int | None = None
-    """Device memory of a call of the reference. Stores and exports know it by this older name."""
+    """Device memory of a call of the reference. Stores and exports keep this older name."""
     roofline: Roofline | None = None
-    """The least work against this GPU's rates; None without a GPU."""
+    """The floor against this GPU's measured rates; None without a GPU."""
     profile: Profile | None = None
-    """On request, and only on a GPU."""
+    """Measured on request, and only on a GPU."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Where a verdict was reached. It is part of the verdict, which may not hold elsewhere."""
+    """Where a verdict was reached. It belongs to the verdict, which may not hold elsewhere."""
 
     mode: str
     """`interpreter` or `gpu`."""
@@ -309,9 +310,9 @@ class Environment:
     sandbox: tuple[str, ...]
     """The layers of isolation that were active."""
     grader: str
-    """Version of the rules of judging. Stricter rules get a new version."""
+    """Version of the rules that decide verdicts."""
     precision: str = "same"
-    """`tf32` where the user allowed it, for the reference as well."""
+    """`tf32` if the user allowed TF32, which then holds for the reference as well."""
     autocast: str = ""
     """The dtype of autocast, if forward was called under it."""
     gpu: str = ""
@@ -338,10 +339,10 @@ class Evaluation:
     diagnosis: Diagnosis | None = None
     evidence: tuple[Evidence, ...] = ()
     determinism: Determinism = Determinism.NOT_MEASURED
-    """From several calls in one process on a GPU."""
+    """Found by several calls in one process on a GPU."""
     stages: tuple[StageTime, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader must know beyond the status: a scaled-down shape, a distribution that could not be used."""
+    """Remarks that a reader needs beyond the status: a scaled-down shape, a distribution that could not be used."""
 
     def __post_init__(self) -> None:
         passed = self.status is Status.PASSED
@@ -359,19 +360,19 @@ class Evaluation:
             raise ValueError("only what passed is timed")
 
     def against(self, name: str, kind: str) -> tuple[Timing, ...]:
-        """Measurements of one kind of time against `eager` (the reference as it is) or `compile`.
+        """Return the measurements by one clock against `eager` (the reference as it is) or `compile`.
 
-        For several sets of inputs, the figure over all sets; `by_set` has those of each.
+        With several sets of inputs, return the figure over all sets; `by_set` has the figures of each set.
         """
         found = (item for item in self.timings if item.baseline_name == name and item.kind == kind)
         return tuple(item for item in found if not item.input_set)
 
     def timing(self, name: str, kind: str) -> Timing | None:
-        """The first measurement of `against`, or None."""
+        """Return the first measurement of `against`, or None."""
         return next(iter(self.against(name, kind)), None)
 
     def by_set(self) -> dict[str, tuple[Timing, ...]]:
-        """Measurements by their set of inputs; empty for a problem with one call."""
+        """Return the measurements of each set of inputs; empty for a problem with a single set."""
         found: dict[str, tuple[Timing, ...]] = {}
         for item in self.timings:
             if item.input_set:
@@ -381,19 +382,19 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """A quick look at one variant, for sorting. It is no verdict: one call was right, and a few pairs were timed."""
+    """A quick look at one variant, used for sorting and not a verdict: one call was checked and a few pairs timed."""
 
     candidate: str
     finding: Finding | None
-    """None where nothing was wrong."""
+    """None if nothing was wrong."""
     message: str
     timings: tuple[Timing, ...]
-    """In device time and in latency, without confidence; empty where something was wrong."""
+    """Device time and latency, without confidence intervals; empty if something was wrong."""
     stages: tuple[StageTime, ...]
 
 
 def to_json(value: Any) -> Any:
-    """Plain data for JSON: dataclasses become objects, enums their values, tuples lists, NaN and infinities text."""
+    """Return plain data for JSON: dataclasses become objects, enums their values, tuples lists, NaN and inf text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):

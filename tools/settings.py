@@ -1,4 +1,4 @@
-"""How candidates are judged: the one class of settings, from the command line to the checker.
+"""Settings of judging: the one class that carries them from the command line to the checker.
 
 Nothing here needs torch.
 """
@@ -13,75 +13,75 @@ from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.race.baseline_names import BASELINE_NAMES, COMPILE_LIMIT_S
 
 CALL_TIMEOUT_S = 20.0
-"""One call in the interpreter takes a second or two; longer than this is a loop without an end."""
+"""Time limit of one call. A call in the interpreter takes a second or two; a longer one is an endless loop."""
 COMPILE_TIMEOUT_S = 60.0
 
 
 class Profiling(enum.StrEnum):
     NONE = "none"
-    """None, as for `evaluate` without `--profile`."""
+    """Profile no candidate, as for `evaluate` without `--profile`."""
     LEADERS = "leaders"
-    """Those that are among the fastest so far, which a search builds on."""
+    """Profile candidates that are among the fastest so far, which a search builds on."""
     ALL = "all"
-    """All, as rewards need it that compare answers by their share of own kernels."""
+    """Profile every candidate, for rewards that depend on the share of own kernels."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorSettings:
-    """How candidates are judged. The defaults are what training and benchmarks use."""
+    """How candidates are judged. Training and benchmarks use the defaults."""
 
     device: str = "cpu"
     """`cpu`: the interpreter; `cuda`: run and time on one GPU."""
     card: str = ""
-    """UUID of that GPU; empty for the first visible one."""
+    """UUID of the GPU; empty for the first visible one."""
     target: str | None = "cuda:90"
-    """Compile ahead of time for this target; None leaves that stage out."""
+    """Compile ahead of time for this target; None skips that stage."""
     allow_library: bool = False
     modes: tuple[str, ...] = ("eval", "train")
     screen: bool = True
     remedies: bool = True
     shapes: str = "family"
-    """`family`: variants of the problem's sizes too; `given`: only the sizes as given (or scaled down)."""
+    """`family`: check variants of the problem's sizes too; `given`: check only the given (or scaled-down) sizes."""
     lengths: tuple[tuple[int, ...], ...] = ()
-    """Lengths of the problem's ranges to judge at; none for a choice of the checker's own."""
+    """Lengths of the problem's ranges to judge at; if empty, the checker chooses them."""
     precision: str = "same"
-    """`same`: as torch does it by default; `tf32`: original, baselines and candidate may multiply float32 in TF32."""
+    """`same`: torch's defaults; `tf32`: reference, baselines and candidate may multiply float32 in TF32."""
     autocast: str = ""
-    """`float16` or `bfloat16`: forward is called under autocast, the reference's and the candidate's."""
+    """`float16` or `bfloat16`: call the reference and the candidate under autocast with this dtype."""
     baselines: tuple[str, ...] = ()
-    """Names of further baselines (`race/baseline_names.py`), for timing on a GPU."""
+    """Names of additional baselines (`race/baseline_names.py`) to time on a GPU."""
     baseline_limit_s: float = COMPILE_LIMIT_S
-    """For torch's compiler on the reference."""
+    """Time limit for compiling the reference with torch's compiler."""
     max_memory_ratio: float | None = None
-    """How many times the reference's device memory a call may take; None for any."""
+    """Most device memory a call may take, as a multiple of the reference's; None for no limit."""
     timed: bool = True
-    """On a GPU: whether right candidates are timed; off where only right and wrong matter."""
+    """On a GPU: time the correct candidates. Set to False if only correctness matters."""
     profile: Profiling = Profiling.LEADERS
-    """On a GPU: which of the candidates that passed are profiled."""
+    """On a GPU: which passed candidates are profiled."""
     call_timeout_s: float = CALL_TIMEOUT_S
     compile_timeout_s: float = COMPILE_TIMEOUT_S
     total_timeout_s: float = 120.0
     memory_bytes: int = 4 << 30
-    """What one candidate may use on the host."""
+    """Host memory that one candidate may use."""
     trust: bool = True
-    """Off for a problem file from elsewhere: its code then runs confined, too."""
+    """Set to False for a problem file from elsewhere: its code then runs confined as well."""
     confine: bool = True
-    """Off only where the machine's owner runs kernels of their own; the verdict says so."""
+    """Set to False only to run one's own kernels without the sandbox; the verdict then says so."""
     require_sandbox: bool = False
-    """Refuse to go on where an essential layer of the sandbox is missing."""
+    """Refuse to run if an essential layer of the sandbox is missing."""
 
     def within(self, total_s: float) -> Self:
-        """Return settings with this limit for a whole verdict; no stage may take longer either."""
+        """Return settings with this time limit for a whole verdict. No stage may take longer than that either."""
         call_s, compile_s = min(CALL_TIMEOUT_S, total_s), min(COMPILE_TIMEOUT_S, total_s)
         return dataclasses.replace(self, call_timeout_s=call_s, compile_timeout_s=compile_s, total_timeout_s=total_s)
 
     @property
     def conditions(self) -> Conditions:
-        """Under which the reference, its baselines and the candidate run."""
+        """Precision and autocast under which the reference, its baselines and the candidate run."""
         return Conditions(precision=self.precision, autocast=self.autocast)
 
     def __post_init__(self) -> None:
-        _ = self.conditions  # refuses what is none
+        _ = self.conditions  # raises ValueError for an unknown precision or autocast dtype
         if self.card and self.device != "cuda":
             raise ValueError(f"a card is for cuda, not for {self.device}")
         if unknown := set(self.baselines) - set(BASELINE_NAMES):

@@ -16,7 +16,7 @@ TORCH_OLDEST, TORCH_NEWEST_TESTED = (2, 11), (2, 15)
 TRITON_OLDEST, TRITON_NEWEST_TESTED, TRITON_BELOW = (3, 6), (3, 7), (3, 10)
 """3.5 and older have other entry points for compilation. 3.9 has no block pointers; kernels with them fail there."""
 TRITON_OF_TORCH = (((2, 15), "3.9.0"), ((2, 14), "3.8.0"), ((2, 12), "3.7.1"), (TORCH_OLDEST, "3.6.0"))
-"""From this torch on, its triton."""
+"""The triton release that each torch release requires, from the newest torch to the oldest."""
 GIT_TIMEOUT_S = 10.0
 """git answers in milliseconds, or in a second on a network drive."""
 
@@ -29,7 +29,7 @@ def installed(distribution: str) -> str | None:
 
 
 def require_supported() -> list[str]:
-    """Raise UsageError where triton-agent cannot work with the installed versions. Return warnings about them."""
+    """Raise UsageError if the installed versions are not supported. Return warnings about the others."""
     if sys.platform != "linux":
         system = {"win32": "Windows (use WSL 2)", "darwin": "macOS"}.get(sys.platform, sys.platform)
         raise UsageError(f"triton-agent runs on Linux, since Triton does, not on {system}")
@@ -57,14 +57,14 @@ def require_supported() -> list[str]:
 
 @functools.cache
 def project_version() -> str:
-    """Version of this project, with the commit where it runs from a clone."""
+    """Return the version of this project, with the commit if it runs from a clone."""
     return version_at(Path(triton_agent.__file__).resolve().parents[2])
 
 
 def version_at(root: Path) -> str:
-    """As in `0.1.0`, or `0.1.0+g0a1b2c3d4e5f` in a clone, with `.dirty` where files differ from the commit.
+    """Return a version such as `0.1.0`, or `0.1.0+g0a1b2c3d4e5f` in a clone, with `.dirty` if files have changed.
 
-    A folder without this project's sources is no clone of it, even inside of another repository.
+    A folder without this project's sources is not a clone of it, even if it lies inside another repository.
     """
     if not (root / ".git").exists() or not (root / "src" / "triton_agent").is_dir():
         return triton_agent.__version__
@@ -76,7 +76,7 @@ def version_at(root: Path) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """The output of git, or nothing where it fails. It takes no locks, so it does not wait for another git command."""
+    """Return the output of git, or "" if it fails. git takes no locks, so it does not wait for another git command."""
     argv = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=True)
@@ -86,7 +86,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def numbers(version: str) -> tuple[int, int]:
-    """The major and the minor number of a version."""
+    """Return the major and the minor number of a version."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 

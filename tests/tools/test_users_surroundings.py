@@ -75,7 +75,7 @@ def test_what_is_marked_for_the_compiler_is_read_without_one(tmp_path: Path, mon
     ("body", "told"),
     [
         ("float(x.sum())", "returns no tensor"),
-        ("nn.functional.dropout(x, 0.5)", "another answer each time"),
+        ("nn.functional.dropout(x, 0.5)", "different answers in two calls"),
         ("vars(self).update(n=vars(self).get('n', 0) + 1) or x * self.n", "a state in plain attributes"),
         ("x @ x", "cannot be multiplied"),
     ],
@@ -136,7 +136,7 @@ def test_a_settings_object_is_told_by_what_it_holds(tmp_path: Path) -> None:
 
 def test_what_no_other_file_can_be_handed_is_refused_with_what_to_do(tmp_path: Path) -> None:
     for given in ("act", "lambda x: x", "[Model(None)]"):
-        with pytest.raises(ProblemError, match="no other file can be handed") as caught:
+        with pytest.raises(ProblemError, match="cannot be passed to another file") as caught:
             arguments_of(tmp_path, given)
         assert "problem.py" in caught.value.where and caught.value.remedy
 

@@ -1,26 +1,27 @@
-"""Judge one output. The yardstick is the reference's own error against a float64 truth.
+"""Judges one output. The yardstick is the reference's own error against a float64 truth.
 
-Three measures of an error field e against truth t are taken, since each is blind to something:
+Three measures of an error field e against truth t are taken, since each has a blind spot:
 
-    l2      |e|₂ / |t|₂                          sees what is wrong everywhere, blind to one bad element of a million
-    max     max|e| / max|t|                      sees one bad element, blind among outputs of very different size
-    small   mean of min(1, |e| / (|t| + s))      sees lost small values behind large ones; s is far below their scale
+    l2      |e|₂ / |t|₂                          sees errors everywhere, misses one bad element of a million
+    max     max|e| / max|t|                      sees one bad element, misses small outputs beside large ones
+    small   mean of min(1, |e| / (|t| + s))      sees lost small values beside large ones; s is far below their scale
 
-A candidate may reach a small factor times the larger of two errors: the reference's, and what float32 arithmetic that
-rounds up or down at random does to the exact answer (`nudged`, see `random_rounding.py`: without it a reference that is
-lucky where large values cancel would set a limit no float32 kernel can meet). Both are draws from what rounding may do,
-and where few elements bear them, or one sum that all elements share, a draw says little: there more are drawn, and
-further is allowed. A floor of a few units in the last place covers references that are exact; in float32 it is taken at
-the scale of the outputs on the inputs as given. Lower precision than the reference's is hundreds of units away in
-float32. In half precision it is a factor of two or three: there an honest kernel computes in float32 and rounds once,
-and errs exactly as the reference does. Where that rounds on the way as well, as a chain of operators does, the floor of
-the largest error is two roundings.
+A candidate's error may be a small multiple of the larger of two errors: the reference's, and that of float32 arithmetic
+which rounds up or down at random (`nudged`, see `random_rounding.py`). Without the second, a reference that is lucky
+where large values cancel would set a limit that no float32 kernel can meet. Both are random samples. If few elements
+carry the error, or if all elements share one sum, a sample says little: then more are drawn, and the factor is larger.
+A minimum of a few units in the last place covers references that are exact; in float32 it applies at the scale of the
+outputs on the inputs as given. In float32, a lower precision errs by hundreds of units. In half precision it errs by a
+factor of two or three: an honest kernel computes in float32 and rounds once, and errs exactly as the reference does. If
+the reference also rounds intermediate values, as a chain of operators does, the minimum of the largest error is two
+roundings.
 
-Integers and booleans must equal the truth, the reference, or what random rounding makes of them, one by one; where such
-flips are rare accidents, a few more of the same size are let pass. Where a value jumps within the reference's own error
-(a rounding, a cast, a tie), whatever lies between the two sides is right, in floats as well (`jumps.py`).
-An element that magnifies rounding widens the limit for its whole output in that case; others are there to see the rest.
-Not covered: whether two different answers are both right (ties beyond first-index, sets); that takes a verifier.
+Integers and booleans must equal the truth, the reference, or a randomly rounded run, element by element; if such flips
+are rare, a few more of the same size are accepted. Where a value jumps within the reference's own error (a rounding, a
+cast, a tie), any value between the two sides is accepted, for floats as well (`jumps.py`). An element that magnifies
+rounding widens the limit of its whole output in that case; other cases judge the rest.
+
+Not covered: two different answers that are both correct (ties beyond first-index, sets); these need a verifier.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from triton_agent.tools.results import Finding
 from triton_agent.tools.truth.yardstick import FEW_ELEMENTS, METRICS, MISMATCH_FACTOR, RARE_FLIPS, Limits, Yardstick
 
 LOOKS_LIKE_PRECISION = 0.03
-"""Relative l2 error up to which a refused answer is called imprecise rather than wrong; bfloat16 chains reach 0.02."""
+"""Up to this relative l2 error a refused answer is called imprecise rather than wrong; bfloat16 chains reach 0.02."""
 A_FEW = 0.001
-"""The share of an output's elements that bears at most half of the squared error where all of them are imprecise."""
+"""If this share of an output's elements carries more than half of the squared error, they are wrong, not imprecise."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The measure that came closest to its limit, and the finding if it is beyond."""
+    """The measure that came closest to its limit, and the finding if it exceeds the limit."""
 
     metric: str
     error: float = 0.0
@@ -49,7 +50,7 @@ class Judgement:
     limit: float = 0.0
     finding: Finding | None = None
     detail: str = ""
-    """For the author of a failed candidate: the worst element, the share of wrong ones."""
+    """For the author of a failed candidate: the worst element, and the share of wrong ones."""
 
     @property
     def ok(self) -> bool:
@@ -60,7 +61,7 @@ NOTHING_TO_MEASURE = Judgement(metric="l2")
 
 
 def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
-    """Measure one output, wherever it is; shape and dtype are already known to agree."""
+    """Measure one output on any device; shape and dtype are known to match."""
     if candidate.numel() == 0:
         return NOTHING_TO_MEASURE
     piecewise = getattr(yard, "judge", None)
@@ -87,7 +88,7 @@ def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
 
 
 def _verdict(errors: list[float], limits: Limits, got: torch.Tensor, truth: torch.Tensor) -> Judgement:
-    """By the measure in which the candidate comes closest to, or furthest beyond, what it is allowed."""
+    """Judge by the measure that is largest relative to its limit."""
     _, metric, error = max((own / limits.allowed[metric], metric, own) for metric, own in zip(METRICS, errors))
     own, allowed = limits.of_original[metric], limits.allowed[metric]
     worst = Judgement(metric=metric, error=error, original_error=own, limit=allowed)
@@ -98,7 +99,7 @@ def _verdict(errors: list[float], limits: Limits, got: torch.Tensor, truth: torc
 
 
 def _non_finite_fault(got: torch.Tensor, original: torch.Tensor, representable: torch.Tensor) -> Judgement | None:
-    """Where original or truth is not finite, the candidate must agree with one of them; elsewhere it must be finite."""
+    """Where reference or truth is not finite, require agreement with one of them; elsewhere require finite values."""
 
     def same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return (torch.isnan(a) & torch.isnan(b)) | (a == b)
@@ -133,9 +134,9 @@ def _explain(got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> tuple[
 
 
 def _spread_out(error: torch.Tensor) -> bool:
-    """Return whether many elements bear the error, as rounding leaves it, and not a few that are plainly wrong.
+    """Return True if many elements carry the error, as rounding does, and not a few that are plainly wrong.
 
-    Counting the elements beyond the limit would not tell: in an imprecise output there may be only one.
+    The number of elements beyond the limit would not show it: an imprecise output may have only one.
     """
     if error.numel() < FEW_ELEMENTS:
         return True
@@ -145,7 +146,7 @@ def _spread_out(error: torch.Tensor) -> bool:
 
 
 def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
-    """Every element has to be the truth, or what the reference or random rounding makes of it there."""
+    """Require every element to be the truth, or the value of the reference or of a randomly rounded run."""
     truth, flips = yard.truth.to(candidate.dtype), yard.flips
     wrong = candidate != truth
     if flips.count:
@@ -166,9 +167,9 @@ def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
 
 
 def _allowed_mismatches(candidate: torch.Tensor, yard: Yardstick) -> float:
-    """A rounding not among those tried flips about as many elements, as far as those.
+    """Return the mismatches to accept: an untried rounding flips about as many elements, by as much.
 
-    None do where flips are common, nor where a span says element by element what rounding may do.
+    None are accepted if flips are common, or if a span says for each element what rounding may do.
     """
     count = yard.flips.count
     if yard.span is not None or not count or count > RARE_FLIPS * yard.truth.numel():

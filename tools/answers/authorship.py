@@ -1,9 +1,9 @@
-"""Decide from the tape whether the candidate's own Triton kernels do the work.
+"""Decides from the tape whether the candidate's own Triton kernels do the work.
 
-In `own-kernels` mode the tape may not hold heavy operators of torch (matmul, convolution, attention, ...). The work of
-other operators is measured twice: in bytes, against the bytes that the candidate's kernels move, and in elements,
-against those that the reference's operators touch. With `--allow-library` one kernel that the result depends on is
-enough. Kernels whose results nobody uses are not on the tape (`tape/slicing.py`).
+In `own-kernels` mode the tape may not hold heavy torch operators (matmul, convolution, attention, ...). The work of
+other operators is measured twice: in bytes, relative to the bytes that the candidate's kernels move, and in elements,
+relative to those that the reference's operators touch. With `--allow-library`, one kernel that the result depends on is
+enough. The tape holds no kernels with unused results (`tape/slicing.py`).
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from triton_agent.tools.tape.tape import Launch, Operate, Place, Step, Tape, Vie
 Result = TypeVar("Result")
 
 COPIES = {"aten._to_copy": 0, "aten.copy_": 1}
-"""By name, the argument that is copied from."""
+"""Copy operators, with the position of the argument they copy from."""
 
 UNCOUNTED_HEAVY = 64
-"""Multiply-adds per element assumed for heavy operators that have no flop formula."""
+"""Multiply-adds per element assumed for heavy operators without a flop formula."""
 ARITHMETIC = frozenset({"arithmetic", "reduction", "random", "index"})
 ARITHMETIC_SHARE = 0.5
-"""Bytes of torch's arithmetic over bytes of the kernels; at half of theirs it is no longer a detail."""
+"""Largest bytes of torch's arithmetic relative to those of the kernels; half as much is no longer a detail."""
 MOVEMENT_SHARE = 4.0
-"""The same for copies: a kernel that wants its operands in another order has them copied, which reads and writes each
-once, while the kernel may only read them."""
+"""The same for copies. A kernel that needs its operands in another order has them copied; a copy reads and writes each
+byte, while the kernel may only read it."""
 ELEMENTS_SHARE = 0.5
-"""Elements that torch's arithmetic touches over those that the reference's operators touch."""
+"""Largest number of elements that torch's arithmetic may touch, relative to the reference's operators."""
 FILLS = frozenset({"fill", "zero"})
-"""Movements without a source. They get memory ready for a kernel, unless their value comes from a tensor."""
+"""Movement operators without a source. They prepare memory for a kernel, unless their value comes from a tensor."""
 BETWEEN_BOUNDS = frozenset({"linspace", "logspace"})
-"""Allocations that compute if their bounds are tensors."""
+"""Allocations that compute values if their bounds are tensors."""
 SUSPECT = ("aten._embedding_bag", "aten.embedding_bag")
-"""Lookups that can compute a matrix product."""
+"""Lookups that can be used to compute a matrix product."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What torch does on a tape."""
+    """Work that torch does on a tape."""
 
     heavy: tuple[str, ...]
     light: tuple[str, ...]
@@ -60,36 +60,36 @@ class Work:
     moved_elements: int
     moved_bytes: int
     rounded_elements: int
-    """Made whole numbers by copying."""
+    """Elements that copies converted to integers or narrowed, see `makes_whole`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalWork:
-    """What the reference does in one call, in elements."""
+    """Work of the reference in one call, in elements."""
 
     arithmetic: int
     """A multiply-add counts as one."""
     moved: int
-    """Copied from one place to another."""
+    """Elements copied from one place to another."""
     rounded: int = 0
-    """Made whole numbers by copying."""
+    """Elements that copies converted to integers or narrowed."""
     without_inputs: bool = False
-    """True if an output depends on parameters only, so that preparing it is the work."""
+    """True if an output depends only on parameters, so that the prologue does the work."""
 
 
 class OperatorCount(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Counts the elements of the largest tensor of each operator of torch, by name."""
+    """Counts the elements of the largest tensor of each torch operator, by name."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.elements: Counter[str] = Counter()
         self.rounded = 0
-        """Elements that copies made whole numbers; that they were copied counts besides."""
+        """Elements that copies converted to integers or narrowed; they count as copied as well."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = f"{func.namespace}.{func._schema.name.split('::')[-1]}"
         result = func(*args, **(kwargs or {}))
-        # a list of tensors counts as one tensor in pieces
+        # a list of tensors counts as one tensor in several parts
         self.elements[name] += max(
             (sum(it.numel() for it in tensors_in(value)) for value in (*args, result)), default=0
         )
@@ -99,7 +99,7 @@ class OperatorCount(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 def work_during(call: Callable[[], Result]) -> tuple[Result, OriginalWork]:
-    """What a call of the reference returns, and the work that it does."""
+    """Run a call of the reference; return its result and its work."""
     counted, counter = OperatorCount(), FlopMeter()
     with torch.no_grad(), counter, counted:
         result = call()
@@ -114,9 +114,9 @@ def work_during(call: Callable[[], Result]) -> tuple[Result, OriginalWork]:
 
 
 def makes_whole(source: torch.dtype, result: torch.dtype) -> bool:
-    """Return whether a copy computes: it rounds floats, cuts integers off, or asks whether numbers are zero.
+    """Return True if a copy computes: it rounds floats, truncates integers, or tests numbers for zero.
 
-    Narrower indices are a habit, so what stays four bytes wide does not count.
+    Narrowing indices from eight to four bytes is common, and does not count.
     """
     if result.is_floating_point or result.is_complex or source is torch.bool:
         return False
@@ -124,7 +124,7 @@ def makes_whole(source: torch.dtype, result: torch.dtype) -> bool:
 
 
 def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
-    """What torch does in a call, and in the prologue if the results depend on nothing else."""
+    """Return torch's work in a call, including the prologue if the results depend on nothing else."""
     prepared_only = with_prologue or not any(
         tape.buffers[number].place is Place.INPUT for step in tape.steps for number in _touched(step)
     )
@@ -187,7 +187,7 @@ def _largest(step: Operate, narrowest: Mapping[int, int]) -> int:
 
 
 def _narrowest(tape: Tape) -> dict[int, int]:
-    """Return the size of an element in bytes, for each buffer; of the narrowest type if steps use several."""
+    """Return the element size of each buffer in bytes; the smallest one if steps use several."""
     found: dict[int, int] = {}
     steps = (*tape.prologue, *tape.steps)
     launched = [value for step in steps if isinstance(step, Launch) for _, value in step.choices[0].arguments]
@@ -199,7 +199,7 @@ def _narrowest(tape: Tape) -> dict[int, int]:
 
 
 def _takes(step: Operate, names: frozenset[str], arguments: slice) -> bool:
-    """Return whether it is one of these operators, and takes a tensor among these arguments or by keyword."""
+    """Return True if the step is one of these operators and takes a tensor in these arguments or by keyword."""
     values = (*step.args[arguments], *(value for _, value in step.kwargs))
     named = functional_name(bare_name(step.operator)) in names
     return named and any(True for value in values for _ in views_in(value))
@@ -210,7 +210,7 @@ def _bytes_of(step: Operate) -> int:
 
 
 def _rounded(step: Operate) -> int:
-    """Elements that a copy takes from floats to whole numbers."""
+    """Return the number of elements that a copy converts to integers or narrows."""
     given = [view for value in step.args for view in views_in(value)]
     results = [view for view in step.results if view is not None]
     if not given or not results:
@@ -220,7 +220,7 @@ def _rounded(step: Operate) -> int:
 
 
 def foreign_kernels(kernels: KernelSet, source: str) -> list[str]:
-    """Names of the functions whose text does not stand in the candidate's file: a library's, or made by code."""
+    """Return the names of functions whose text is not in the candidate's file: a library's, or generated ones."""
     lines = "\n".join(line.strip() for line in source.splitlines())
     return [
         function.name
@@ -230,25 +230,25 @@ def foreign_kernels(kernels: KernelSet, source: str) -> list[str]:
 
 
 def check_kernels(kernels: KernelSet, source: str, *, allow_library: bool) -> None:
-    """Refuse kernels that are not written in the candidate's file, in own-kernels mode."""
+    """In own-kernels mode, refuse kernels that are not written in the candidate's file."""
     names = [] if allow_library else foreign_kernels(kernels, source)
     if names:
         raise Failed(
             Finding.LIBRARY_WORK,
-            f"kernels whose text does not stand in this file were launched: {', '.join(names[:4])}; write them there, "
+            f"kernels whose text is not in this file were launched: {', '.join(names[:4])}; write them there, "
             "or allow libraries",
         )
 
 
 def check_launches(tape: Tape, *, empty_outputs: bool) -> None:
-    """Require a kernel that runs for the results, unless there is nothing to compute."""
+    """Require at least one kernel launch, unless all outputs are empty."""
     if not any(tape.launches()) and not empty_outputs:
         dead = "no Triton kernel runs whose results forward returns"
         raise Failed(Finding.NO_LAUNCH, dead)
 
 
 def check_library(work: Work, original: OriginalWork, *, allow_library: bool) -> None:
-    """Refuse torch operators that do a large part of the reference's work, by elements, in own-kernels mode."""
+    """In own-kernels mode, refuse torch operators that do a large part of the reference's work, by elements."""
     if allow_library:
         return
     if work.heavy:
@@ -262,7 +262,7 @@ def check_library(work: Work, original: OriginalWork, *, allow_library: bool) ->
         names = [*(["copies to whole numbers"] if rounded else ()), *work.light]
         what = f"arithmetic ({', '.join(names[:6])})"
     else:
-        moved = work.moved_elements + work.light_elements  # what is gathered is moved, too
+        moved = work.moved_elements + work.light_elements  # gathered elements are moved too
         share, what = moved / max(1, original.moved), "copying, and the reference does nothing else"
     if share >= ELEMENTS_SHARE and (original.arithmetic or original.moved):
         done = f"{100 * share:.0f}%" if share < 1 else "all"
@@ -273,13 +273,13 @@ def check_library(work: Work, original: OriginalWork, *, allow_library: bool) ->
 
 
 def least_kernel_bytes(work: Work, original: OriginalWork) -> float:
-    """Return the bytes that kernels have to move at least where torch does this."""
+    """Return the fewest bytes that kernels have to move for this work of torch to be acceptable."""
     rounding = max(0, work.rounded_elements - original.rounded)
     return max((work.light_bytes + 4 * rounding) / ARITHMETIC_SHARE, work.moved_bytes / MOVEMENT_SHARE)
 
 
 def check_bytes(work: Work, kernel_bytes: int, original: OriginalWork) -> None:
-    """Refuse torch operators that move more than a share of the kernels' bytes."""
+    """Refuse torch operators that move too many bytes relative to the kernels."""
     if kernel_bytes >= least_kernel_bytes(work, original):
         return
     rounding = max(0, work.rounded_elements - original.rounded)
@@ -298,7 +298,7 @@ def check_bytes(work: Work, kernel_bytes: int, original: OriginalWork) -> None:
 
 
 def bytes_of_arguments(tape: Tape, without: Collection[int] = ()) -> int:
-    """Bytes of all tensors that launches are given, but for some buffers: what kernels have to move."""
+    """Return the bytes of all tensors passed to launches, except some buffers: an estimate of what kernels move."""
     total = 0
     for launch in tape.launches():
         views = {view for _, value in launch.choices[0].arguments for view in views_in(value)}
@@ -308,7 +308,7 @@ def bytes_of_arguments(tape: Tape, without: Collection[int] = ()) -> int:
 
 
 def check_alive(still_right: Sequence[str], outputs: int, *, allow_library: bool) -> None:
-    """Refuse outputs that are right with launches left out; with libraries allowed, only if all of them are."""
+    """Refuse outputs that are correct without any launch; with libraries allowed, only if all outputs are."""
     if still_right and (not allow_library or len(still_right) == outputs):
         raise Failed(
             Finding.DEAD_KERNEL,

@@ -1,7 +1,7 @@
-"""Judging one call of a candidate against what the reference did: a function per question, in the order of asking.
+"""Judges one call of a candidate against the reference: a function per check, in order.
 
 Each raises `Failed` with the finding, or adds to the record. Values come from the executor, which runs no Python of a
-candidate; what shares memory with what is read off the tape.
+candidate; shared memory is read from the tape.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Answer:
     tree: Any
     tensors: tuple[torch.Tensor, ...]
     data: tuple[torch.Tensor, ...] = ()
-    """The outputs as they came, each a row of bytes."""
+    """The raw outputs, each as a row of bytes."""
     changed: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
-    """Inputs that are no longer what they were, by their number."""
+    """Inputs that the call changed, by number."""
     stored: frozenset[int] = frozenset()
-    """Inputs that kernels stored into, as far as that is known."""
+    """Inputs that kernels stored into, as far as known."""
     stored_state: frozenset[str] = frozenset()
-    """The same of parameters and buffers."""
+    """Parameters and buffers that kernels stored into, as far as known."""
 
 
 def read_answer(tree: Any, reply: Called, blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
@@ -86,7 +86,7 @@ def read_answer(tree: Any, reply: Called, blobs: list[torch.Tensor], device: str
 
 
 def check_structure(case: Case, answer: Answer) -> None:
-    """Require the reference's nesting, with a tensor wherever it has one."""
+    """Require the reference's nesting, with tensors in the same places."""
     expected = case.expectation.tree
     if shape_of(expected) != shape_of(answer.tree):
         wanted, got = _outline(expected), _outline(answer.tree)
@@ -154,7 +154,7 @@ def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgemen
 
 
 def _unwritten(case: Case, name: str, got: torch.Tensor, yard: Yardstick) -> Failed | None:
-    """Fail for elements that still hold what fresh memory was filled with, unless the reference has that there."""
+    """Fail for elements that still hold the fill value of fresh memory, unless the reference returns that value."""
     unwritten = poisoned(got)
     if bool(unwritten.any()):
         unwritten = unwritten.to(yard.original.device) & ~poisoned(yard.original)
@@ -168,7 +168,7 @@ def _unwritten(case: Case, name: str, got: torch.Tensor, yard: Yardstick) -> Fai
 
 
 def check_races(case: Case, launches: Sequence[SeenLaunch]) -> None:
-    """Programs of a launch run in any order on a GPU; where they disagree, so will the answers."""
+    """Refuse launches whose programs interfere: on a GPU they run in any order, and the answers would differ."""
     for launch in launches:
         for names, what in (
             (launch.contested, "store different values in one element of"),
@@ -179,7 +179,7 @@ def check_races(case: Case, launches: Sequence[SeenLaunch]) -> None:
 
 
 def check_inputs(case: Case, answer: Answer) -> None:
-    """Require inputs afterwards to be as the reference leaves them."""
+    """Require the inputs after the call to be as the reference leaves them."""
     wanted = case.expectation.inputs_after
     for i in sorted(answer.changed.keys() | mutated_inputs(case)):
         if i not in answer.changed or i >= len(wanted) or not _same_bits(wanted[i], answer.changed[i]):
@@ -188,13 +188,13 @@ def check_inputs(case: Case, answer: Answer) -> None:
     for i in sorted(answer.stored - mutated_inputs(case)):
         raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: a kernel stores into input {i}, if only for a moment")
     changed = {output.name.removeprefix("buffer ") for output in case.expectation.state_after}
-    if answer.stored_state and not changed:  # where some change, they may lie in one piece of memory with others
+    if answer.stored_state and not changed:  # a changed buffer may share a storage with others
         raise Failed(Finding.STATE, f"case {case.name}: a kernel stores into {min(answer.stored_state)}")
 
 
 @functools.lru_cache(maxsize=512)
 def mutated_inputs(case: Case) -> frozenset[int]:
-    if any(tensor.is_meta for tensor in case.expectation.inputs_after):  # full size; found when the case was made
+    if any(tensor.is_meta for tensor in case.expectation.inputs_after):  # full size: checked when the case was made
         return frozenset()
     before = nested_tensors(case.expectation.packed_inputs.unpack())
     pairs = enumerate(zip(before, case.expectation.inputs_after))
@@ -206,7 +206,7 @@ def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def check_aliases(case: Case, tape: Tape) -> None:
-    """Refuse an output that shares memory where the reference's does not, or overlaps itself."""
+    """Refuse an output that shares memory where the reference's does not, or that overlaps itself."""
     expectation = case.expectation
     known = {(i, name.removeprefix("parameter ").removeprefix("buffer ")) for i, name in expectation.aliases}
     extra = aliases_of(tape) - known
@@ -223,7 +223,7 @@ def check_aliases(case: Case, tape: Tape) -> None:
 
 
 def aliases_of(tape: Tape) -> frozenset[tuple[int, str]]:
-    """Return outputs by number, each with the name of something whose memory it shares."""
+    """Return pairs of an output's number and the name of a tensor whose memory it shares."""
     found: set[tuple[int, str]] = set()
     for i, output in enumerate(tape.outputs):
         if not output.elements:
@@ -236,7 +236,7 @@ def aliases_of(tape: Tape) -> frozenset[tuple[int, str]]:
 
 
 def overlap(one: View, other: View) -> bool:
-    """Return whether two views have an element in common, exactly."""
+    """Return True if two views have an element in common; exact for views of equal item size."""
     if one.buffer != other.buffer:
         return False
     if DTYPES[one.dtype].itemsize != DTYPES[other.dtype].itemsize:
@@ -246,7 +246,7 @@ def overlap(one: View, other: View) -> bool:
 
 
 def _overlaps_itself(view: View) -> bool:
-    """Return whether several elements are one in memory: expanded, or windows that slide by less than their width."""
+    """Return True if several elements share memory: an expanded view, or overlapping windows."""
     return is_expanded(view.shape, view.strides) or distinct(_layout(view)) < view.elements
 
 
@@ -259,7 +259,7 @@ def same_bytes(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
 
 
 def _same_row(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Compare rows of bytes, eight at a time where that is possible: on a CPU it takes a fifth of the time."""
+    """Compare rows of bytes, eight bytes at a time if possible: on a CPU this takes a fifth of the time."""
     rows = one, other
     if all(row.numel() % 8 == 0 and row.storage_offset() % 8 == 0 for row in rows):
         rows = one.view(torch.int64), other.view(torch.int64)
@@ -267,7 +267,7 @@ def _same_row(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def check_state(case: Case, reply: State, blobs: list[torch.Tensor], device: str = "cpu") -> None:
-    """Require buffers to be changed as the reference changes them, and nothing else to be changed."""
+    """Require the buffers that the reference changes to be changed alike, and all others to be unchanged."""
     expectation = case.expectation
     try:
         described = zip(reply.tensors.items(), blobs)
@@ -295,7 +295,7 @@ def check_state(case: Case, reply: State, blobs: list[torch.Tensor], device: str
 def explain_wrong(
     failure: Failed, case: Case, answer: Answer, other: Callable[[], Expectation | None] | None
 ) -> Failed:
-    """Say so where wrong values are the right answer to a parameter's old value."""
+    """If the wrong values are the correct answer for a parameter's old value, return a failure that says so."""
     stale = other() if other is not None else None
     if stale is not None and all(judge(got, out.yard).ok for out, got in zip(stale.outputs, answer.tensors)):
         return Failed(
@@ -306,9 +306,9 @@ def explain_wrong(
 
 
 def ask_verifier(case: Case, verify: Verify, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
-    """A problem without a reference judges by itself; any output it accepts is right.
+    """Judge with the problem's own verifier; any output it accepts is correct.
 
-    It may write into its copies, which are where its inputs are.
+    It gets copies that it may write into, on the device of its inputs.
     """
     home = next((tensor.device for tensor in case.expectation.inputs_after), "cpu")
     outputs = unflatten(answer.tree, [tensor.to(home, copy=True) for tensor in answer.tensors])
@@ -329,7 +329,7 @@ def ask_verifier(case: Case, verify: Verify, answer: Answer) -> tuple[list[CaseA
 
 
 def still_right(case: Case, answer: Answer) -> list[str]:
-    """Return the names of the outputs that are right although no kernel ran."""
+    """Return the names of the outputs that are correct although no kernel ran."""
     if case.verify is not None:
         return ["out"] if ask_verifier(case, case.verify, answer)[1] is None else []
     if shape_of(case.expectation.tree) != shape_of(answer.tree):

@@ -1,20 +1,19 @@
-"""One case at a problem's own sizes where its tensors are gigabytes, made and judged in pieces.
+"""One case at a problem's own sizes when its tensors are gigabytes, made and judged in pieces.
 
-Breadth (distributions, operators' special values, layouts, parameters, modes) is bought at a reduced size. Full size
-is visited for what only it can show: index overflow, full grids, cached launches and the clock. Its inputs hold several
-distributions at once, or a kernel might rely on those as given as soon as it is large. Three questions are asked of an
-answer there:
+Breadth (distributions, directed values, layouts, parameters, modes) is checked at a reduced size. Full size is used for
+what only it shows: index overflow, full grids, cached launches and timing. Its inputs mix several distributions, since
+a kernel could otherwise rely on the given one at large sizes. An answer is checked in three ways:
 
-    slices     a few slices of the leading dimension, drawn in secret, and the first and the last one, are held against
-               the float64 truth like any other output, where the reference works slice by slice
-    whole      every element is compared with the reference's answer, some millions at a time; it may be off by what
-               the slices allow, or else by what the reduced size allows
-    unchanged  the reference leaves its inputs alone here; the executor says whether a call does
+    slices     a few random slices of the leading dimension, and the first and the last one, are judged against the
+               float64 truth like any other output, if the reference works slice by slice
+    whole      every element is compared with the reference's answer, some millions at a time; the limit comes from the
+               slices, or else from the reduced size
+    unchanged  the executor reports whether a call changed its inputs, which the reference must not change here
 
-The reference's answer lies in the host's memory. The checker has one call of the reference on the device, and later the
+The reference's answer is kept in host memory. On the device, the checker holds one call of the reference, and later the
 candidate's answer and a few pieces. See docs/decisions/0013-memory.md.
 Not covered: references that write into inputs or buffers, share memory between outputs, or return complex numbers.
-These are checked at full size as a small problem is, or not at all (`fits`).
+They are checked at full size like a small problem, or not at all (`fits`).
 """
 
 from __future__ import annotations
@@ -48,26 +47,27 @@ from triton_agent.tools.truth.plan import SHUFFLED, Case, Trial, secret_seed
 from triton_agent.tools.truth.yardstick import Yardstick
 
 LARGE_ELEMENTS = 1 << 28
-"""Inputs, parameters and outputs together: 1 GiB of float32. Below, a few dozen copies fit on any card."""
+"""Size of inputs, parameters and outputs together (1 GiB of float32) from which a problem is judged in pieces. Below
+it, a few dozen copies fit on any card."""
 REDUCED = Limits(elements_at_most=1 << 21, flops_at_most=20_000_000_000, seconds_at_most=60.0)
-"""The size of everything else: some twenty cases are held, each with a dozen tensors in float64."""
+"""Limits of the reduced size. Some twenty cases are kept there, each with a dozen float64 tensors."""
 PIECE = 1 << 24
-"""Elements compared at once: in float64, with what the comparison needs, half a gigabyte."""
+"""Elements compared at once: half a gigabyte in float64, with the temporaries of the comparison."""
 SLICES = 6
-"""Drawn in secret, beside the first and the last."""
+"""Number of random slices, besides the first and the last."""
 SLICE_ELEMENTS = 1 << 20
-"""Of inputs or outputs in one slice, at most; a float64 run takes some dozens of times their memory."""
+"""Most elements of inputs or outputs in one slice; a float64 run takes several dozen times their memory."""
 SURE = 2.0
-"""Times the largest error that a slice is allowed, for elements outside of the slices."""
+"""Factor on a slice's largest allowed error, for elements outside the slices."""
 FROM_REDUCED = 8.0
-"""Times what the reduced size allows, where there are no slices: errors of a sum grow with the root of its length."""
+"""Factor on the limits of the reduced size if there are no slices: errors of a sum grow with the root of its length."""
 RARE_FLIPS = 2e-6
-"""Of integers made of floats: ties met once in millions of elements, which no slice need show."""
+"""Share of integers computed from floats that may differ: rare ties, which the slices may not contain."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """Rows of the leading dimension and what they are measured against."""
+    """Rows of the leading dimension, and their yardstick."""
 
     start: int
     stop: int
@@ -76,19 +76,19 @@ class Slice:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PiecewiseYardstick(Yardstick):
-    """What a large output is measured against. `truth` is the reference's own answer, in its own dtype."""
+    """The yardstick of a large output. `truth` is the reference's own answer, in its own dtype."""
 
     slices: tuple[Slice, ...]
     reach: dict[str, float]
-    """How far from the reference's answer an element (`max`), and the elements of a piece on average (`l2`), may be."""
+    """Allowed distance from the reference's answer: of one element (`max`), and the RMS over a piece (`l2`)."""
     loose: int
-    """How many integers may be off, by one."""
+    """Number of integers that may be off by one."""
     holds_nan: bool
-    """Told where the answer was made: the host is slow at it."""
+    """True if the answer has NaN; found on the device when the answer was made, since the host is slow at it."""
     device: str
 
     def judge(self, got: torch.Tensor) -> Judgement:
-        """Judge the slices, then the whole piece by piece; the first failure ends it."""
+        """Judge the slices, then the whole piece by piece; stop at the first failure."""
         closest = Judgement(metric="l2", limit=1.0)
         for part in self.slices:
             judgement = judge(got[part.start : part.stop].to(self.device), part.yard)
@@ -135,7 +135,7 @@ class PiecewiseYardstick(Yardstick):
 def _pieces(
     got: torch.Tensor, reference: torch.Tensor, device: str
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Both in rows of elements on the device, each with the flat index that it begins at."""
+    """Yield both tensors in pieces on the device, with the flat index at which each piece begins."""
     rows = got.contiguous().view(-1), reference.view(-1)
     for at in range(0, rows[0].numel(), PIECE):
         mine, theirs = (row[at : at + PIECE].to(device) for row in rows)
@@ -143,11 +143,11 @@ def _pieces(
 
 
 def is_large(reference: Reference, settings: EvaluatorSettings) -> bool:
-    """Return whether the problem's tensors are gigabytes; told by a run on the device, which is stopped if they are."""
+    """Return True if the problem's tensors are gigabytes, found by a run on the device that stops at that size."""
     if settings.device != "cuda" or not reference.has_reference:
         return False
     limits = Limits(elements_at_most=2 * LARGE_ELEMENTS, flops_at_most=RUN_ON_GPU.flops_at_most, seconds_at_most=60.0)
-    with contextlib.suppress(Exception):  # whatever is wrong with the reference, the usual way says it better
+    with contextlib.suppress(Exception):  # a problem of another kind is reported better by the regular checks
         try:
             return prove(reference, secret_seed(), limits=limits, device=settings.device).elements > LARGE_ELEMENTS
         except TooLarge:
@@ -156,7 +156,7 @@ def is_large(reference: Reference, settings: EvaluatorSettings) -> bool:
 
 
 def fits(reduced: Trial) -> bool:
-    """Return whether the reference, as seen at the reduced size, can be judged in pieces."""
+    """Return True if the reference, as seen at the reduced size, can be judged in pieces."""
     return not any(
         case.expectation.state_after
         or case.expectation.aliases
@@ -170,7 +170,7 @@ def fits(reduced: Trial) -> bool:
 def make_full_trial(
     reference: Reference, name: str, settings: EvaluatorSettings, reduced: Trial, *, looks: int
 ) -> tuple[Trial, torch.nn.Module]:
-    """Return a trial of one case at full size, with so many fresh ones for the clock, and the reference's module."""
+    """Return a trial with one case at full size and `looks` more cases for timing, and the reference's module."""
     build_seed = secret_seed()
     model = reference.make_model(build_seed).to(settings.device)
     if settings.remedies:
@@ -212,9 +212,9 @@ def _expect(
     reduced: Expectation,
     known: Collection[str] = (),
 ) -> Expectation:
-    """Draw inputs, run the reference on them once, keep its answer on the host.
+    """Draw inputs, run the reference on them once, and keep its answer on the host.
 
-    `known`: distributions of which the inputs hold some of each, unless the answer then is not finite.
+    The inputs mix the distributions in `known`, unless the answer is then not finite.
     """
     device = settings.device
     drawn = reference.make_inputs_on(device, secret_seed())
@@ -252,7 +252,7 @@ def _expect(
 
 
 def _is_finite(output: torch.Tensor) -> bool:
-    """Without another tensor as large: NaN and infinities are among the least and the largest."""
+    """Return True if all elements are finite. Uses minimum and maximum, so it needs no other tensor of that size."""
     ends = output.reshape(-1).aminmax() if output.numel() and output.is_floating_point() else ()
     return all(bool(torch.isfinite(end)) for end in ends)
 
@@ -260,7 +260,7 @@ def _is_finite(output: torch.Tensor) -> bool:
 def _yardstick(
     output: torch.Tensor, slices: tuple[Slice, ...], reduced: Yardstick, device: str, *, rounds: bool
 ) -> PiecewiseYardstick:
-    """What the slices allow, or else what the reduced size allows, in absolute terms."""
+    """Make a yardstick with the limits of the slices, or else of the reduced size, as absolute values."""
     reach, loose = {"max": 0.0, "l2": 0.0}, 0
     if output.is_floating_point():
         parts = torch.split(output.reshape(-1), PIECE)
@@ -296,14 +296,14 @@ def _yardstick(
 
 
 def _on_host(output: torch.Tensor) -> torch.Tensor:
-    """Copy to the host, to memory that the card reads at full speed: every candidate's answers are held against it.
+    """Copy to host memory that the card reads at full speed: every candidate's answers are compared with it.
 
-    Torch would pin twice as much, up to the next power of two. Huge pages take a fifth of the time to make.
+    torch would pin up to twice as much memory, rounded to a power of two. Huge pages take a fifth of the time to map.
     """
     if not output.is_cuda or not output.nbytes:
         return torch.empty(output.shape, dtype=output.dtype).copy_(output.detach())
     memory = mmap.mmap(-1, output.nbytes)
-    with contextlib.suppress(OSError):  # a kernel without them
+    with contextlib.suppress(OSError):  # the kernel may not support huge pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     held = torch.frombuffer(memory, dtype=torch.uint8).view(output.dtype).view(output.shape)
     runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
@@ -324,9 +324,9 @@ def _slices(
     outputs: list[torch.Tensor],
     settings: EvaluatorSettings,
 ) -> list[tuple[int, int, Expectation]]:
-    """Slices with their expectations; none where the reference does not work slice by slice.
+    """Return slices with their expectations; none if the reference does not work slice by slice.
 
-    It does where its answer to a slice is, nearly, that slice of its answer to the whole.
+    It does so if its answer to a slice is approximately that slice of its answer to the whole.
     """
     rows = leading_size(inputs)
     if not rows or any(output.dim() == 0 or output.shape[0] != rows for output in outputs):
@@ -349,7 +349,7 @@ def _slices(
         try:
             with reference.running("forward"):
                 expectation = expect(copy.deepcopy(model), part, around=around)
-        except Exception:  # it does not take so few rows
+        except Exception:  # the reference does not accept so few rows
             return []
         for output, whole in zip(expectation.outputs, outputs):
             mine = whole[start : start + height]

@@ -1,10 +1,10 @@
-"""Spot checks: some programs of a launch at sizes that are too large to be run whole.
+"""Spot checks: some programs of a launch at sizes that are too large to run completely.
 
-Without a GPU a large problem is checked at a smaller size, so a kernel that is wrong beyond that size looks right. Here
-the candidate is traced once more at the problem's own size, or at one that reaches the largest position its kernels
-name. Of the launch on that tape a few programs run: some at random, and those next to positions that the kernels name.
-What they write is compared with the reference, coarsely: rounding was judged before. Only those elements count that
-do not depend on programs that were left out. Where programs wait for each other, a note says that nobody looked.
+Without a GPU, a large problem is checked at a smaller size, so a kernel that is wrong beyond that size looks correct.
+Here the candidate is traced again at the problem's own size, or at a size that reaches the largest position its kernels
+name. A few programs of the launches on that tape run: some at random, and those next to positions that the kernels
+name. The values they write are compared with the reference, coarsely, since rounding was judged before. Only elements
+that do not depend on skipped programs count. If programs wait for each other, a note says that this was not checked.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ from triton_agent.tools.truth.plan import Case, Trial, secret_seed
 from triton_agent.tools.truth.yardstick import Yardstick
 
 LIMITS = Limits(elements_at_most=1 << 26, flops_at_most=20_000_000_000, seconds_at_most=20.0)
-"""Of one run of the reference, in a second or so and within a GiB."""
+"""Limits of one run of the reference: about a second and a GiB."""
 FARTHEST = 1 << 24
-"""Positions beyond this are not visited: memory of that size would be needed."""
+"""Largest position to visit: later ones would need memory of that size."""
 AT_RANDOM, NAMED_AT_MOST = 8, 24
-"""Programs that run."""
+"""Number of programs to run: random ones, and those at named positions."""
 GROSS = {4: 0.02, 8: 0.02}
-"""Error over the size of the element and of the output, by bytes of the dtype; narrower ones may err by a tenth."""
+"""Allowed error relative to the magnitude of element and output, by item size; 0.1 for narrower dtypes."""
 IMPRECISE = 64.0
-"""Times the error allowed on average at the size that is checked whole, for floats of 32 bits and more: sums are longer
-here, and the reference's own answer is the measure. Half precision on the way errs by several times as much."""
+"""Factor on the average error allowed at the size that is checked completely, for floats of 32 bits and more: sums are
+longer here, and the reference's own answer is the standard. Half-precision intermediates err several times as much."""
 USUAL_SHARE = 0.99
-"""Share of the elements whose error is averaged: where a result jumps, few elements may fall on the other side."""
+"""Share of elements whose error is averaged: if a result jumps, a few elements may fall on the other side."""
 FILLS = ((-3e4, 0), (3e4, 3))
-"""What memory is filled with, floats and whole numbers, to see on what the programs that run depend."""
+"""Fill values for memory, a float and an integer each, to find out which elements depend on skipped programs."""
 WRONG_WHOLES = 0.02
-"""Share of whole numbers that may differ, which rounding and ties decide."""
+"""Share of integers that may differ because of rounding and ties."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Spot:
 
 
 class Spots:
-    """The sizes of one problem at which candidates are spot-checked, each made when it is first asked for."""
+    """The sizes of one problem at which candidates are spot-checked. Each is made on first use."""
 
     def __init__(self, spec: ProblemSpec, main: Variant, trials: Iterable[Trial], *, scaled: bool) -> None:
         self._spec = spec
@@ -88,14 +88,14 @@ class Spots:
             for tensor in (*case.expectation.inputs_after, *(it.yard.original for it in case.expectation.outputs))
         ]
         self.visited = max((tensor.numel() for tensor in tensors), default=0)
-        """Elements of the largest tensor at the sizes that are checked whole."""
+        """Elements of the largest tensor at the sizes that are checked completely."""
         self._scaled = scaled
         self._accepted = {case.distribution for trial in trials for case in trial.cases}
         self._known: dict[Variant, Spot | None] = {}
         self._one_at_a_time = threading.Lock()
 
     def reaching(self, position: int) -> Spot | None:
-        """The problem as given if it was scaled down, larger if this position needs more; None if nothing is."""
+        """Return the problem as given if it was scaled down, or larger if the position requires it; None if neither."""
         with self._one_at_a_time:
             as_given = self._at(AS_GIVEN) if self._scaled else None
             if position <= max(self.visited, _largest(as_given) if as_given else 0):
@@ -107,7 +107,7 @@ class Spots:
             return self._at(Variant(name=f"{LEADING}={size}", constants=self._main.constants, batch=size)) or as_given
 
     def _growing(self) -> tuple[int, int]:
-        """The common leading dimension of the inputs at the main size, or 0, and the size of the largest."""
+        """Return the common leading size of the inputs at the main size (0 if none), and the largest input's size."""
         with contextlib.suppress(ProblemError):
             inputs = load(self._spec, self._main.constants, batch=self._main.batch).make_inputs(secret_seed())
             return leading_size(inputs) or 0, max((tensor.numel() for tensor in nested_tensors(inputs)), default=0)
@@ -159,9 +159,9 @@ def _largest(spot: Spot) -> int:
 
 
 def position_named(numbers: Numbers, tape: Tape, visited: int) -> int:
-    """The farthest position that kernels name beyond those visited: an element's, or the first of a program's.
+    """Return the farthest unvisited position that kernels name: that of an element, or of a program's first element.
 
-    Numbers in the text may count programs. Arguments of launches are sizes and tiles, and count elements only.
+    Numbers in the text may be program numbers. Arguments of launches are sizes and tiles, so they count elements only.
     """
     programs = max((math.prod(choice.grid) for launch in tape.launches() for choice in launch.choices), default=0)
     tile = max(_tiles(tape), default=1)
@@ -179,7 +179,7 @@ def _is_whole(number: float) -> bool:
 
 
 def _tiles(tape: Tape) -> set[int]:
-    """Products of up to two whole compile-time arguments: how many elements a program may stand for."""
+    """Return products of up to two integer compile-time arguments: the possible number of elements per program."""
     found: set[int] = set()
     for launch in tape.launches():
         for choice in launch.choices:
@@ -191,9 +191,9 @@ def _tiles(tape: Tape) -> set[int]:
 
 
 def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
-    """Numbers of programs, x fastest: at random, the first and the last, and those next to positions that are named.
+    """Return program numbers, x fastest: random ones, the first and last, and those next to named positions.
 
-    Of several launches each runs those of its programs that are among them.
+    Each launch runs those of its programs whose number is among them.
     """
     count = max(math.prod(launch.choices[0].grid) for launch in tape.launches())
     named = sorted(abs(int(number)) for number in numbers.in_text | numbers.given if _is_whole(number))
@@ -207,9 +207,9 @@ def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
 
 
 def tells_by_parts(tape: Tape, kernels: KernelSet) -> bool:
-    """Return whether some programs of each launch finish some of the answer.
+    """Return True if a subset of programs produces final elements of the answer.
 
-    They do not where a program waits for another one, or where launches with other grids go on with the outputs.
+    It does not if programs wait for each other, or if launches with different grids write the outputs.
     """
     sources = [function.source for function in kernels.functions.values()]
     if any("while " in source for source in sources) and any("atomic_" in source for source in sources):
@@ -222,11 +222,11 @@ def tells_by_parts(tape: Tape, kernels: KernelSet) -> bool:
 
 
 def fillings(tape: Tape, kernels: KernelSet) -> list[Tape]:
-    """The tape with memory that kernels write full of one number to begin with, and of another; none are needed
-    where a single launch writes memory that holds nothing before.
+    """Return the tape twice, with memory that kernels write initially filled with one of two numbers. Return no tapes
+    if a single launch writes memory without initial contents.
 
-    What depends on that number depends on programs that were left out, or on what they add to. Memory that torch copied
-    something into and that one launch goes on with stays as it is: a program finds its part of it there.
+    Elements that depend on the fill value depend on skipped programs, or on contents they add to. Memory that torch
+    copied data into and that one launch updates keeps its contents: a program finds its own part there.
     """
     fresh = {number for number, buffer in enumerate(tape.buffers) if buffer.place is Place.FRESH}
     steps = list(zip(tape.steps, effects_of(tape.steps, tape.buffers, WrittenParameters(kernels))))
@@ -247,7 +247,7 @@ def fillings(tape: Tape, kernels: KernelSet) -> list[Tape]:
 
 
 def _filled(tape: Tape, numbers: set[int], for_floats: float, for_wholes: int) -> Tape:
-    """Each of these buffers is filled before the first launch that is given it."""
+    """Fill each of these buffers before the first launch that receives it."""
     left, steps = set(numbers), list[Step]()
     for step in tape.steps:
         for view in _views(step) if isinstance(step, Launch) else ():
@@ -267,10 +267,10 @@ def _views(launch: Launch) -> list[View]:
 
 
 def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]], checked: Case) -> None:
-    """Raise `Failed` where what was written is far from what the reference gives.
+    """Raise `Failed` if the written values are far from the reference's.
 
-    `answers` come from tapes that differ in what memory holds where nobody writes: poison, or one number or another.
-    `checked`: a case at the size that is checked whole.
+    `answers` come from tapes with different fill values of unwritten memory: poison, and the two of `FILLS`. `checked`
+    is a case at the size that is checked completely.
     """
     smaller = [output.yard for output in checked.expectation.outputs]
     for output, yard, got, *others in zip(case.expectation.outputs, smaller, *answers):

@@ -1,9 +1,9 @@
-"""Checks some of the outputs that timed calls return, at turns that are drawn at random.
+"""Checks some of the outputs of timed calls, at randomly drawn turns.
 
-Fresh memory is not filled while the clock runs, so a kernel might tell a timed call from a checked one, and leave an
-answer where it already lies. Therefore some timed calls get inputs of known answers instead of renewed ones. Their
-outputs are taken at once, and judged like any other after the clock has stopped. Outputs of gigabytes stay with the
-executor until then; it weighs them at once, and says whether a later call changed them.
+Fresh memory is not poisoned during timing, so a kernel might recognise a timed call and leave an old answer in place.
+Therefore some timed calls get inputs with known answers instead of renewed ones. Their outputs are fetched at once, and
+judged like any other after timing. Outputs of gigabytes stay in the executor until then; it records a digest at once,
+and reports if a later call changed them.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from triton_agent.tools.results import Finding
 from triton_agent.tools.truth.plan import Case
 
 IN_FIRST_RACE, IN_SECOND_RACE = slice(0, 3), slice(3, 5)
-"""Which of a trial's looks are for what. None is for two things: what was answered before may lie about in memory."""
+"""Slices of a trial's looks for the two races. No case is used twice: an earlier answer may still be in memory."""
 LOOKS: int = IN_SECOND_RACE.stop
-"""Looks in all; each costs the reference a few runs, once."""
+"""Number of looks; each costs a few runs of the reference, once."""
 KINDS_OF_CALL = (0, 1)
-"""A sample has a call for the device time, for which the stream is kept busy, and one after it for the latency."""
+"""A sample has a call for the device time, during which the stream is kept busy, then one for the latency."""
 _CHANCE = random.SystemRandom()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Outputs of one timed call, not judged yet."""
+    """Outputs of one timed call, not yet judged."""
 
     case: Case
     reply: Readings
@@ -42,10 +42,10 @@ class Look:
 
 
 class Looks:
-    """The looks of one race, each with a case that the candidate was not given before.
+    """The looks of one race, each at a case that the candidate has not been given before.
 
-    In the first series both kinds of call are looked at: whoever tells them apart is honest in one of them. In a later
-    one any.
+    The first series looks at both kinds of call, so that a candidate cannot behave in one of them only. A later series
+    looks at one of them at random.
     """
 
     def __init__(self, cases: Iterable[Case] = ()) -> None:
@@ -54,29 +54,29 @@ class Looks:
         self._series = 0
         self._asked = 0
         self._due: dict[int, int] = {}
-        """The kind of call to look at, by the number of the sample."""
+        """Kind of call to look at, by sample number."""
         self.taken: list[Look] = []
         self._kept: list[tuple[Case, Readings]] = []
-        """Looks whose outputs the executor still has, oldest first."""
+        """Looks whose outputs are still in the executor, oldest first."""
 
     def afresh(self) -> Looks:
-        """Return looks for a race that is run again, with the same cases.
+        """Return looks for a repeated race, with the same cases.
 
-        What was taken in either is judged.
+        The looks of both races are judged.
         """
         again = Looks(self._given)
         again.taken, again._kept = self.taken, self._kept
         return again
 
     def begin(self, samples: int) -> None:
-        """Choose among so many samples to come."""
+        """Choose the samples to look at among the next `samples`."""
         kinds = [secrets.choice(KINDS_OF_CALL)] if self._series else list(KINDS_OF_CALL)
         self._due = dict(zip(_CHANCE.sample(range(samples), min(len(kinds), samples)), kinds))
         self._series += 1
         self._asked = 0
 
     def ask(self, session: Session, turns: Sequence[int], series: int = 0) -> list[Sample]:
-        """Return a sample for each turn, with so many calls back to back; these are not looked at."""
+        """Return a sample for each turn, each with `series` back-to-back calls, which are not looked at."""
         if not any(self._is_due(self._asked + number) for number in range(len(turns))):
             self._asked += len(turns)
             return list(session.ask(ReadClock(turns=tuple(turns), series=series), Readings)[0].samples)
@@ -104,9 +104,9 @@ class Looks:
         return list(reply.samples)
 
     def fetch(self, session: Session) -> None:
-        """Take the outputs that the executor has kept; the clock has stopped."""
+        """Fetch the outputs that the executor has kept, after timing has ended."""
         if self._kept:
-            torch.cuda.empty_cache()  # room for them, which the next call of the reference need not have at once
+            torch.cuda.empty_cache()  # make room; the reference's next call does not need the cached memory at once
         while self._kept:
             case, reply = self._kept.pop(0)
             fetched, rows = session.ask(Fetch(), Fetched, expected_bytes=case.expectation.answer_bytes)
@@ -115,7 +115,7 @@ class Looks:
             self.taken.append(Look(case=case, reply=reply, rows=rows))
 
     def judge(self, tree: Any, device: str) -> None:
-        """Judge every look; raise `Failed` for the first whose answer differs from the reference's."""
+        """Judge every look; raise `Failed` for the first one that differs from the reference."""
         for look in self.taken:
             called = Called(outputs=look.reply.outputs, changed=(), inputs=())
             try:

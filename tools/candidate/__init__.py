@@ -1,4 +1,4 @@
-"""The text of a candidate: the screen that reads it first, its identity, and its failures in words.
+"""The text of a candidate: the screen, its identity, and its failures condensed for the author.
 
 Nothing here runs a candidate.
 """

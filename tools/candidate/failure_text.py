@@ -1,4 +1,4 @@
-"""Condense an exception of a candidate for its author: the line, the message, the likely cause. It fits a prompt."""
+"""Condense a candidate's exception for its author: the line, the message, the likely cause. It fits a prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from triton_agent.tools.processes.protocol import Raised
 from triton_agent.tools.results import Finding
 
 MESSAGE_LIMIT = 600
-"""Characters of a condensed message."""
+"""Most characters of a condensed message."""
 MESSAGE_LINES = 6
 
 CAUSES: tuple[tuple[str, str], ...] = (
@@ -47,7 +47,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     (r"Unsupported language construct|unsupported AST node", "the kernel uses Python that Triton does not compile"),
     (r"recursion", "a function calls itself without end"),
 )
-"""Patterns of messages and what usually causes them. First match wins."""
+"""Patterns of messages and their usual cause. The first match wins."""
 
 BY_KIND: dict[Finding, set[str]] = {
     Finding.SYNTAX: {"SyntaxError"},
@@ -58,7 +58,7 @@ BY_KIND: dict[Finding, set[str]] = {
     },
     Finding.FORBIDDEN_ACCESS: {"ForbiddenAccess"},
 }
-"""Findings by the names of an exception's classes. First match wins; a message about memory precedes the last two."""
+"""Exception class names of each finding. The first match wins; a message about memory overrides the last two."""
 MEMORY = re.compile(r"out of memory|not enough memory|can't allocate memory|Unable to allocate|std::bad_alloc", re.I)
 
 PHASES = {"import": Finding.IMPORT, "construct": Finding.CONSTRUCT, "forward": Finding.RAISED}
@@ -73,7 +73,7 @@ class Condensed:
 
 
 def condense(raised: Raised) -> Condensed:
-    """Condense what a worker reports about an exception."""
+    """Condense an exception reported by a worker."""
     lines = [line.rstrip()[:240] for line in raised.text.strip().splitlines() if line.strip()]
     text = "\n".join(lines[:MESSAGE_LINES])
     message = f"{raised.kind}: {text}" if text else raised.kind

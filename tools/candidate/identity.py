@@ -1,7 +1,7 @@
-"""Recognise kernel files that differ only in names, comments and layout, so that none is evaluated twice.
+"""Recognises kernel files that differ only in names, comments and layout, so that none is evaluated twice.
 
-Names that a file binds are replaced by their order of appearance. Names from elsewhere (attributes, imports,
-`ModelNew`) stay, and so do all numbers. Not covered: the same computation written in another way.
+Names that a file binds are replaced by numbers in order of appearance. Names from elsewhere (attributes, imports,
+`ModelNew`) and all numbers stay. Not covered: the same computation written differently.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAMED: tuple[tuple[tuple[type[ast.AST], ...], str], ...] = (
     ((ast.arg, ast.keyword), "arg"),
     ((ast.FunctionDef, ast.ClassDef), "name"),
 )
-"""Nodes that hold a name of the file, and where."""
+"""Nodes that hold a name bound in the file, and the field that holds it."""
 
 
 def candidate_id(source: str) -> str:
@@ -27,7 +27,7 @@ def candidate_id(source: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def structure_of(source: str) -> str:
-    """Return a digest of the file's structure; of the text itself if it cannot be parsed."""
+    """Return a digest of the file's structure, or of its text if it cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -58,7 +58,7 @@ def structure_of(source: str) -> str:
 
 
 class _Renamer(ast.NodeTransformer):
-    """Replaces names by numbers, in order of appearance."""
+    """Replaces names by numbers in order of appearance."""
 
     def __init__(self, bound: frozenset[str]) -> None:
         self._bound = bound

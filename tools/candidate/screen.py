@@ -1,8 +1,8 @@
 # ruff: noqa: SIM905 (word lists are easier to read and to compare than quoted items)
-"""The screen: refuse a text by reading it, before a process is started for it.
+"""The screen: refuse a candidate by reading its text, before a process is started for it.
 
-It saves time and gives the clearest message. No verdict depends on it: with the screen off, the tracer and the checks
-of the answer refuse the same candidates. It only looks for names that honest kernel files have no use for.
+The screen saves time and gives the clearest message. No verdict depends on it: with the screen off, the tracer and the
+checks of the answer refuse the same candidates. It only looks for names that honest kernel files do not need.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FORBIDDEN_PREFIXES = (
 ALLOWED_ALL_THE_SAME = frozenset(
     f"torch.jit.{name}" for name in "ignore unused export is_scripting script script_if_tracing trace freeze".split()
 )
-"""Marks for torch's compilers, and compilers that the tracer replaces by functions that return the model as it is."""
+"""Decorators for torch's compilers, and compilers that the tracer replaces by functions that return the model as is."""
 
 FORBIDDEN_CALLS = frozenset("eval exec compile open __import__ input breakpoint globals locals memoryview".split())
 
@@ -41,13 +41,13 @@ FORBIDDEN_ATTRIBUTES = frozenset(
     "f_globals f_locals tb_frame gi_frame cr_frame __reduce__ __reduce_ex__ __torch_function__ __torch_dispatch__ "
     "__array_interface__ __cuda_array_interface__ __dlpack__".split()
 )
-"""Attributes that lead out of the file's own names."""
+"""Attributes that give access to objects outside the file's own names."""
 
 SOURCE_LIMIT_BYTES = 512 * 1024
-"""A hundred times a hand-written kernel file; longer texts are not parsed."""
+"""About a hundred times the size of a hand-written kernel file. Longer texts are not parsed."""
 
 CLASSES_NAMED = 5
-"""Names listed where the class is missing; the one meant is seldom further down."""
+"""Names listed when ModelNew is missing; the class that was meant is seldom further down."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Objection:
 
 
 def screen(source: str, *, strict: bool = True) -> Objection | None:
-    """Return the first objection. Without `strict`, object only to texts that cannot run: no Python, no ModelNew."""
+    """Return the first objection. Without `strict`, refuse only texts that cannot run: invalid Python, no ModelNew."""
     if len(source.encode("utf-8", "surrogatepass")) > SOURCE_LIMIT_BYTES:
         return _objection(Finding.NO_MODEL, 0, f"the file is larger than {SOURCE_LIMIT_BYTES // 1024} KB")
     if not source.strip():
@@ -85,7 +85,7 @@ def screen(source: str, *, strict: bool = True) -> Objection | None:
         return None
     tree = without_idle_code(tree, ALLOWED_MODULES)
     aliases = _aliases(tree)
-    own = set(aliases)  # and what the file binds itself: a parameter called `input` is not the builtin
+    own = set(aliases)  # plus the names that the file binds: a parameter called `input` is not the builtin
     for node in ast.walk(tree):
         if isinstance(node, ast.arg):
             own.add(node.arg)
@@ -150,9 +150,9 @@ def _module_complaint(path: str) -> str:
 def without_idle_code(tree: ast.Module, needed: frozenset[str]) -> ast.Module:
     """Remove the self-test and unused imports from the tree; return it with its line numbers.
 
-    Language models and people leave both in their files, and both name modules that no kernel file needs. Imports of
-    `needed` modules stay, since classes may be looked up in them. It does not recurse, because a hostile file may be
-    nested too deeply for that.
+    Language models and people leave both in their files, and both import modules that a kernel file does not need.
+    Imports of `needed` modules stay, since classes may be looked up in them. The walk is not recursive, because a
+    hostile file may be nested more deeply than Python's stack allows.
     """
     tree.body = [node for node in tree.body if not _is_self_test(node)]
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -165,7 +165,7 @@ def without_idle_code(tree: ast.Module, needed: frozenset[str]) -> ast.Module:
 
 
 def _is_self_test(node: ast.stmt) -> bool:
-    """`if __name__ == "__main__":` without an `else`; a candidate's module has another name."""
+    """Return True for `if __name__ == "__main__":` without `else`; a candidate's module has another name."""
     if not isinstance(node, ast.If) or node.orelse or not isinstance(node.test, ast.Compare):
         return False
     left, (operator, *_), (right, *more) = node.test.left, node.test.ops, node.test.comparators
@@ -174,7 +174,7 @@ def _is_self_test(node: ast.stmt) -> bool:
 
 
 def _pruned(node: ast.stmt, used: set[str], needed: frozenset[str]) -> ast.stmt:
-    """Return the import without unused names, or `pass` if none is left, since a body may not be empty."""
+    """Return the import without unused names, or `pass` if no name is left, since a body may not be empty."""
     if isinstance(node, ast.Import):
         names = [item for item in node.names if _root(item.name) in needed or _bound(item) in used]
     elif isinstance(node, ast.ImportFrom) and node.module and not node.level and _root(node.module) not in needed:

@@ -1,4 +1,4 @@
-"""The operator graph of a model's call: recording it, its fingerprint, and the least work it takes.
+"""The operator graph of a model's call: recording, fingerprint, and floor.
 
-`recorder.py` makes a `Graph`; `operators.py` holds what is known of each operator of torch.
+`recorder.py` makes an `OperatorGraph`; `operators.py` holds the tables about torch's operators.
 """

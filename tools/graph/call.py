@@ -1,6 +1,6 @@
-"""The call around a recording: list the tensors in nested values, and call a model without changing it.
+"""Helpers for recording a call: list the tensors in nested values, and call a model without changing it.
 
-The contents of tensors that the call overwrites are restored by the recorder (`graph_memory`), which sees the writes.
+The recorder sees the writes of the call, and it restores the contents of overwritten tensors (`tensor_names.py`).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import torch
 from torch import nn
 
 _DEEPEST = 3
-"""Levels of nested lists that `tensors_within` searches: a list may contain itself."""
+"""Levels of nested lists that `tensors_within` searches; a list may contain itself."""
 
 
 def tensors_in(value: object) -> list[torch.Tensor]:
-    """Every tensor in nested lists, tuples, dicts and dataclasses, in order."""
+    """Return every tensor in nested lists, tuples, dicts and dataclasses, in order."""
     if isinstance(value, torch.Tensor):
         return [value]
     return [tensor for _, item in _items(value) for tensor in tensors_in(item)]
 
 
 def tensors_within(value: object, path: str, depth: int = 0) -> list[tuple[str, torch.Tensor]]:
-    """Every tensor in nested lists, tuples and dicts, with the expression that reaches it: `tables[1]['sine']`."""
+    """Return every tensor in nested lists, tuples and dicts, with the expression to access it: `tables[1]['sine']`."""
     if isinstance(value, torch.Tensor):
         return [(path, value)]
     if depth == _DEEPEST or not isinstance(value, list | tuple | dict):
@@ -36,7 +36,7 @@ def tensors_within(value: object, path: str, depth: int = 0) -> list[tuple[str, 
 
 
 def structure_of(value: object) -> str:
-    """The nesting as text, with a star for each tensor."""
+    """Return the nesting as text, with a star for each tensor."""
     if isinstance(value, torch.Tensor):
         return "*"
     items = _items(value)
@@ -73,7 +73,7 @@ def undisturbed(model: nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[nn
             try:
                 called = copy.deepcopy(model, {id(tensor): tensor for tensor in owned})
             except (TypeError, ValueError, RuntimeError, AttributeError, NotImplementedError):
-                # The model holds something that cannot be copied, such as a lock, a handle or a tensor with a graph.
+                # The model holds an object that cannot be copied, such as a lock, a handle or a tensor with a graph.
                 # Call the model itself, and restore its modules' attributes afterwards.
                 called = model
                 for module in model.modules():

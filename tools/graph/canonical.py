@@ -1,7 +1,7 @@
-"""One name and one list of arguments for operators that have different ones on CPU and CUDA.
+"""Device-independent names and arguments for operators that differ between CPU and CUDA.
 
 Operators that torch dispatches under several names are renamed (`Canonical`). Functions that torch decomposes on one
-device and runs whole on another are caught as Python functions and become one node (`Composite`).
+device and runs whole on another are intercepted as Python functions and become one node (`Composite`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from triton_agent.tools.graph.values import Argument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canonical:
-    """How a family of operators is recorded."""
+    """The recorded form of a family of operators."""
 
     operator: str
     names: str
-    """Its arguments, all of which are recorded, as words. Behind a bar: another name in some members of the family."""
+    """Its recorded arguments, separated by spaces. A bar separates names that family members use for one argument."""
     defaults: Mapping[str, Argument] = field(default_factory=dict)
-    """Values of arguments that a member does not take or a call omits; None for others."""
+    """Values of arguments that a member lacks or a call omits; None for all others."""
     fixed: Mapping[str, bool] = field(default_factory=dict)
-    """Arguments that the name of the member determines."""
+    """Arguments whose value follows from the name of the member."""
     writes: tuple[str, ...] = ()
-    """Arguments written to while `training` holds, although some schemas do not declare it."""
+    """Arguments that are written if `training` is True, although some schemas do not declare it."""
 
 
 _ATTENTION_DEFAULTS: Mapping[str, Argument] = types.MappingProxyType(
@@ -49,7 +49,7 @@ _CONVOLUTION = Canonical(
 _GRID_SAMPLER = Canonical(
     operator="aten.grid_sampler_2d",
     names="input|self grid interpolation_mode padding_mode align_corners",
-    # cuDNN's operator has no such arguments: it is bilinear, pads with zeros and aligns corners.
+    # cuDNN's operator lacks these arguments: it is bilinear, pads with zeros and aligns corners.
     defaults={"interpolation_mode": 0, "padding_mode": 0, "align_corners": True},
 )
 
@@ -93,16 +93,16 @@ CANONICAL: Mapping[str, Canonical] = types.MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """Facts from the schema and the tags of an operator."""
+    """Facts from an operator's schema and tags."""
 
     names: tuple[str, ...]
-    """Arguments in the order of the schema; none for a higher-order operator, which has no schema."""
+    """Arguments in the order of the schema; empty for a higher-order operator, which has no schema."""
     written: frozenset[str]
-    """Arguments whose contents it changes."""
+    """Arguments whose contents the operator changes."""
     given_results: frozenset[str]
-    """`out=` arguments, which are written and not read."""
+    """`out=` arguments, which are written but not read."""
     looks_at_values: bool
-    """Its results or their shapes depend on values, so that Python sees them only after reading values."""
+    """True if its results or their shapes depend on values, so that Python has to wait for values."""
 
 
 @functools.cache
@@ -120,7 +120,7 @@ def traits_of(operator: Any) -> Traits:
 
 
 def written_by(operator: Any, passed: Mapping[str, Any]) -> frozenset[str]:
-    """Names of the arguments that this call overwrites, declared or not."""
+    """Return the names of the arguments that this call overwrites, declared or not."""
     family, written = CANONICAL.get(bare_name(str(operator))), traits_of(operator).written
     if family is not None and passed.get("training", family.fixed.get("training", False)):
         return written | frozenset(family.writes)
@@ -129,7 +129,7 @@ def written_by(operator: Any, passed: Mapping[str, Any]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """A call as it is recorded."""
+    """A call in its recorded form."""
 
     operator: str
     overload: str = ""
@@ -137,7 +137,7 @@ class Wording:
     arguments: tuple[Argument, ...]
     keywords: Mapping[str, Argument] = field(default_factory=dict)
     telling_results: int | None = None
-    """How many results mean the same on every device; None for all."""
+    """Number of leading results that mean the same on every device; None for all."""
 
 
 def wording_of(operator: Any, passed: Mapping[str, Argument], positional: int) -> Wording:
@@ -172,11 +172,11 @@ class Composite:
 
     operator: str
     names: tuple[str, ...]
-    """Its arguments, in the order in which they are passed."""
+    """Its arguments, in positional order."""
     aliases: Mapping[str, str]
-    """Other keywords by which arguments may be passed."""
+    """Alternative keywords of arguments."""
     defaults: Mapping[str, Argument]
-    """Values of arguments that a call omits; None for others."""
+    """Values of arguments that a call omits; None for all others."""
 
 
 def _composite(

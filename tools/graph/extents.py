@@ -1,7 +1,7 @@
-"""How many distinct elements of one storage a set of layouts touches.
+"""Counts the distinct elements of one storage that a set of layouts touches.
 
-The count is exact where layouts are simple, small, or made of long contiguous runs. Elsewhere it is a lower bound,
-which is what the minimum traffic of a call needs.
+The count is exact for layouts that are simple, small, or made of long contiguous runs. For others it is a lower bound,
+which is sufficient for the floor of a call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy
 from triton_agent.tools.graph.values import TensorMeta
 
 EXACT_SPAN = 1 << 24
-"""Elements of memory up to which layouts are marked one element at a time, in an array of 16 MiB."""
+"""Span in elements up to which the touched elements are marked one by one, in an array of 16 MiB."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +26,16 @@ class Part:
     holes: tuple[TensorMeta, ...] = ()
     """Layouts whose elements are excluded."""
     count: int | None = None
-    """Number of elements where it is unknown which elements of `layout` they are; None for all except the holes."""
+    """Number of elements, if it is not known which elements of `layout` they are; None for all except the holes."""
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements of memory from the first to the last element of a layout, both included; 0 for an empty one."""
+    """Return the number of elements from the first to the last one of a layout, inclusive; 0 for an empty one."""
     return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides)) if all(shape) else 0
 
 
 def distinct(layout: TensorMeta) -> int:
-    """Distinct elements of one layout: an expanded dimension shows the same elements repeatedly."""
+    """Return the number of distinct elements of one layout: an expanded dimension repeats elements."""
     return touched([Part(layout=layout)])
 
 
@@ -56,7 +56,7 @@ def _union(parts: Sequence[Part]) -> int:
         return max(simple)
     if span <= EXACT_SPAN:
         return _marked(parts, start, span)
-    # Neighbours that are in every layout together or in none count as one element of that many.
+    # A run of neighbours that every layout contains completely or not at all counts as one unit.
     layouts = [layout for part in parts for layout in (part.layout, *part.holes)]
     split = [_run_and_rest(layout) for layout in layouts]
     strides = (stride for _, rest in split for _, stride in rest)
@@ -67,7 +67,7 @@ def _union(parts: Sequence[Part]) -> int:
 
 
 def _run_and_rest(layout: TensorMeta) -> tuple[int, list[tuple[int, int]]]:
-    """The number of elements that follow one another without a gap; size and stride of the remaining dimensions."""
+    """Return the length of the layout's contiguous runs, and size and stride of the remaining dimensions."""
     steps = sorted((stride, size) for size, stride in zip(layout.shape, layout.strides) if stride and size > 1)
     run = 1
     for taken, (stride, size) in enumerate(steps):
@@ -78,7 +78,7 @@ def _run_and_rest(layout: TensorMeta) -> tuple[int, list[tuple[int, int]]]:
 
 
 def _in_runs(part: Part, run: int) -> Part:
-    """The same part with each run of so many neighbours as one element."""
+    """Return the same part in units of `run` neighbouring elements."""
 
     def shorter(layout: TensorMeta) -> TensorMeta:
         inner, rest = _run_and_rest(layout)
@@ -104,7 +104,7 @@ def _marked(parts: Sequence[Part], start: int, span: int) -> int:
 
 
 def _lower_bound(part: Part) -> int:
-    """Count one dimension after another, as long as they cannot overlap."""
+    """Multiply the sizes of dimensions in order of stride, skipping those that may overlap."""
     elements, reach = 1, 1
     for stride, size in sorted(zip(part.layout.strides, part.layout.shape)):
         if stride >= reach:

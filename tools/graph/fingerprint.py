@@ -1,8 +1,8 @@
-"""The structure of a graph as canonical text, so that equal texts mean equal structure.
+"""Canonical text of a graph's structure: equal texts mean equal structure.
 
-Nodes are written in the order in which the outputs need them, and sources are numbered as they are met, so neither
-names nor the order of independent nodes count. Without `exact`, sizes are left out: arguments that are sizes, and the
-bounds of slices except for their sign. Two graphs that compute the same values in different ways have different texts.
+Nodes are written in the order in which the outputs need them, and sources are numbered as they are met, so names and
+the order of independent nodes do not matter. Without `exact`, sizes are left out: arguments that are sizes, and the
+bounds of slices except for their sign. Graphs that compute the same values in different ways have different texts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from triton_agent.tools.graph.values import Argument, Reference, TensorMeta
 _SIZES = frozenset({"size", "split_size", "split_sizes", "normalized_shape", "length", "N", "C", "HxW", "self_size"})
 """Arguments that are sizes in every operator."""
 _LAYOUT = frozenset({"stride", "storage_offset"})
-"""Arguments that are sizes only in operators that spell out a layout; the `stride` of a convolution is structure."""
+"""Arguments that are sizes only in operators that describe a layout; the `stride` of a convolution is structure."""
 _BOUNDS = frozenset({"start", "end"})
 
 
 def fingerprint(graph: OperatorGraph) -> str:
-    """A hash that is equal for graphs of the same structure.
+    """Return a hash that is equal for graphs of the same structure.
 
     It depends on operators, wiring, constants, dtypes and ranks, but not on sizes, strides, names of parameters or
     the order of independent nodes. A constant computed from a size (`x / math.sqrt(d)`) is a constant.
@@ -30,7 +30,7 @@ def fingerprint(graph: OperatorGraph) -> str:
 
 
 def signature(graph: OperatorGraph) -> str:
-    """A hash that is equal for graphs of the same structure, shapes and strides."""
+    """Return a hash that is equal for graphs of the same structure, shapes and strides."""
     return _hash_of(graph, exact=True)
 
 
@@ -39,7 +39,7 @@ def _hash_of(graph: OperatorGraph, *, exact: bool) -> str:
 
 
 def _in_order_of_need(graph: OperatorGraph) -> Iterator[Node]:
-    """Nodes, depth first from the outputs and updates. Not recursive: an unrolled loop exceeds Python's stack."""
+    """Yield nodes depth first from outputs and updates. Not recursive: an unrolled loop exceeds Python's stack."""
     producers = graph.producers()
     roots = [producers[name] for name in (*graph.outputs, *graph.updates.values()) if name in producers]
     roots += [node for node in graph.nodes if not node.outputs]
@@ -69,7 +69,7 @@ class _Writer:
         self._met = {"p": 0, "b": 0, "c": 0}
 
     def text(self) -> str:
-        """One line per node, then the outputs and the updates."""
+        """Return one line per node, then the outputs and the updates."""
         lines: list[str] = []
         for node in _in_order_of_need(self._graph):
             arguments = [self._argument(node, *pair) for pair in zip(node.argument_names, node.arguments)]
@@ -83,7 +83,7 @@ class _Writer:
         return "\n".join([*lines, f"return {self._graph.output_structure} {outputs}", *sorted(updates)])
 
     def _label(self, name: str) -> str:
-        """Inputs keep their position in the call; other sources are numbered as they are met."""
+        """Return a value's label. Inputs keep their position in the call; other sources are numbered as met."""
         if name not in self._labels:
             kind = name[0]
             label = name if kind == "x" else f"{kind}{self._met[kind]}"

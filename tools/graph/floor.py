@@ -1,9 +1,9 @@
-"""The least work of a model's call: bytes that must cross the memory bus, and arithmetic operations.
+"""The floor of a model's call: bytes that must cross the memory bus, and arithmetic operations.
 
-Every element that existed before the call and is needed is read once, every output is written once, and intermediate
-values cost nothing. Contents are not looked at: a table read by index counts one row for each index, even if indices
-repeat. Arithmetic is counted as the graph does it, without algebraic simplification. Data that a cache holds from an
-earlier call is read again.
+Each needed element that existed before the call is read once, each output is written once, and intermediate values cost
+nothing. Values are not inspected: a table read by index counts one row per index, even if indices repeat. Arithmetic is
+counted as in the graph, without algebraic simplification. Data that a cache still holds from an earlier call counts as
+read again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from triton_agent.tools.graph.values import Reference, TensorMeta, references_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """The least work of one call."""
+    """Fewest bytes and operations of one call."""
 
     bytes_moved: int
     flops: int
@@ -34,7 +34,7 @@ class Floor:
 
 
 def floor_of(graph: OperatorGraph) -> Floor:
-    """The least bytes and operations for what `graph` computes."""
+    """Return the fewest bytes and operations for the computation of `graph`."""
     metas = graph.values()
     counted: Counter[str] = Counter()
     for node in graph.nodes:
@@ -75,7 +75,7 @@ class _Traffic:
         return self._bytes(parts)
 
     def bytes_written(self) -> int:
-        """Outputs in their own memory, once for each storage, and elements updated in place."""
+        """Count outputs in memory of their own, once per storage, and elements updated in place."""
         parts: dict[str, list[Part]] = defaultdict(list)
         for name in self._graph.outputs:
             root = self._root(name)
@@ -92,7 +92,7 @@ class _Traffic:
     def _part(
         self, root: str, layout: TensorMeta, count: int | None = None, holes: tuple[TensorMeta, ...] = ()
     ) -> Part:
-        """A part in elements of `root`: a view as another dtype has elements of another size."""
+        """Return a part in elements of `root`: a view with another dtype has elements of another size."""
         own, others = itemsize(layout.dtype), itemsize(self._metas[root].dtype)
         if own == others:
             return Part(layout=layout, count=count, holes=holes)
@@ -100,7 +100,7 @@ class _Traffic:
         return Part(layout=layout, count=elements * own // others)
 
     def _traced(self, name: str, elements: int | None) -> tuple[str, Part] | None:
-        """The source that a read value comes from, and the part of it that is read; None for what the call made."""
+        """Return the source of a value that is read, and the part that is read; None for values the call computed."""
         layout, holes, replaced = self._metas[name], [], 0
         while name not in self._sources:
             node = self._producers[name]
@@ -121,7 +121,7 @@ class _Traffic:
         return root, self._part(root, layout, elements, tuple(holes))
 
     def _updated(self, value: str) -> Iterator[tuple[TensorMeta, int | None]]:
-        """Layouts that the call writes until memory holds `value`, and how many elements of each (None for all)."""
+        """Yield the layouts that the call writes to produce `value`, with the number of elements (None for all)."""
         while value not in self._sources:
             node = self._producers[value]
             if node.view_of is not None:
@@ -137,7 +137,7 @@ class _Traffic:
                 return
 
     def _root(self, name: str) -> str:
-        """The value that first held the memory which `name` shows."""
+        """Return the value that first held the memory of `name`."""
         while name not in self._sources:
             node = self._producers[name]
             made = len(node.outputs) - len(node.writes)
@@ -152,12 +152,12 @@ class _Traffic:
 
 
 def _patches(node: Node) -> bool:
-    """Return whether the node is a write to part of a storage: the result is the whole with that part replaced."""
+    """Return True if the node writes part of a storage: its result is the whole with that part replaced."""
     return node.operator == "aten.as_strided_scatter" and bool(node.writes)
 
 
 def _overwrites_self(node: Node) -> bool:
-    """Return whether the node writes in place, and not by `out=`."""
+    """Return True if the node writes in place, and not through `out=`."""
     own = node.argument("self")
     return bool(node.writes) and isinstance(own, Reference) and own.name == node.writes[0]
 
@@ -171,7 +171,7 @@ def _elements_replaced(node: Node, metas: dict[str, TensorMeta]) -> int | None:
 
 
 def _reads(node: Node, metas: dict[str, TensorMeta]) -> Iterator[tuple[str, int | None]]:
-    """The values whose contents a node needs, and how many elements where an index picks them (None for all)."""
+    """Yield the values whose contents a node reads, and the number of elements if indexed (None for all)."""
     idle = bool(node.outputs) and all(output.numel == 0 for output in node.outputs)
     if node.view_of is not None or node.kind == "allocation" or _patches(node) or idle:
         return
@@ -179,7 +179,7 @@ def _reads(node: Node, metas: dict[str, TensorMeta]) -> Iterator[tuple[str, int 
     for argument_name, argument in [*zip(node.argument_names, node.arguments), *node.keywords.items()]:
         elements = None
         if TABLES.get(name) == argument_name:
-            elements = node.outputs[0].numel  # an output holds each picked element once, but a bag adds several rows
+            elements = node.outputs[0].numel  # an output holds each read element once, but a bag adds several rows
             rows = node.argument("indices")
             if "embedding_bag" in name and isinstance(rows, Reference):
                 elements = metas[rows.name].numel * node.outputs[0].shape[-1]

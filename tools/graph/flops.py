@@ -1,8 +1,8 @@
-"""How many floating-point operations the call of an operator needs, and on which unit of the chip.
+"""Counts the floating-point operations of an operator call, by unit of the chip.
 
 Matrix products, convolutions and attention follow torch's formulas; other operators count per element. An exponential
 counts as one operation, like an addition. Iterative algorithms (singular values, eigenvalues) count as one reduction to
-tridiagonal form, which is the least they do. Moving, indexing and viewing count as none.
+tridiagonal form, the least they need. Moves, indexing and views count as zero.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NORM_FLOPS = 8
 RMS_NORM_FLOPS = 4
 """Per element: square, sum, scale, weight."""
 FIXED_NORM_FLOPS = 2
-"""Per element where the statistics are given: they fold into one factor and one offset per channel."""
+"""Per element with given statistics, which fold into one factor and one offset per channel."""
 DROPOUT_FLOPS = 2
 """Per element: compare, scale."""
 _RECURRENT = {"lstm": (4, 21), "gru": (3, 17), "rnn_tanh": (1, 4), "rnn_relu": (1, 4)}
@@ -56,7 +56,7 @@ class UnitFlops:
 
 
 def flops_of(node: Node, metas: Metas) -> tuple[UnitFlops, ...]:
-    """The operations of one call; `metas` are all values of its graph."""
+    """Return the operations of one call; `metas` are all values of its graph."""
     taken = [metas[name] for name in node.references()]
     name = node.operator.removeprefix("aten.")
     if not taken or not node.outputs:
@@ -134,7 +134,7 @@ def _shapes(argument: Argument, metas: Metas) -> object:
 
 
 def _attention(node: Node, metas: Metas) -> int:
-    """torch's formula without the pairs that a causal mask excludes."""
+    """Apply torch's formula, without the pairs that a causal mask excludes."""
     query, key, value = (metas[name].shape for name in list(node.references())[:3])
     batch, heads = math.prod(query[:-3]), query[-3] if len(query) > 2 else 1
     shapes = [(batch, heads, *shape[-2:]) for shape in (query, key, value)]
@@ -145,7 +145,7 @@ def _attention(node: Node, metas: Metas) -> int:
 
 
 def _pairs(node: Node, queries: int, keys: int) -> int:
-    """Pairs of query and key that count: with a causal mask, query i attends to keys up to i."""
+    """Return the number of query-key pairs that count: with a causal mask, query i attends to keys up to i."""
     if not node.argument("is_causal", False):
         return queries * keys
     full = min(queries, keys)
@@ -164,7 +164,7 @@ _PRODUCTS: dict[str, Callable[[Node, Metas], int]] = {
 
 
 def _beside_product(name: str, node: Node, metas: Metas) -> int:
-    """Operations of the bias, or of the softmax in attention."""
+    """Return the operations of the bias, or of the softmax in attention."""
     if name == "scaled_dot_product_attention":
         query, key = (metas[reference].shape for reference in list(node.references())[:2])
         # The scale is folded into the query.
@@ -174,8 +174,8 @@ def _beside_product(name: str, node: Node, metas: Metas) -> int:
 
 
 def _other_heavy(name: str, node: Node, taken: TensorMeta) -> tuple[str, int]:
-    """Transforms and factorisations, by the leading term of the usual count; 0 for operators without a formula here."""
-    if name.startswith("_fft_"):  # 5 n log2 n for a complex transform (radix 2), half of it where one side is real
+    """Count transforms and factorisations by the leading term of the usual formula; 0 for operators without one."""
+    if name.startswith("_fft_"):  # 5 n log2 n for a complex transform (radix 2), half of it if one side is real
         real, whole = name != "_fft_c2c", node.outputs[0] if name == "_fft_c2r" else taken
         dimensions = node.argument("dim")
         sizes = [whole.shape[d] for d in dimensions if isinstance(d, int)] if isinstance(dimensions, tuple) else []

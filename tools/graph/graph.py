@@ -1,9 +1,9 @@
 """The operators that one call of a model runs, as a graph of values and nodes.
 
-A graph is plain data about one call on one set of inputs. It is in functional form: every node makes new values, and a
-node that writes in place names the values it overwrites (`writes`). A graph has no control flow: it holds the path that
-Python took during this call, and `data_dependent` is set where that path depended on values. It holds no contents of
-tensors except constants: those of one element are plain numbers, those of a few elements are in `contents`.
+A graph is plain data about one call with one set of inputs. It is functional: every node makes new values, and a node
+that writes in place names the values it overwrites (`writes`). A graph has no control flow: it holds the path that
+Python took in this call, and `data_dependent` is set if that path depended on values. Contents of tensors are only kept
+for constants: one element becomes a plain number, a few elements are in `contents`.
 
 Values are named `x0` (inputs), `p:weight` (parameters), `b:running_mean` (buffers), `c0` (other tensors), `n3` (the
 first output of node 3) and `n3.1` (its second output). Nothing here needs torch.
@@ -36,25 +36,25 @@ class Node:
 
     index: int
     operator: str
-    """As in `aten.addmm`: without the overload and the underscore of an in-place form, the same on CPU and CUDA."""
+    """For example `aten.addmm`: without overload and in-place underscore, and the same on CPU and CUDA."""
     overload: str
-    """As in `Tensor` or `default`. Empty where several operators share a name here, and for calls with `out=`."""
+    """For example `Tensor` or `default`. Empty if several operators share this name, and for calls with `out=`."""
     arguments: tuple[Argument, ...]
     argument_names: tuple[str, ...]
-    """Names in the operator's schema; empty strings where it has no schema."""
+    """Names in the operator's schema; empty strings if it has no schema."""
     keywords: Mapping[str, Argument]
     outputs: tuple[TensorMeta, ...]
     view_of: str | None = None
-    """The value whose memory the outputs share; None where they have their own memory."""
+    """The value whose memory the outputs share; None if they have their own memory."""
     writes: tuple[str, ...] = ()
-    """Values that the call overwrites. Their new contents are the last outputs, in this order."""
+    """Values that the call overwrites. Their new contents are the last outputs, in the same order."""
 
     @property
     def kind(self) -> Kind:
         return kind_of(self.operator)
 
     def argument(self, name: str, default: Argument = None) -> Argument:
-        """Return the argument of this name, whether it was passed by position or by keyword."""
+        """Return the argument of this name, passed by position or by keyword."""
         for own, value in zip(self.argument_names, self.arguments):
             if own == name:
                 return value
@@ -77,18 +77,18 @@ class OperatorGraph:
     buffers: Mapping[str, TensorMeta]
     constants: Mapping[str, TensorMeta]
     nodes: tuple[Node, ...]
-    """Only nodes on which an output, an update or a read of values depends."""
+    """Only nodes that an output, an update or a read of values depends on."""
     outputs: tuple[str, ...]
     output_structure: str = "*"
     """The nesting of the outputs, with a star for each: `(*, {'hidden': *})`."""
     updates: Mapping[str, str] = field(default_factory=dict)
-    """Sources that the call overwrote, and the value that holds the new contents of each."""
+    """For each source that the call overwrote, the value that holds its new contents."""
     shared: Mapping[str, str] = field(default_factory=dict)
-    """Sources that share memory with an earlier source, and that source: `x1` may be a slice of `x0`."""
+    """For each source that shares memory with an earlier source, that source: `x1` may be a slice of `x0`."""
     held: Mapping[str, str] = field(default_factory=dict)
-    """Constants that a module holds as a plain attribute, and the path of each: `blocks.0.tables[1]`."""
+    """For each constant that a module holds as a plain attribute, its path: `blocks.0.tables[1]`."""
     contents: Mapping[str, tuple[Argument, ...]] = field(default_factory=dict)
-    """Elements of the other constants where they are few, as of a list of numbers in the text of `forward`."""
+    """Elements of the other constants if they are few, for example a list of numbers in the text of `forward`."""
     data_dependent: bool = False
     """Python read values (`.item()`, a boolean mask, `nonzero`), so another input may run another graph."""
 
@@ -102,11 +102,11 @@ class OperatorGraph:
         return {**self.sources(), **made}
 
     def producers(self) -> dict[str, Node]:
-        """The node that made each value, except sources."""
+        """Return the node that made each value; sources have none."""
         return {node.output_name(k): node for node in self.nodes for k in range(len(node.outputs))}
 
     def dump(self) -> str:
-        """Text for people and prompts: the sources that are used, then one line for each node."""
+        """Return text for people and prompts: the used sources, then one line per node."""
         used = {name for node in self.nodes for name in node.references()} | {*self.outputs, *self.updates}
         lines = [f"{name}: {meta}" for name, meta in self.sources().items() if name in used or name in self.inputs]
         lines += [_line(node) for node in self.nodes]

@@ -1,4 +1,4 @@
-"""Numbers and tensors that modules hold as plain attributes: a graph has their values, an author needs their names."""
+"""Numbers and tensors that modules hold as plain attributes. A graph has their values; authors need their names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HeldTensor:
 
 
 def numbers_of(model: nn.Module) -> dict[str, float]:
-    """Numbers among the attributes of a module and its submodules, by path."""
+    """Return the numbers among the attributes of a module and its submodules, by path."""
     found: dict[str, float] = {}
     for path, module in model.named_modules():
         for name, value in vars(module).items():
@@ -34,7 +34,7 @@ def numbers_of(model: nn.Module) -> dict[str, float]:
 
 
 def tensors_of(model: nn.Module) -> tuple[HeldTensor, ...]:
-    """Tensors among the plain attributes of a module and its submodules, in the order in which they were set."""
+    """Return the tensors among the plain attributes of a module and its submodules, in the order they were set."""
     from torch import Tensor
 
     tensors = [
@@ -51,12 +51,12 @@ def tensors_of(model: nn.Module) -> tuple[HeldTensor, ...]:
 
 
 def beside_classes(model: nn.Module) -> list[tuple[dict[str, Any], str]]:
-    """Tensors at the top level of files that a `forward` of the model reads: the file's namespace, and the name."""
+    """Return the top-level tensors of files that a `forward` of the model reads, as pairs of namespace and name."""
     from torch import Tensor
 
     found: dict[tuple[int, str], tuple[dict[str, Any], str]] = {}
     for module in model.modules():
-        forward = getattr(type(module), "forward", None)  # the forward of a scripted module is no function
+        forward = getattr(type(module), "forward", None)  # the forward of a scripted module is not a function
         space = getattr(forward, "__globals__", {})
         for name in forward.__code__.co_names if space and forward is not None else ():
             if isinstance(space.get(name), Tensor):

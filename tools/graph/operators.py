@@ -1,7 +1,7 @@
-"""Facts about the operators of torch: the kind of each, which elements an indexed one touches, how many passes it is.
+"""Tables about torch's operators: their kind, the elements an indexed operator touches, the passes it stands for.
 
-Tables decide for common operators, torch's schemas and tags for the rest. An operator that neither knows is arithmetic,
-or heavy if it takes several tensors, since it may be a product by another name. torch is imported only where the tables
+Tables decide for common operators, torch's schemas and tags for the rest. An operator in neither counts as arithmetic,
+or as heavy if it takes several tensors, since it may be a product by another name. torch is imported only if the tables
 have no answer.
 """
 
@@ -18,7 +18,7 @@ def words(text: str) -> frozenset[str]:
 
 
 _TABLES: dict[Kind, str] = {
-    # Work of cuBLAS, cuDNN, cuFFT, cuSOLVER, or of fused kernels as large.
+    # Work of cuBLAS, cuDNN, cuFFT or cuSOLVER, or of fused kernels as expensive.
     "heavy": """
         mm addmm bmm baddbmm addbmm mv addmv dot vdot inner outer addr ger matmul linear einsum tensordot chain_matmul
         bilinear _trilinear kron _scaled_mm _scaled_mm_v2 _scaled_grouped_mm _scaled_grouped_mm_v2 _grouped_mm _int_mm
@@ -100,7 +100,7 @@ _TABLES: dict[Kind, str] = {
         resize resize_as squeeze_ unsqueeze_ values indices crow_indices col_indices atleast_1d atleast_2d atleast_3d
         broadcast_tensors data
     """,
-    # Makes a tensor from arguments that are no tensors.
+    # Makes a tensor from arguments that are not tensors.
     "allocation": """
         empty empty_like empty_strided empty_permuted zeros zeros_like ones ones_like full full_like new_empty
         new_empty_strided new_zeros new_ones new_full arange range linspace logspace scalar_tensor eye tril_indices
@@ -155,32 +155,32 @@ _TABLES: dict[Kind, str] = {
     """,
 }
 _KINDS: dict[str, Kind] = {name: kind for kind, names in reversed(_TABLES.items()) for name in names.split()}
-"""The kind of each operator in a table. The first table that has it decides."""
+"""The kind of each operator in a table. If several tables have it, the first decides."""
 
 _SCATTERED = frozenset({"slice", "select", "diagonal"})
-"""Views whose derivative moves each element to one place. The derivative of other views is a sum."""
+"""Views whose derivative moves each element to one place. The derivative of any other view is a sum."""
 
 TABLES = {
     **dict.fromkeys(words("index_select gather index _unsafe_index take"), "self"),
     **dict.fromkeys(words("embedding _embedding_bag _embedding_bag_forward_only"), "weight"),
 }
-"""Operators that read only some elements of a tensor, with the name of that argument."""
+"""Operators that read only some elements of a tensor: the name of that argument."""
 
 INDEXED_WRITES = {
     **dict.fromkeys(words("index_put _index_put_impl"), "values"),
     **dict.fromkeys(words("index_copy index_add"), "source"),
     **dict.fromkeys(words("index_fill scatter scatter_add scatter_reduce"), "index"),
 }
-"""Operators that in place touch as many elements as the argument of this name has."""
+"""In-place operators that touch as many elements as the argument of this name has."""
 
 ADDING = words("index_add scatter_add scatter_reduce index_reduce")
-"""Indexed writes that compute, and read the elements that they overwrite."""
+"""Indexed writes that compute: they also read the elements they overwrite."""
 
 ORDERING = words("sort topk kthvalue median nanmedian mode")
-"""Their second result holds positions. Of equal elements it may name any."""
+"""Operators whose second result holds positions. Among equal elements, any position is correct."""
 
 REPLACING = words("copy fill zero bernoulli normal uniform exponential cauchy log_normal random")
-"""Operators that in place do not read what they overwrite."""
+"""In-place operators that do not read the elements they overwrite."""
 
 _PASSES_BY_COUNT = {
     40: "_upsample_bicubic2d_aa upsample_bicubic2d _upsample_lanczos2d_aa",
@@ -223,7 +223,7 @@ _PASSES_BY_COUNT = {
     """,
 }
 PASSES: dict[str, int] = {name: count for count, names in _PASSES_BY_COUNT.items() for name in names.split()}
-"""How many elementary operators it takes to spell out a compound one in a module."""
+"""Number of elementary operators needed to write a compound operator in a module."""
 
 _TAKEN_APART: dict[str, str] = {
     **dict.fromkeys(words("softmax special_softmax"), "_softmax"),
@@ -236,27 +236,27 @@ _TAKEN_APART: dict[str, str] = {
     "log_sigmoid": "log_sigmoid_forward",
     "special_expit": "sigmoid",
 }
-"""Compound operators that torch decomposes before dispatch, except in inference mode, and the operator they become."""
+"""Compound operators that torch decomposes before dispatch, except in inference mode: the operator they become."""
 
 _LIGHT_LINALG = frozenset({"linalg_cross", "linalg_vander"})
 
 _HEAVY_PARTS = ("convolution", "conv1d", "conv2d", "conv3d", "linear", "matmul", "attention", "attn", "gemm", "lstm")
-"""Parts of names outside of `aten` that indicate a library, as in `mkldnn._linear_pointwise` or `flash_attn.fwd`."""
+"""Parts of names outside `aten` that indicate a library, as in `mkldnn._linear_pointwise` or `flash_attn.fwd`."""
 
 
 def bare_name(operator: str) -> str:
-    """`aten.add_.Tensor`, `aten::add_` and `aten.add_` all become `add_`."""
+    """Return the name without namespace and overload: `add_` for `aten.add_.Tensor`, `aten::add_` and `aten.add_`."""
     parts = operator.replace("::", ".").split(".")
     return parts[1] if len(parts) > 1 else parts[0]
 
 
 def functional_name(name: str) -> str:
-    """`relu_` becomes `relu`; names such as `__and__` stay."""
+    """Return the name of the functional form: `relu` for `relu_`; names such as `__and__` stay."""
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
 def passes_of(operator: str) -> int:
-    """How many elementary operators over its largest tensor the operator stands for."""
+    """Return how many elementary operators over its largest tensor the operator stands for."""
     name = functional_name(bare_name(operator)).removeprefix("_foreach_")
     name = _TAKEN_APART.get(name, name)
     return PASSES.get(name, PASSES.get(name.removesuffix("_backward"), 1))
@@ -264,7 +264,7 @@ def passes_of(operator: str) -> int:
 
 @functools.cache
 def kind_of(operator: str) -> Kind:
-    """The kind of an operator given as `aten.mm.default`, `aten.mm` or `aten::mm`."""
+    """Return the kind of an operator given as `aten.mm.default`, `aten.mm` or `aten::mm`."""
     name = bare_name(operator)
     in_aten = operator.replace("::", ".").startswith("aten.") or name == operator
     if not in_aten:
@@ -278,7 +278,7 @@ def _tabled(name: str) -> Kind | None:
 
 
 def _tabled_by_family(name: str) -> Kind | None:
-    """The kind by the name of a related operator: `_foreach_x`, `x_backward`, `x_copy`; or of `fft_` or `linalg_`."""
+    """Return the kind by a related operator's name: of `_foreach_x`, `x_backward` and `x_copy`, `fft_` or `linalg_`."""
     if name.startswith("_foreach_"):
         return _tabled(name.removeprefix("_foreach_"))
     if name.endswith("_backward"):
@@ -290,7 +290,7 @@ def _tabled_by_family(name: str) -> Kind | None:
 
 
 def _declared(name: str) -> Kind:
-    """The kind by torch's tags and schemas, for an operator in no table."""
+    """Return the kind of an operator in no table, by torch's tags and schemas."""
     import torch
 
     packet = getattr(torch.ops.aten, name, None)
@@ -316,6 +316,6 @@ def _tensors_taken(overload: Any) -> int:
 
 
 def _only_aliases(overload: Any) -> bool:
-    """Return whether all results share memory with an argument that is not written to."""
+    """Return True if all results share memory with an argument that is not written."""
     results = [result.alias_info for result in overload._schema.returns]
     return bool(results) and all(alias is not None and not alias.is_write for alias in results)

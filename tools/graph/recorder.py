@@ -1,8 +1,8 @@
-"""Runs a model once and records every operator of torch that it calls.
+"""Runs a model once and records every torch operator that it calls.
 
-Two modes of torch observe the call: one sees operators as torch dispatches them, the other sees Python functions before
-torch decomposes them. `graph_memory` tells which value each tensor is. Not recorded: what is computed outside of torch
-(numpy, kernels that are no operators of torch), and writes that an operator does not declare.
+Two torch modes observe the call: one sees operators as torch dispatches them, the other sees Python functions before
+torch decomposes them. `tensor_names.py` tells which value each tensor is. Not recorded: computation outside torch
+(numpy, kernels that are not torch operators), and writes that an operator does not declare.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from triton_agent.tools.graph.values import Argument, Reference, TensorMeta, ref
 _UNTOLD = frozenset({"device", "layout", "pin_memory", "non_blocking", "generator", "inplace"})
 """Arguments that do not change the values of the result."""
 _HANDOVERS = frozenset({"lift_fresh", "lift", "detach", "alias"})
-"""Operators that return their tensor unchanged. Not recorded for a tensor that the graph does not know yet."""
+"""Operators that return their tensor unchanged. They are not recorded for a tensor that the graph does not know yet."""
 _QUESTIONS = frozenset({"prim.device.default"})
 """Queries that tensors without memory send through the dispatcher."""
 _LOOKS = frozenset({"tolist", "numpy", "__array__", "__dlpack__"})
@@ -42,7 +42,7 @@ _LOOKS = frozenset({"tolist", "numpy", "__array__", "__dlpack__"})
 _REFUSERS = frozenset({torch.nn.functional.gaussian_nll_loss})
 """Functions of torch that read values only to raise an error; the values do not change what they compute."""
 _MOST_CONTENTS = 64
-"""Elements of a constant up to which its contents are kept; lists in the text of a model are rarely longer."""
+"""Most elements of a constant whose contents are kept; lists in the text of a model are rarely longer."""
 _PLAIN_DTYPES = frozenset(
     {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
     | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
@@ -112,11 +112,11 @@ class _Recorder:
         self._data_dependent = False
         self._inside_composite = False
         self._only_refuses = False
-        """True if values that are read now decide only whether an error is raised."""
+        """True while reads of values only decide if an error is raised."""
         self.restore = self._book.restore
 
     def adopt(self, prefix: str, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Add tensors that existed before the call as sources, named by `prefix` and their own name."""
+        """Add tensors that existed before the call as sources. Their names are `prefix` and their own name."""
         for name, tensor in tensors.items():
             self._sources[prefix[0]][prefix + name] = meta_of(tensor)
             shared_with = self._book.adopt(tensor, prefix + name)
@@ -124,7 +124,7 @@ class _Recorder:
                 self._shared[prefix + name] = shared_with
 
     def note_attributes(self, model: nn.Module) -> None:
-        """Remember the tensors that modules hold in plain attributes: constants may be among them."""
+        """Record the tensors that modules hold as plain attributes; a constant may be one of them."""
         for path, module in model.named_modules():
             for name, value in vars(module).items():
                 if name not in ("_parameters", "_buffers", "_modules"):
@@ -166,7 +166,7 @@ class _Recorder:
         # Look names up before the call, which may change the values that the tensors show.
         writes = tuple(self._refer(tensor).name for tensor in written)
         wording = wording_of(operator, self._encode_all(passed), len(arguments))
-        if "indices" in passed:  # indexing reads values only through masks, although its tag says that it always may
+        if "indices" in passed:  # indexing reads values only for masks, although its tag says that it always may
             looks = any(index.dtype in (torch.bool, torch.uint8) for index in tensors_in(passed["indices"]))
         else:
             looks = traits_of(operator).looks_at_values
@@ -218,7 +218,7 @@ class _Recorder:
         return str(value).removeprefix("torch.") if plain else getattr(value, "__name__", type(value).__name__)
 
     def _refer(self, tensor: torch.Tensor) -> Reference:
-        """Return the value that `tensor` shows now; an unknown tensor becomes a constant."""
+        """Return the value that `tensor` holds now; an unknown tensor becomes a constant."""
         memory = self._book.find(tensor)
         if memory is not None:
             return Reference(name=self._name_in(memory, layout_of(tensor)))
@@ -234,7 +234,7 @@ class _Recorder:
         return self._refer(tensor)
 
     def _name_in(self, memory: Memory, layout: Layout) -> str:
-        """The value that a layout of known memory shows. After a write it is read again from the root."""
+        """Return the value of a layout of known memory. If a write made it outdated, read it again from the root."""
         if layout not in memory.names:
             wording = _strided_wording("as_strided", [memory.root], layout.meta)
             memory.names[layout] = self._add(wording, [layout.meta], view_of=memory.root).output_name()
@@ -247,13 +247,13 @@ class _Recorder:
         written: Sequence[torch.Tensor] = (),
         writes: tuple[str, ...] = (),
     ) -> None:
-        """Make a node of a finished call, and name the values that it made, showed or overwrote."""
+        """Make a node of a finished call, and name the values that it made, viewed or overwrote."""
         made = [tensor for tensor in results if not self._is_known(tensor)]
         if made and not written:  # one of them may be known: `x[0]`, and then all of `x.unbind()`
             made = list(results)
         looked = not results and bool(_references(wording)) and not self._only_refuses
         if not made and not written and not looked:
-            return  # a view that changes nothing, or a call that touches no value of the graph
+            return  # a view that changes nothing, or a call that involves no value of the graph
         view_of = None
         memories = [self._book.find(tensor) for tensor in made]
         if memories and memories[0] is not None and all(other is memories[0] for other in memories):
@@ -312,7 +312,7 @@ def _references(wording: Wording) -> list[str]:
 
 
 def _strided_wording(name: str, values: Sequence[str], meta: TensorMeta) -> Wording:
-    """An operator of torch that reads or writes a layout of memory, added where a write made a view outdated."""
+    """Return an `as_strided` or `as_strided_scatter` call, added where a write made a view outdated."""
     return Wording(
         operator=f"aten.{name}",
         overload="default",
@@ -322,7 +322,7 @@ def _strided_wording(name: str, values: Sequence[str], meta: TensorMeta) -> Word
 
 
 def _pruned(graph: OperatorGraph, droppable: Mapping[int, range]) -> OperatorGraph:
-    """The graph without nodes on which nothing depends, and without unused outputs that are `droppable`."""
+    """Return the graph without nodes that nothing depends on, and without unused outputs listed in `droppable`."""
     used = {*graph.outputs, *graph.updates.values()}
     for node in reversed(graph.nodes):  # nodes come after the values they take, so one pass backwards is enough
         if not node.outputs or any(node.output_name(k) in used for k in range(len(node.outputs))):

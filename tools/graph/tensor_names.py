@@ -1,8 +1,8 @@
-"""Names of the values that tensors show, kept correct through views and writes in place.
+"""Names of the values that tensors hold, kept correct through views and in-place writes.
 
-A tensor is identified by its memory and its layout, not by its Python object, since torch makes several objects for
-one tensor. Two tensors with the same layout over the same memory are the same value. A write in place gives the written
-layout a new name and drops all others, which are then read again from the root of the memory.
+A tensor is identified by its memory and its layout, not by its Python object, since torch makes several objects for one
+tensor. Two tensors with the same layout of the same memory are the same value. An in-place write gives the written
+layout a new name and drops all other names; those layouts are read again from the root of the memory when needed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Layout(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Memory:
-    """One storage, and the names of the values that show its current contents."""
+    """One storage, and the names of the values in its current contents."""
 
     owner: object
-    """Keeps the address from being reused: a weak reference to the storage, or a tensor that has none."""
+    """Keeps the address from being reused: a weak reference to the storage, or the tensor itself if it has none."""
     root: str
     """The value from which every other layout can be read."""
     root_layout: Layout
@@ -42,7 +42,7 @@ class Memory:
     written: bool = False
 
     def overwrite(self, layout: Layout, name: str) -> bool:
-        """Give `layout` the new `name`. Return False where memory lies outside of it: then call `patch_root`."""
+        """Give `layout` the new `name`. Return False if it does not cover the whole memory: then call `patch_root`."""
         self.written = True
         part, whole = layout.meta, self.root_layout.meta
         same = part.dtype == whole.dtype and part.numel == whole.numel and part.offset == whole.offset
@@ -79,7 +79,7 @@ class MemoryBook:
         return memory
 
     def name(self, tensor: torch.Tensor, name: str) -> None:
-        """Name the value that `tensor` shows, in new or known memory."""
+        """Name the value that `tensor` holds, in new or known memory."""
         memory = self.find(tensor) or self.open(tensor, name)
         memory.names[layout_of(tensor)] = name
 

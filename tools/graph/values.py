@@ -1,6 +1,6 @@
 """Layouts of tensors, and the arguments of operators, as plain data.
 
-Contents of tensors are not kept. A torch dtype or memory format is given by its name (`float32`, `channels_last`).
+Contents of tensors are not kept. A torch dtype or memory format is stored by its name (`float32`, `channels_last`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class TensorMeta:
     dtype: str
     strides: tuple[int, ...]
     offset: int = 0
-    """Elements between the start of the storage and the first element. It tells whether two slices overlap."""
+    """Elements from the start of the storage to the first element. Needed to decide if two slices overlap."""
 
     @property
     def numel(self) -> int:
@@ -27,7 +27,7 @@ class TensorMeta:
 
     @property
     def is_contiguous(self) -> bool:
-        """True if the elements lie row by row without gaps; dimensions of size 1 may have any stride."""
+        """True if the elements lie row by row without gaps. Dimensions of size 1 may have any stride."""
         expected = 1
         for size, stride in zip(reversed(self.shape), reversed(self.strides)):
             if size != 1 and stride != expected:
@@ -63,7 +63,7 @@ def references_in(argument: Argument) -> Iterator[str]:
 
 
 def renamed(argument: Argument, names: Mapping[str, str]) -> Argument:
-    """The argument with each value in `names` renamed; other values keep their names."""
+    """Return the argument with each value in `names` renamed; other values keep their names."""
     if isinstance(argument, Reference):
         return Reference(name=names.get(argument.name, argument.name))
     return tuple(renamed(item, names) for item in argument) if isinstance(argument, tuple) else argument
@@ -76,7 +76,8 @@ def argument_text(argument: Argument) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Plain data: records become objects; references, complex numbers, NaN and infinities objects with one key."""
+    """Return plain data: dataclasses become objects; references, complex numbers and non-finite floats, objects with
+    one key."""
     if isinstance(value, Reference):
         return {"value": value.name}
     if is_dataclass(value):

@@ -1,4 +1,4 @@
-"""This machine: hardware, the state of its GPUs, and the lease that lets one user at a time have a GPU.
+"""This machine: hardware, the state of its GPUs, and the leases by which processes take turns on a GPU.
 
 Only `lease.py` changes anything.
 """

@@ -1,4 +1,4 @@
-"""Properties of the GPU for host code that is traced, named as by `torch.cuda.get_device_properties`."""
+"""Properties of the GPU as shown to traced host code, named as in `torch.cuda.get_device_properties`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from triton_agent.tools.compile.targets import KIB, REGISTER_FILE, Target
 
 _MEMORY_BYTES = 80 * KIB**3
 _L2_BYTES = 50 * KIB**2
-"""Sizes of an H100, used for every target: host code rarely chooses by them."""
+"""Sizes of an H100, used for every target: host code rarely depends on them."""
 _ASKED = (
     *("name", "major", "minor", "multi_processor_count", "total_memory", "L2_cache_size", "warp_size"),
     *("regs_per_multiprocessor", "max_threads_per_multi_processor", "shared_memory_per_block"),
@@ -36,7 +36,7 @@ def facts_of_target(target: Target) -> dict[str, Any]:
 
 
 def facts_of_device(target: Target) -> dict[str, Any]:
-    """Return the properties of this machine's first GPU; what its driver does not tell is taken from the target."""
+    """Return the properties of this machine's first GPU; those the driver does not report come from the target."""
     import torch  # the driver's process does without
 
     properties = torch.cuda.get_device_properties(0)

@@ -1,11 +1,11 @@
-"""Memory of a card set aside before it is taken, so that what works side by side on the card fits.
+"""Reservations of a card's memory, made before the memory is allocated, so that concurrent work on the card fits.
 
-A reservation is a number of bytes of one card, held by a process of this tool while it works there: a problem, a
-baseline, a worker. Who asks waits in the order of asking until the bytes fit beside those reserved already. A
-reservation larger than the card is granted when there is no other. Reservations and the queue are notes of `lease.py`,
-so those of a dead process are gone.
+A reservation is a number of bytes of one card, held by a triton-agent process while it works there: for a problem, a
+baseline or a worker. Requests are granted in the order they were made, each as soon as its bytes fit beside those
+already reserved. A reservation larger than the card is granted when there is no other. Reservations and the queue are
+notes of `lease.py`, so those of a dead process vanish.
 
-Not covered: whether a holder keeps to what it reserved, and programs that do not ask.
+Not covered: a holder that takes more than it reserved, and programs that do not ask.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from triton_agent.tools.machine.lease import FOLDER, Holder, Mode, holders, leas
 
 POLL_S = 0.05
 KEPT_FREE_BYTES = 2 << 30
-"""Of every card: contexts of processes that reserve nothing, and what fragmentation costs."""
+"""Kept free on every card, for contexts of processes that reserve nothing, and for fragmentation."""
 
 
 class Reservation:
-    """A request for memory of a card. It stands in the queue from its construction until it is granted or closed."""
+    """A request for memory of a card. It is queued from its construction until it is granted or closed."""
 
     def __init__(self, card: str, size_bytes: int, *, capacity_bytes: int, what: str, folder: Path = FOLDER) -> None:
-        """`card`: any text that names it, the same in every process. `what`: tells others the purpose."""
+        """`card` is any text that names it, the same in every process; `what` tells others the purpose."""
         self._card, self._folder = card, folder
         self._size_bytes, self._capacity_bytes = size_bytes, capacity_bytes
         self._note = f"{size_bytes} bytes {uuid.uuid4().hex}: {what}"
@@ -51,7 +51,7 @@ class Reservation:
             return True
 
     def close(self) -> None:
-        """Give the memory back, or leave the queue."""
+        """Release the memory, or leave the queue."""
         self._queue.close()
         self._held.close()
 
@@ -60,7 +60,7 @@ class Reservation:
 def reserved(
     card: str, size_bytes: int, *, capacity_bytes: int, what: str, wait_s: float = 3600.0, folder: Path = FOLDER
 ) -> Iterator[None]:
-    """Hold a reservation for the length of the block; raise `InstrumentError`, naming the holders, after `wait_s`."""
+    """Hold a reservation for the duration of the block; after `wait_s`, raise `InstrumentError` naming the holders."""
     deadline_s = time.monotonic() + wait_s
     request = Reservation(card, size_bytes, capacity_bytes=capacity_bytes, what=what, folder=folder)
     with contextlib.closing(request):
@@ -69,7 +69,7 @@ def reserved(
                 who = "; ".join(map(str, reservations(card, folder))) or "others that wait"
                 size = f"{size_bytes / 2**30:.1f} GiB"
                 raise InstrumentError(
-                    f"{size} of the GPU's memory were not free within {wait_s:g} s; held by {who}",
+                    f"{size} of the GPU's memory did not become free within {wait_s:g} s; held by {who}",
                     where=card,
                     remedy="let that work end, or work on fewer problems at once",
                 )
@@ -78,7 +78,7 @@ def reserved(
 
 
 def reservations(card: str, folder: Path = FOLDER) -> tuple[Holder, ...]:
-    """Return who holds memory of a card now."""
+    """Return the current holders of memory of a card."""
     return holders(_granted(card), folder)
 
 
@@ -91,6 +91,6 @@ def _granted(card: str) -> str:
 
 
 def _bytes(holder: Holder) -> int:
-    """Return what a note says; nothing where it is another program's."""
+    """Return the bytes that a note reserves; 0 for a note of another program."""
     number = holder.what.partition(" ")[0]
     return int(number) if number.isdecimal() else 0

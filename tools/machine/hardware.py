@@ -1,8 +1,8 @@
 """Facts about this machine: its GPUs, processors, memory and versions.
 
 Facts about GPUs come from `nvidia-smi` and from a short-lived process that asks the CUDA driver. This process does not
-touch CUDA, so it can fork workers that do. Without a GPU, a driver or `nvidia-smi` there are fewer facts, and no error.
-The current state of a GPU is in `health.py`, the speed it reaches in `ceilings.py`.
+touch CUDA, so it can fork workers that use CUDA. Without a GPU, a driver or `nvidia-smi` fewer facts are known; that is
+not an error. `health.py` has the current state of a GPU, `ceilings.py` the speed it reaches.
 
 Not covered: AMD GPUs. Nothing here changes a setting of a card.
 """
@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from triton_agent.tools.versions import installed
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-"""Variable that lists the cards a program sees, by index or UUID. The program counts them from 0 in that order."""
+"""Environment variable that lists the visible cards, by index or UUID. A program counts them from 0 in that order."""
 LIMIT_S = 30.0
-"""nvidia-smi answers in less than a second, or in several seconds where no daemon keeps the driver loaded."""
+"""nvidia-smi answers in less than a second, or in several seconds if no daemon keeps the driver loaded."""
 
 _DRIVER_PROBE = """
 import ctypes, json, uuid
@@ -45,19 +45,19 @@ for index in range(count.value):
     found[f"GPU-{uuid.UUID(bytes=raw.raw)}"] = facts
 print(json.dumps(found))
 """
-"""Run as a program of its own: once a process has called cuInit, the children it forks cannot use CUDA."""
+"""Runs as a separate program: once a process has called cuInit, its forked children cannot use CUDA."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One card. None stands for what the driver does not report."""
+    """One card. None stands for facts that the driver does not report."""
 
     name: str
     uuid: str
     compute_capability: str | None
     memory_bytes: int | None
     sm_count: int | None
-    """None also where CUDA_VISIBLE_DEVICES hides the card."""
+    """Also None if CUDA_VISIBLE_DEVICES hides the card."""
     l2_bytes: int | None
     driver: str | None
     max_sm_clock_mhz: int | None
@@ -72,7 +72,7 @@ class Machine:
     cpu_count: int
     """Processors that this process may use."""
     memory_bytes: int
-    """As the kernel reports it now. Virtual machines may grow, and containers may be limited to less."""
+    """As the kernel reports it now. A virtual machine may grow, and a container may be limited to less."""
     python: str
     torch: str | None
     triton: str | None
@@ -92,14 +92,14 @@ def describe() -> Machine:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """The NVIDIA cards here, in the order of nvidia-smi; empty where there are none."""
+    """Return the NVIDIA cards of this machine in the order of nvidia-smi; empty if there are none."""
     return _cards_and_order()[0]
 
 
 def visible_gpus() -> tuple[Gpu, ...]:
-    """The cards that CUDA_VISIBLE_DEVICES shows to programs, in CUDA's order: torch's `cuda:0`, `cuda:1`, ...
+    """Return the cards that CUDA_VISIBLE_DEVICES shows to programs, in CUDA's order: torch's `cuda:0`, `cuda:1`, ...
 
-    Where the driver does not answer and no card is hidden, these are all cards of nvidia-smi.
+    If the driver does not answer and no card is hidden, return all cards of nvidia-smi.
     """
     found, order = _cards_and_order()
     by_uuid = {gpu.uuid: gpu for gpu in found}
@@ -109,7 +109,7 @@ def visible_gpus() -> tuple[Gpu, ...]:
 
 
 def _cards_and_order() -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
-    """All cards, and the UUIDs that CUDA shows in its order."""
+    """Return all cards, and the UUIDs of the visible ones in CUDA's order."""
     rows = query_gpus(
         "name", "uuid", "compute_cap", "memory.total", "driver_version", "clocks.max.sm", "clocks.max.memory"
     )
@@ -140,7 +140,7 @@ def _cards_and_order() -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CardFacts:
-    """What the author of a kernel can use of a card. None stands for what the driver does not report."""
+    """Facts about a card that help a kernel author. None stands for facts that the driver does not report."""
 
     compute_capability: str | None = None
     """As in `9.0`."""
@@ -151,7 +151,7 @@ class CardFacts:
     memory_clock_mhz: int | None = None
 
     def __str__(self) -> str:
-        """A list for a prompt."""
+        """Return the known facts as a list for a prompt."""
         facts = (
             (self.compute_capability, "compute capability {}"),
             (self.multiprocessors, "{} multiprocessors"),
@@ -164,9 +164,9 @@ class CardFacts:
 
 
 def card_facts(uuid: str, known: Sequence[Gpu] = ()) -> CardFacts | None:
-    """Return the facts of the card with this UUID, or None where this machine has no such card.
+    """Return the facts of the card with this UUID, or None if this machine has no such card.
 
-    Looks in `known` first: asking the driver starts two programs.
+    Look in `known` first: asking the driver starts two programs.
     """
     gpu = next((card for card in known if card.uuid == uuid), None)
     gpu = gpu or next((card for card in gpus() if card.uuid == uuid), None)
@@ -183,9 +183,9 @@ def card_facts(uuid: str, known: Sequence[Gpu] = ()) -> CardFacts | None:
 
 
 def query_gpus(*fields: str, gpu: str | None = None) -> list[dict[str, str]]:
-    """One row of `nvidia-smi --query-gpu` for each card, or for `gpu` alone, without fields that it does not report.
+    """Return a row of `nvidia-smi --query-gpu` for each card, or for `gpu` only, without fields it does not report.
 
-    The names of fields depend on the driver. One that this driver does not know is dropped, and the rest asked again.
+    Field names depend on the driver. A field that this driver does not know is dropped, and the query repeated.
     """
     wanted = list(fields)
     while wanted:
@@ -206,7 +206,7 @@ def query_gpus(*fields: str, gpu: str | None = None) -> list[dict[str, str]]:
 
 
 def nvidia_smi(*arguments: str) -> str:
-    """The output of nvidia-smi; empty where it is missing, hangs or sees no card. Errors about a field are kept."""
+    """Return the output of nvidia-smi; "" if it is missing, hangs or sees no card. Errors about a field are kept."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ""
@@ -219,7 +219,7 @@ def nvidia_smi(*arguments: str) -> str:
 
 
 def whole(text: str | None) -> int | None:
-    """A number of nvidia-smi, rounded; None for anything else."""
+    """Return a number printed by nvidia-smi, rounded; None for any other text."""
     try:
         return None if text is None else round(float(text))
     except ValueError:
@@ -227,9 +227,9 @@ def whole(text: str | None) -> int | None:
 
 
 def uuid_of(device_index: int) -> str:
-    """The UUID of one of torch's CUDA devices as nvidia-smi spells it: the key of its lease.
+    """Return the UUID of one of torch's CUDA devices as nvidia-smi spells it: the key of its lease.
 
-    Initialises CUDA in this process, which then cannot fork workers that use CUDA.
+    This initialises CUDA in this process, which then cannot fork workers that use CUDA.
     """
     import torch
 

@@ -1,11 +1,11 @@
 """The state of a GPU right now: other programs on it, throttling, temperature, errors.
 
-Shows whether a measurement can be believed: a busy or throttled GPU is a failure of the instrument, not a slow kernel.
-Asks NVIDIA's library (`nvml.py`), or `nvidia-smi` where the library is missing. Only the library reports the load of
-single processes.
+It shows if a measurement can be believed: a busy or throttled GPU is an instrument failure, not a slow kernel. The
+state comes from NVIDIA's library (`nvml.py`), or from `nvidia-smi` if the library is missing. Only the library reports
+the load of single processes.
 
-Not covered: Xid errors, since the kernel log is for root. What they cause, a required reset or uncorrected memory
-errors, is reported. Nothing here changes a setting.
+Not covered: Xid errors, since only root may read the kernel log. Their consequences, a required reset or uncorrected
+memory errors, are reported. Nothing here changes a setting.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from triton_agent.tools.machine import nvml
 from triton_agent.tools.machine.hardware import nvidia_smi, query_gpus, whole
 
 BUSY_PERCENT = 5
-"""A display or a monitoring program stays below."""
+"""A display or a monitoring program stays below this load."""
 HOT_C = 90
 """Near the temperature at which data-centre cards begin to slow down."""
 STAT_FLAGS, EXITING = 5, 0x4
-"""Position of the flags after the state in /proc/PID/stat, and the bit of a process that is exiting."""
+"""Position of the flags after the state in /proc/PID/stat, and the flag of an exiting process."""
 
 THROTTLES = {
     0x08: "hardware slowdown",
@@ -31,8 +31,8 @@ THROTTLES = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-"""Bits of the clock event reasons that make a reading worthless. A power cap (0x04) is not among them: large matrix
-products run into it on many cards, and a paired measurement is not distorted by it."""
+"""Bits of the clock event reasons that make a measurement worthless. A power cap (0x04) is not among them: large matrix
+products reach it on many cards, and it does not distort a paired measurement."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +42,12 @@ class GpuProcess:
     pid: int
     name: str
     visible: bool
-    """True if this pid exists here. If not, it belongs to another namespace, and may be one of ours."""
+    """True if this pid exists here. If not, the process is in another namespace, and may be one of ours."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """The state of a card. None stands for what the driver does not report."""
+    """The state of a card. None stands for facts that the driver does not report."""
 
     uuid: str
     processes: tuple[GpuProcess, ...]
@@ -58,9 +58,9 @@ class Health:
     throttled_by: tuple[str, ...]
     uncorrected_ecc_errors: int | None
     recovery: str
-    """What the driver requests after an error, such as a reset; empty for nothing."""
+    """The action that the driver requests after an error, such as a reset; empty for none."""
     loads: tuple[tuple[GpuProcess, int], ...] = ()
-    """Recent share of each process in the multiprocessors' time, in percent; empty where that is not reported."""
+    """Share of the multiprocessors' time that each process took lately, in percent; empty if not reported."""
 
     @property
     def clocks_mhz(self) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ class Health:
 
 
 def health(gpu: str) -> Health:
-    """Return the state of a card, named by UUID, or by index where there is `nvidia-smi`."""
+    """Return the state of a card named by UUID, or by index if there is `nvidia-smi`."""
     seen = nvml.look(gpu) if gpu.startswith("GPU-") else None
     if seen is None:
         return _by_program(gpu)
@@ -88,7 +88,7 @@ def health(gpu: str) -> Health:
 
 
 def _may_compute(pid: int, on_the_card: Collection[int]) -> bool:
-    """Return whether a process is alive: the driver reports the load of dead and exiting ones for about a second."""
+    """Return True if a process is alive: the driver reports the load of dead and exiting ones for about a second."""
     try:
         with open(f"/proc/{pid}/stat", errors="replace") as text:
             state, *fields = text.read().rpartition(")")[2].split()
@@ -149,9 +149,9 @@ def _by_program(gpu: str) -> Health:
 
 
 def disturbances(seen: Health, own_pids: Collection[int]) -> tuple[str, ...]:
-    """Return the reasons why a measurement now would not be believable; none if it would be.
+    """Return the reasons not to believe a measurement made now; empty if there are none.
 
-    Others that hold a context and compute nothing, such as notebooks, do not count.
+    Other processes that hold a context but compute nothing, such as notebooks, do not count.
     """
     found = [f"held back by {reason}" for reason in seen.throttled_by]
     if seen.recovery:
@@ -160,13 +160,14 @@ def disturbances(seen: Health, own_pids: Collection[int]) -> tuple[str, ...]:
         found.append(f"{seen.uncorrected_ecc_errors} uncorrected memory errors")
     if seen.temperature_c is not None and seen.temperature_c >= HOT_C:
         found.append(f"{seen.temperature_c} degrees Celsius")
-    # Pids that do not exist here count as foreign loads only if the driver uses our numbers: one of ours is among them.
+    # A pid that does not exist here counts as foreign load only if the driver reports pids of our namespace, which is
+    # known if one of our own is among them.
     on_card = {process.pid for process in seen.processes}
     same_numbers = not (on_card | {process.pid for process, _ in seen.loads}).isdisjoint(own_pids)
     for process, percent in seen.loads:
         if percent > BUSY_PERCENT and process.pid not in own_pids and (process.visible or same_numbers):
             found.append(f"pid {process.pid} ({process.name}) takes {percent}% of it")
-    # While a process of ours is on the card, the load may be our own.
+    # While a process of ours is on the card, the load may come from that process.
     if on_card.isdisjoint(own_pids) and (seen.utilization_percent or 0) > BUSY_PERCENT:
         found.append(f"{seen.utilization_percent}% busy with none of our processes on it")
     return tuple(found)

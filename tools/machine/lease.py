@@ -1,16 +1,15 @@
-"""One user of a GPU at a time, across processes and people on one machine.
+"""Leases: one user of a GPU at a time, across processes and people on one machine.
 
-A lease is a file lock (flock) under a well-known folder, named by the GPU's UUID; any text will do for a key.
-*Exclusive* is for the clock; *shared* is for work that others may do at the same time but never under the clock, such
-as creating contexts. The kernel drops the lock when its holder dies, however it dies. Whoever waits stands in a gate
-first, so that a stream of sharers cannot keep out one who wants it alone; beyond that there is no order among those
-waiting.
+A lease is a file lock (flock) in a fixed folder, named by a key, usually the GPU's UUID. *Exclusive* leases are for
+timing. *Shared* leases are for work that may overlap but must not disturb timing, such as creating contexts. The kernel
+drops the lock when its holder dies. A waiting process first takes a second lock, the gate, so that a stream of sharers
+cannot keep out a process that wants the lease exclusively. There is no other order among waiting processes.
 
-Each holder leaves a note (pid, user, purpose) that it keeps locked: a note without a lock is from the dead and is
-ignored.
+Each holder writes a note (pid, user, purpose) and keeps it locked. A note that is not locked belongs to a dead process
+and is ignored.
 
-Not covered: programs that do not ask (see `health.py` for noticing them); machines that do not share the folder, as
-containers with a `/tmp` of their own; taking one key twice in one process, which waits for itself.
+Not covered: programs that do not ask for a lease (`health.py` notices them); machines that do not share the folder,
+such as containers with their own `/tmp`; taking one key twice in one process, which deadlocks.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from typing import Any
 from triton_agent.tools.errors import InstrumentError
 
 FOLDER = Path("/tmp/triton-agent-leases")
-"""Not `tempfile.gettempdir()`: that follows TMPDIR, and users with different ones would not meet."""
+"""Not `tempfile.gettempdir()`: that follows TMPDIR, and users with different values would not share a folder."""
 POLL_S = 0.004
-"""How often a waiting process asks again. flock has no time limit of its own, and an alarm belongs to the caller."""
+"""How often a waiting process retries. flock has no timeout, and a signal alarm belongs to the caller."""
 _NOTE_BYTES = 4096
 
 
@@ -53,7 +52,7 @@ class Holder:
     """A holder of a lease, as it describes itself."""
 
     pid: int
-    """As the holder sees itself; another pid namespace numbers differently."""
+    """Pid in the holder's own namespace."""
     user: str
     what: str
     mode: Mode
@@ -69,22 +68,22 @@ class Holder:
 def lease(
     key: str, *, what: str, mode: Mode = Mode.EXCLUSIVE, wait_s: float = 600.0, folder: Path = FOLDER
 ) -> Iterator[None]:
-    """Holds the lease on `key` for the length of the block; `what` tells others the purpose.
+    """Hold the lease on `key` for the duration of the block; `what` tells others the purpose.
 
-    Raises InstrumentError, naming who is in the way, after `wait_s`.
+    After `wait_s`, raise InstrumentError with the names of the holders.
     """
     deadline_s = time.monotonic() + wait_s
     make_folder(folder)
     name = _file_name(key)
     with contextlib.ExitStack() as held:
         inside = False
-        with contextlib.ExitStack() as waiting:  # the gate is held while waiting and let go once inside
+        with contextlib.ExitStack() as waiting:  # the gate is held while waiting and released once the lease is taken
             first = waiting.enter_context(_first_here(folder / name, deadline_s))
             if first and waiting.enter_context(_locked(folder / f"{name}.gate", Mode.EXCLUSIVE, deadline_s)):
                 inside = held.enter_context(_locked(folder / f"{name}.lock", mode, deadline_s))
         if not inside:
             found = holders(key, folder)
-            who = "; ".join(str(holder) for holder in found) or "someone who left no note, or others waiting too"
+            who = "; ".join(str(holder) for holder in found) or "a process that left no note, or others waiting too"
             raise InstrumentError(
                 f"the lease was not free within {wait_s:g} s; held by {who}",
                 where=key,
@@ -95,10 +94,10 @@ def lease(
 
 
 class SharedDoor:
-    """A shared lease for a process that is about to lose sight of the folder: opened before, taken afterwards, once.
+    """A shared lease for a process that will lose access to the folder: files opened before, lease taken once later.
 
-    It waits without a time limit, leaves no note, and lets go by an explicit unlock, so that copies of its
-    descriptors in other processes keep nothing locked.
+    It waits without a time limit and leaves no note. It unlocks explicitly, so copies of its descriptors in other
+    processes keep nothing locked.
     """
 
     def __init__(self, key: str, folder: Path = FOLDER) -> None:
@@ -109,7 +108,7 @@ class SharedDoor:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Holds the lease for the length of the block, and closes the door behind."""
+        """Hold the lease for the duration of the block, then close the files."""
         try:
             fcntl.flock(self._gate, fcntl.LOCK_EX)
             fcntl.flock(self._lock, fcntl.LOCK_SH)
@@ -124,20 +123,20 @@ class SharedDoor:
 def holders(key: str, folder: Path = FOLDER) -> tuple[Holder, ...]:
     found = []
     for path in sorted(folder.glob(f"{_file_name(key)}.*.note")):
-        # A note may go, or belong to another user, while we look at it.
+        # The note may vanish while it is read, or belong to another user.
         with contextlib.suppress(InstrumentError, PermissionError), _opened(path, create=False) as descriptor:
             holder = _read_note(descriptor)
             if holder and _try_lock(descriptor, Mode.SHARED):
-                path.unlink(missing_ok=True)  # written, yet not locked: its holder is dead
+                path.unlink(missing_ok=True)  # written but not locked: its holder is dead
             elif holder:
                 found.append(holder)
     return tuple(found)
 
 
 def awaited(key: str, folder: Path = FOLDER) -> bool:
-    """Return True if a process waits in the gate now. A sharer asks this to know when to give up the lease.
+    """Return True if a process is waiting in the gate now. A sharer asks this to know when to give up the lease.
 
-    Other sharers pass the gate in no time, so who is seen there twice in a row wants the lease alone.
+    Other sharers pass the gate at once, so a process seen there twice in a row wants the lease exclusively.
     """
     with _opened(folder / f"{_file_name(key)}.gate", create=True) as gate:
         return not _try_lock(gate, Mode.SHARED)
@@ -145,9 +144,9 @@ def awaited(key: str, folder: Path = FOLDER) -> bool:
 
 @contextlib.contextmanager
 def _first_here(path: Path, deadline_s: float) -> Iterator[bool]:
-    """Let one thread of this process at a time poll the gate: a dozen pollers would slow down the clock.
+    """Let one thread of this process at a time poll the gate: a dozen pollers would disturb the timing.
 
-    False where the deadline came first.
+    Yield False if the deadline passes first.
     """
     turn = _AFTER_FORK.turn(path)
     taken = turn.acquire(timeout=max(0.0, deadline_s - time.monotonic()))
@@ -160,7 +159,7 @@ def _first_here(path: Path, deadline_s: float) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def _locked(path: Path, mode: Mode, deadline_s: float) -> Iterator[bool]:
-    """The lock for the length of the block; False where the deadline came first. Always tries once."""
+    """Hold the lock for the duration of the block; yield False if the deadline passes first. Tries at least once."""
     with _opened(path, create=True) as descriptor:
         while not (taken := _try_lock(descriptor, mode)) and time.monotonic() < deadline_s:
             time.sleep(POLL_S)
@@ -178,7 +177,7 @@ def _try_lock(descriptor: int, mode: Mode) -> bool:
 
 @contextlib.contextmanager
 def _opened(path: Path, *, create: bool) -> Iterator[int]:
-    """A descriptor of a plain file; forked children do not inherit it, since a lock lives as long as any copy of it."""
+    """Open a regular file. Forked children do not inherit the descriptor, since any copy would keep a lock alive."""
     try:
         with _AFTER_FORK.changing():
             descriptor = _open_any_owner(path) if create else os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -198,7 +197,7 @@ def _opened(path: Path, *, create: bool) -> Iterator[int]:
 
 
 def _open_any_owner(path: Path) -> int:
-    """Opens the file of another user too: Linux refuses O_CREAT on it in a sticky folder, even where it exists."""
+    """Open the file even if another user owns it: in a sticky folder Linux refuses O_CREAT on it, though it exists."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         return os.open(path, flags)
@@ -206,19 +205,19 @@ def _open_any_owner(path: Path) -> int:
         pass
     try:
         descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
-    except FileExistsError:  # someone else made it in between
+    except FileExistsError:  # another process created it in between
         return os.open(path, flags)
-    os.fchmod(descriptor, 0o644)  # whatever the umask: to lock a file one must be able to read it
+    os.fchmod(descriptor, 0o644)  # in spite of the umask: flock needs read access
     return descriptor
 
 
 @contextlib.contextmanager
 def _note(folder: Path, name: str, what: str, mode: Mode) -> Iterator[None]:
-    """Leaves word of this holder, locked for as long as it is true."""
+    """Write a note about this holder, and keep it locked while the lease is held."""
     path = folder / f"{name}.{uuid.uuid4().hex}.note"
     holder = Holder(pid=os.getpid(), user=_user(), what=what, mode=mode, since_s=time.time())
     with _opened(path, create=True) as descriptor:
-        # Waits for a reader at most; locked before it is written, so that no reader takes it for a dead one.
+        # Waits for a reader at most. Locked before it is written, so that no reader takes its holder for dead.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         path.write_text(json.dumps(dataclasses.asdict(holder))[:_NOTE_BYTES])
         try:
@@ -229,7 +228,7 @@ def _note(folder: Path, name: str, what: str, mode: Mode) -> Iterator[None]:
 
 
 def _read_note(descriptor: int) -> Holder | None:
-    """The holder, or None where the note is not written yet or is not one."""
+    """Return the holder, or None if the note is incomplete or is not a note."""
     try:
         facts = json.loads(os.pread(descriptor, _NOTE_BYTES, 0))
         return Holder(**{**facts, "mode": Mode(facts["mode"])})
@@ -238,9 +237,9 @@ def _read_note(descriptor: int) -> Holder | None:
 
 
 def make_folder(folder: Path = FOLDER) -> None:
-    """Make the folder open to all users of the machine, with the sticky bit: nobody can remove another's lock.
+    """Make the folder open to all users of the machine, with the sticky bit, so that nobody removes another's lock.
 
-    A process that is to be confined calls this before, since it cannot do so afterwards.
+    A process calls this before it is confined, since it cannot do so afterwards.
     """
     try:
         folder.mkdir(parents=True)
@@ -259,7 +258,7 @@ def make_folder(folder: Path = FOLDER) -> None:
 
 
 def _file_name(key: str) -> str:
-    """The key as a file name: as is where it can be, else with a digest that keeps different keys apart."""
+    """Return a file name for the key: the key itself if it is valid, else one with a digest to keep keys distinct."""
     plain = re.sub(r"[^A-Za-z0-9-]", "_", key)[:80]
     return plain if plain == key and key else f"{plain}_{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
@@ -272,10 +271,10 @@ def _user() -> str:
 
 
 class _AfterFork:
-    """Closes in a forked child the files that hold leases (it would keep those of a dead parent), and resets locks.
+    """Closes lease files in a forked child, where they would keep a dead parent's leases, and resets its locks.
 
-    Nobody forks while a file is open and not noted yet, or noted no more and still open: a child that has it unknown to
-    itself would wait for its own lock.
+    A fork waits while a file is open but not yet registered, or no longer registered but still open: the child would
+    inherit a descriptor it does not know of, and wait for its own lock.
     """
 
     def __init__(self) -> None:
@@ -291,18 +290,18 @@ class _AfterFork:
         self._changing.release()
 
     def changing(self) -> contextlib.AbstractContextManager[Any]:
-        """While files are opened or closed."""
+        """Return the lock to hold while files are opened or closed."""
         return self._changing
 
     def turn(self, path: Path) -> threading.Lock:
-        """This process's, to wait for a lease."""
+        """Return the lock by which the threads of this process take turns to wait for a lease."""
         return self._turns.setdefault(path, threading.Lock())
 
     def add(self, descriptor: int) -> None:
         self._open.add(descriptor)
 
     def close(self, descriptor: int) -> None:
-        """Idempotent, since a forked child unwinds the same block over a descriptor it no longer has."""
+        """Close a descriptor once; a forked child unwinds the same block over a descriptor it no longer has."""
         with self.changing():
             self._close(descriptor)
 
@@ -312,8 +311,8 @@ class _AfterFork:
             os.close(descriptor)
 
     def _forget(self) -> None:
-        self._changing = threading.Lock()  # the old one is held, by the thread that forked
-        self._turns = {}  # those of threads that are not in the child would never come
+        self._changing = threading.Lock()  # the old lock is held by the thread that forked
+        self._turns = {}  # the threads that hold these locks do not exist in the child
         for descriptor in list(self._open):
             self._close(descriptor)
 

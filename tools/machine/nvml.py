@@ -1,7 +1,7 @@
-"""The state of a GPU from NVIDIA's management library, which answers in microseconds and without a process.
+"""The state of a GPU from NVIDIA's management library, which answers in microseconds and starts no process.
 
-Callers use `health.py`, which falls back to `nvidia-smi` where this library is missing. The library is loaded at first
-use and does not touch CUDA. Numbers and layouts are those of its public header. Nothing here changes a card.
+Callers use `health.py`, which falls back to `nvidia-smi` if this library is missing. The library is loaded at first
+use and does not touch CUDA. Constants and structures are those of its public header. Nothing here changes a card.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SM_CLOCK, MEMORY_CLOCK = 1, 2
 UNCORRECTED, VOLATILE = 1, 0
 MOST_PROCESSES = 256
 SAMPLES_S = 1.0
-"""How far back the driver's samples of the load of each process go."""
+"""Length of the window over which the load of each process is read."""
 RECOVERIES = {GPU_IS_LOST: "the GPU is lost; a reboot", RESET_REQUIRED: "a reset"}
 
 
@@ -50,12 +50,12 @@ class _Utilization(ctypes.Structure):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One look at a card. None stands for what the driver does not report."""
+    """One look at a card. None stands for facts that the driver does not report."""
 
     pids: tuple[int, ...] = ()
-    """Processes with a CUDA context, by the driver's numbers."""
+    """Processes with a CUDA context, by the driver's pids."""
     loads: tuple[tuple[int, int], ...] = ()
-    """Process ids, and the share of the multiprocessors' time each took over the last second, in percent."""
+    """Pids, each with the share of the multiprocessors' time it took in the last second, in percent."""
     utilization_percent: int | None = None
     temperature_c: int | None = None
     sm_clock_mhz: int | None = None
@@ -70,7 +70,7 @@ def available() -> bool:
 
 
 def look(gpu: str) -> Look | None:
-    """Look at the card of this UUID. None where the library or the card is missing."""
+    """Look at the card with this UUID. Return None if the library or the card is missing."""
     library = _library(os.getpid())
     if library is None:
         return None
@@ -83,7 +83,7 @@ def look(gpu: str) -> Look | None:
 
 @functools.lru_cache(maxsize=1)
 def _library(pid: int) -> Any | None:
-    """Load and initialise the library, once for each process: a forked one has to do so again."""
+    """Load and initialise the library, once per process: a forked process has to initialise it again."""
     try:
         library = ctypes.CDLL(LIBRARY)
         return library if library.nvmlInit_v2() == OK else None
@@ -92,7 +92,7 @@ def _library(pid: int) -> Any | None:
 
 
 class _Card:
-    """Asks about one card."""
+    """Queries about one card."""
 
     def __init__(self, library: Any, device: ctypes.c_void_p) -> None:
         self._library = library
@@ -102,7 +102,7 @@ class _Card:
     def look(self) -> Look:
         rates = _Utilization()
         told = self._ask("nvmlDeviceGetUtilizationRates", ctypes.byref(rates))
-        # The first name is known since driver 535, the second before.
+        # The name with "Event" exists since driver 535, the one with "Throttle" before.
         reasons = [
             self._number(f"nvmlDeviceGetCurrentClocks{word}Reasons", wide=True) for word in ("Event", "Throttle")
         ]

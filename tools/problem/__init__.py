@@ -1,4 +1,4 @@
-"""Problems: the files and specifications that say which module is to be made faster, and with which inputs.
+"""Problems: the files and specifications that name the module to make faster and its inputs.
 
 Nothing here runs a problem; `reference` does.
 """

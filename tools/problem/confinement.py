@@ -1,8 +1,9 @@
-"""Confinement of the checker for a problem file that is not trusted (`--no-trust`).
+"""Confinement of the checker for an untrusted problem file (`--no-trust`).
 
-The reference and its inputs are code like any other. Confined as a candidate is, that code reaches no network, no key
-in the environment and no file of the user's outside of the problem's own folder, and writes to its scratch folder
-only. Not covered: it shares a process with the verdict, so a problem can still let anything pass (`check-problem`).
+The reference and its inputs are arbitrary code. The checker that runs them is confined like a candidate: it reaches no
+network, no keys in the environment and no files of the user outside the problem's own folder, and writes only to its
+scratch folder. Not covered: the reference shares a process with the verdict, so it can make any candidate pass
+(`check-problem`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from triton_agent.tools.sandbox.layers import ESSENTIAL, probe
 from triton_agent.tools.sandbox.sandbox import Confinement, Limits
 
 LIMITS = Limits(cpu_s=30 * 86400, memory_bytes=64 << 30, open_files=4096)
-"""A checker lives as long as its evaluator and holds float64 truth; these limits only end a runaway."""
+"""A checker lives as long as its evaluator and holds float64 truth. These limits only stop a runaway process."""
 
 
 def confinement_for(spec: ProblemSpec, scratch: Path, *, gpu: bool) -> Confinement:
@@ -29,7 +30,7 @@ def confinement_for(spec: ProblemSpec, scratch: Path, *, gpu: bool) -> Confineme
     scratch.mkdir(mode=0o700)
     if gpu:
         lease.make_folder()
-        with contextlib.suppress(OSError):  # a copy of the figures measured before, so that it cannot change the user's
+        with contextlib.suppress(OSError):  # a copy of the measured rates, so that the checker cannot change the user's
             shutil.copytree(cache_folder(), scratch / "triton-agent" / "ceilings")
     saved = [spec.inputs_file] if spec.inputs_file else []
     return Confinement(
@@ -52,9 +53,9 @@ def require_layers() -> None:
 
 
 def readable(path: Path) -> tuple[str, ...]:
-    """Return the folder that the file's imports start from.
+    """Return the paths the checker may read: the folder that the file's imports start from.
 
-    Return the file and the local modules it imports instead, if that folder is a home directory or lies above one.
+    If that folder is a home directory or a parent of one, return the file and the local modules it imports instead.
     """
     root, _ = problem_source.import_root(path)
     home = Path(os.path.realpath(os.path.expanduser("~")))

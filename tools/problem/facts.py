@@ -23,21 +23,21 @@ class ProblemFacts:
     graphs: tuple[dict[str, Any], ...]
     """Operator graphs in evaluation mode as plain data, at the main sizes first; see `tools/graph/graph.py`."""
     train_graphs: tuple[dict[str, Any], ...]
-    """Operator graphs in training mode; empty if that is not checked or runs the same operators."""
+    """Operator graphs in training mode; empty if it is not checked, or if it runs the same operators."""
     numbers: tuple[dict[str, int | float], ...]
-    """For each graph, the plain numbers that the reference's modules hold as attributes: `norm.num_groups`."""
+    """The plain numbers that the reference's modules hold as attributes, for each graph: `norm.num_groups`."""
     tensors: tuple[HeldTensor, ...]
     """Tensors that the reference's modules hold as plain attributes, at the main sizes."""
     input_structure: str
-    """How the arguments of a call are nested, a star for each tensor: `[*, [*, *], 5]`."""
+    """How the arguments of a call are nested, with a star for each tensor: `[*, [*, *], 5]`."""
     floor_bytes: int
-    """Fewest bytes at the smallest sizes checked, where traffic is counted."""
+    """Fewest bytes at the smallest checked sizes, where traffic is counted."""
     floor_flops: int
     scaled: str
-    """How the problem was scaled down; empty when it was not."""
+    """How the problem was scaled down; empty if it was not."""
     notes: tuple[str, ...]
     floor_bytes_main: int
-    """Fewest bytes at the sizes as given (or as scaled down)."""
+    """Fewest bytes at the given (or scaled-down) sizes."""
     floor_flops_main: int
     device: str
     gpu: str
@@ -48,9 +48,9 @@ class ProblemFacts:
     python: str
     triton: str
     rates: Rates | None = None
-    """Measured rates of that GPU; None without one, or where nothing is timed."""
+    """Measured rates of that GPU; None without a GPU, or if nothing is timed."""
 
     @property
     def place(self) -> str:
-        """Device and GPU that candidates run on; tells apart several cards of one model."""
+        """Device and GPU that candidates run on. It distinguishes several cards of one model."""
         return f"{self.device} {self.gpu}".strip()

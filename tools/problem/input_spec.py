@@ -1,7 +1,7 @@
-"""Inputs and arguments as a person writes them: `--input "f16[8,128]"`, `--init "512, bias=False"`, `--set "f32[1]@3"`.
+"""Inputs and arguments as a user writes them: `--input "f16[8,128]"`, `--init "512, bias=False"`, `--set "f32[1]@3"`.
 
-Converts text to values and back, without torch, and evaluates nothing but literals. Whether an argument suits the
-module is found out when the module is made, and whether the reference takes a set of inputs when it runs.
+Converts text to values and back, without torch, and evaluates only literals. An unsuitable constructor argument shows
+when the module is constructed, and unsuitable inputs show when the reference is called.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ DTYPES: dict[str, str] = {
     "c64": "complex64",
     "c128": "complex128",
 }
-"""The short word of each dtype and torch's name for it. Both are accepted; the short one is kept."""
+"""torch's name for each short dtype word. Both are accepted, and the short word is stored."""
 
 INTEGER_LIMITS = {"i64": 2**63 - 1, "i32": 2**31 - 1, "i16": 2**15 - 1, "i8": 127, "u8": 255}
 """The largest value of each integer dtype."""
 
 MOST_SETS = 16
-"""For each set the reference runs in its own process, and every candidate is judged at each set."""
+"""Each set costs a process for the reference, and every candidate is judged at each set."""
 
 _INPUT_GRAMMAR = (
     'write dtype[size,size,...]: "f16[8,128,1024]", "f32[]" for a scalar, "i64[8]<50000" for integers 0 to 49999; or a '
@@ -56,9 +56,9 @@ _SET_GRAMMAR = (
 _INPUT = re.compile(r"\s*([A-Za-z_][\w.]*)\s*\[([^\[\]]*)\]\s*(?:<\s*(\d[\d_]*)\s*)?")
 _NAMED_INPUT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.*)", re.DOTALL)
 _SIZES = re.compile(r"\s*\d+(\s*,\s*\d+)+\s*")
-"""A shape without a dtype, as people type first."""
+"""A shape without a dtype, a common first attempt."""
 _SCALAR = re.compile(r"([A-Za-z_]\w*)\[\s*\]")
-"""A tensor without dimensions, which Python does not read: `f32[]`."""
+"""A tensor without dimensions, such as `f32[]`, which is not valid Python."""
 _NAMED_SET = re.compile(r"\s*([A-Za-z_][\w.\- ]*?)\s*=(.*)", re.DOTALL)
 _OTHER_NAMES = {"half": "f16", "float": "f32", "double": "f64", "long": "i64", "int": "i32", "short": "i16"}
 _WORDS = {word: word for word in DTYPES} | {name: word for word, name in DTYPES.items()} | _OTHER_NAMES
@@ -66,13 +66,13 @@ _WORDS = {word: word for word in DTYPES} | {name: word for word, name in DTYPES.
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
-    """One input tensor as a person describes it."""
+    """One input tensor as described by the user."""
 
     dtype: str
-    """The short word, as in `DTYPES`."""
+    """A short word of `DTYPES`."""
     shape: tuple[int, ...]
     below: int | None = None
-    """Integers are drawn from 0 up to, and without, this; with None the caller chooses the range."""
+    """Integers are drawn from 0 up to but excluding this bound; with None the caller chooses the range."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -97,7 +97,7 @@ class GivenInput:
 
     value: Nest
     name: str = ""
-    """The parameter that it is passed to by keyword; empty for an argument that goes by its position."""
+    """The parameter to pass it to by keyword; empty for a positional argument."""
 
     def __str__(self) -> str:
         return f"{self.name}={_text_of(self.value)}" if self.name else _text_of(self.value)
@@ -112,7 +112,7 @@ class GivenInput:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """An object of a class of the problem's file, as an argument of the constructor: `GPTConfig(n_embd=256)`."""
+    """A call of a class of the problem's file, as an argument of the constructor: `GPTConfig(n_embd=256)`."""
 
     class_name: str
     positional: tuple[Any, ...] = ()
@@ -124,7 +124,7 @@ class Made:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return the same nesting with every value in it changed; what a `Made` is made of counts as nested in it."""
+    """Apply `change` to every leaf of a nested value; the arguments of a `Made` count as nested."""
     if isinstance(value, (list, tuple)):
         return type(value)(mapped(item, change) for item in value)
     if isinstance(value, dict):
@@ -183,7 +183,7 @@ def parse_input(text: str, *, where: str = "--input", grammar: str = _INPUT_GRAM
 
 
 def _nest(node: ast.expr, where: str, grammar: str) -> Nest:
-    """Return what the expression stands for; raise `ValueError` where it is neither a tensor nor plain."""
+    """Return the value of the expression; raise `ValueError` if it is neither a tensor nor a plain value."""
     if isinstance(node, (ast.Subscript, ast.Compare)):
         return _tensor(ast.unparse(node).replace("[()]", "[]").replace("(", "").replace(")", ""), where, grammar)
     if isinstance(node, (ast.List, ast.Tuple)):
@@ -225,9 +225,9 @@ def _tensor(text: str, where: str, grammar: str) -> InputSpec:
 
 
 def parse_arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Parse the value of `--init`, written as between the parentheses of a call: literals and calls of classes.
+    """Parse the value of `--init`: the arguments of a call, made of literals and calls of classes.
 
-    What is called stays a name here (`Made`); the problem's file has to define a class of that name.
+    A called class stays a name here (`Made`); the problem's file has to define a class of that name.
     """
     try:
         call: ast.expr | None = ast.parse(f"arguments({text}\n)", mode="eval").body
@@ -281,9 +281,9 @@ def _constructor_argument(node: ast.expr) -> Any:
 
 
 def _plain(node: ast.expr) -> Any:
-    """Return a literal's value; raise `ValueError` and the like for anything that is none."""
+    """Return a literal's value; raise `ValueError` or a similar error for anything else."""
     value = ast.literal_eval(node)
-    if ast.literal_eval(repr(value)) != value:  # it is sent to another process as text
+    if ast.literal_eval(repr(value)) != value:  # the value is sent to another process as text
         raise ValueError("does not survive being written down")
     return value
 
@@ -293,16 +293,16 @@ def _plain(node: ast.expr) -> Any:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InputSet:
-    """The inputs of one of several calls that a kernel must serve."""
+    """The inputs of one call, where a kernel must serve several."""
 
     name: str
     inputs: tuple[GivenInput, ...] = ()
     inputs_file: str | None = None
     """Absolute path of saved inputs, in place of `inputs`."""
     lengths: tuple[int, ...] = ()
-    """In place of both: the problem's inputs at these lengths of its ranges."""
+    """Instead of `inputs` and `inputs_file`: lengths of the problem's ranges, for the inputs at these lengths."""
     weight: float = 1.0
-    """How much the speed of this call counts, relative to the weights of the others."""
+    """How much the speed of this call counts, relative to the weights of the other sets."""
 
     def __post_init__(self) -> None:
         kinds = (self.inputs, self.inputs_file, self.lengths)
@@ -338,7 +338,7 @@ def parse_sets(texts: Sequence[str]) -> tuple[InputSet, ...]:
 
 
 def require_consistent(sets: Sequence[InputSet]) -> None:
-    """Refuse too many sets, sets with different numbers of arguments, and two sets of one name."""
+    """Refuse too many sets, sets with different numbers of arguments, and two sets with one name."""
     if len(sets) > MOST_SETS:
         raise UsageError(f"{len(sets)} sets of inputs", remedy=f"give at most {MOST_SETS}: those that matter most")
     described = [item for item in sets if item.inputs]
@@ -361,9 +361,9 @@ def require_consistent(sets: Sequence[InputSet]) -> None:
 
 
 def main_first(sets: Sequence[InputSet]) -> tuple[InputSet, ...]:
-    """Put the set with the highest weight first, and of equal ones the largest.
+    """Put the set with the highest weight first; among equal weights, the one with the largest inputs.
 
-    Sizes are varied around the first set, and authors are shown it.
+    Variants of the sizes are made from the first set, and authors are shown it.
     """
 
     def rank(item: InputSet) -> tuple[float, int]:

@@ -1,7 +1,7 @@
 """A problem: the module to make faster, with its file, class and inputs, as plain data that crosses processes.
 
-Everything here is read off the text: the file is parsed but not imported, and torch is not needed. Whether the problem
-loads and runs is found out by `tools/reference/reference.py` in its own process.
+The file is parsed but not imported, and torch is not needed. `tools/reference/reference.py` loads and runs the problem
+in its own process.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _WRAP = "wrap {}: a class derived from nn.Module whose forward calls it"
 
 
 class ProblemKind(enum.StrEnum):
-    """How a problem says what it computes and on what."""
+    """How a problem states its computation and its inputs."""
 
     MODEL_FILE = "model_file"
     """A file with `Model`, `get_inputs()` and optionally `get_init_inputs()`; another class may replace `Model`."""
     USER_MODULE = "user_module"
-    """A class of any file; the arguments of its constructor and its inputs are given as options."""
+    """A class of any file; options give its constructor arguments and its inputs."""
     VERIFIER = "verifier"
     """A file with `get_inputs()` and `verify(inputs, outputs) -> bool`, without a reference."""
 
@@ -56,21 +56,21 @@ class ProblemSpec:
     class_name: str | None = None
     """Class of the reference. None means `Model`; a verifier has no class."""
     init: tuple[Any, ...] = ()
-    """Positional arguments of a user module's constructor: Python literals, and `Made` for objects of its classes."""
+    """Positional arguments of a user module's constructor: Python literals, and `Made` for calls of classes."""
     init_keywords: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     inputs: tuple[GivenInput, ...] = ()
     inputs_file: str | None = None
     """Absolute path of saved inputs, in place of `inputs`."""
     sets: tuple[InputSet, ...] = ()
-    """The calls that a kernel must serve, if several. `inputs` or `inputs_file` are those of the first, main one."""
+    """The calls that a kernel must serve, if several. `inputs` or `inputs_file` belong to the first, main one."""
     ranges: tuple[SizeRange, ...] = ()
     """Sizes that may change from call to call."""
     lengths: Lengths = ()
-    """Lengths of these sizes, in place of those given; empty for the inputs as given."""
+    """A length for each range, replacing those of the given inputs; empty for the inputs as given."""
     digest: str
-    """Identity: a hash of the file's text, of the local modules it imports, and of all fields above but the folder."""
+    """Identity: a hash of the file's text, of the local modules it imports, and of all fields above except the path."""
     text: str = dataclasses.field(default="", repr=False, compare=False)
-    """Text of the file, as the digest was made from it; empty in a specification that comes from a store."""
+    """Text of the file from which the digest was made; empty in a specification read from a store."""
 
     def __post_init__(self) -> None:
         user = self.kind is ProblemKind.USER_MODULE
@@ -92,7 +92,7 @@ class ProblemSpec:
 
     @property
     def name(self) -> str:
-        """A short name for people: the class if one was named, else the file."""
+        """A short name for people: the class if one was given, else the file."""
         return self.class_name or Path(self.path).stem
 
     @property
@@ -107,20 +107,20 @@ class ProblemSpec:
         return problem_source.parsed(path, self.text) if self.text else problem_source.read(path)
 
     def at(self, one: InputSet) -> ProblemSpec:
-        """The problem with this one call."""
+        """Return the problem restricted to one of its sets of inputs."""
         digest = hashlib.sha256(json.dumps([self.digest, one.name]).encode()).hexdigest()
         if self.ranges:
             return dataclasses.replace(self, lengths=one.lengths, sets=(), digest=digest)
         return dataclasses.replace(self, inputs=one.inputs, inputs_file=one.inputs_file, sets=(), digest=digest)
 
     def measured_over_ranges(self, given: Lengths) -> ProblemSpec:
-        """The problem with a set of inputs for each length at which it is measured; `given` are the lengths it has."""
+        """Return the problem with a set of inputs for each length to measure; `given` are its present lengths."""
         found = dict.fromkeys([given, *measured(self.ranges)])
         sets = tuple(InputSet(name=named(self.ranges, lengths), lengths=lengths) for lengths in found)
         return dataclasses.replace(self, sets=sets if len(sets) > 1 else ())
 
     def to_json(self, *, with_text: bool = False) -> dict[str, Any]:
-        """Plain data. Arguments are Python text, since JSON would turn tuples into lists."""
+        """Return plain data. Arguments are stored as Python text, since JSON would turn tuples into lists."""
         return {
             "path": self.path,
             "kind": self.kind.value,
@@ -163,7 +163,7 @@ def parse_problem(
     sets: Sequence[InputSet] = (),
     dynamic: Sequence[str] = (),
 ) -> ProblemSpec:
-    """Read the problem behind `path.py` or `path.py:ClassName`, with the options that belong to it."""
+    """Read the problem named by `path.py` or `path.py:ClassName`, with its options."""
     require_consistent(sets)
     sets = main_first(sets)
     if sets and (inputs or inputs_file is not None):
@@ -222,7 +222,7 @@ def _require_class(source: SourceFile, class_name: str) -> None:
         return
     if class_name in names:
         _require_no_function(source, class_name)
-        return  # imported or assigned: loading tells whether it is a class
+        return  # imported or assigned: only loading shows if it is a class
     close = difflib.get_close_matches(class_name, defined, n=3)
     known = close or list(problem_source.module_classes(source.tree))
     lead = "did you mean" if close else "the file has"
@@ -287,7 +287,7 @@ def _model_file(source: SourceFile, class_name: str | None) -> dict[str, Any]:
             where=f"{source.path}:{names['ModelNew']}",
             remedy="name the file of the reference, with `class Model`",
         )
-    if "*" in names:  # a star import may bring the missing names; loading tells
+    if "*" in names:  # a star import may bring the missing names; only loading shows
         return {"kind": ProblemKind.MODEL_FILE, "class_name": class_name}
     outermost = problem_source.outermost_modules(source.tree)
     if inputs and len(outermost) == 1:  # the only candidate for the reference has another name
@@ -312,7 +312,7 @@ def _class_remedy(source: SourceFile, target: str) -> str:
 
 
 def _digest(source: SourceFile, fields: Mapping[str, Any]) -> str:
-    """Does not depend on the folder: the same problem elsewhere is the same problem."""
+    """Return the problem's identity. It does not depend on the folder, so a copy of the file is the same problem."""
     plain = {
         key: str(value)
         for key, value in fields.items()

@@ -1,7 +1,7 @@
-"""Ranges of sizes as a person writes them: `--dynamic batch=1..256`, `--dynamic "q.1,k.1=128..4096"`.
+"""Ranges of sizes as a user writes them: `--dynamic batch=1..256`, `--dynamic "q.1,k.1=128..4096"`.
 
-A range names a free size: a dimension of one or several arguments of forward. The module is without torch; whether the
-reference runs at a length is found out when it is called there.
+A range names a free size: a dimension of one or several arguments of forward. This module does not need torch; only
+calling the reference shows if it runs at a length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from triton_agent.tools.errors import UsageError
 
 BATCH = "batch"
-"""The leading dimension that most input tensors have in common."""
+"""Name of the leading dimension that most input tensors share."""
 MOST_RANGES = 3
 LARGEST = 1 << 31
 _GRAMMAR = (
@@ -31,7 +31,7 @@ class SizeRange:
     """One free size, from its least to its largest length."""
 
     places: tuple[tuple[str, int], ...] = ()
-    """Arguments of forward by name, each with a dimension; empty for the batch."""
+    """Names of arguments of forward, each with a dimension; empty for the batch."""
     low: int
     high: int
 
@@ -45,16 +45,16 @@ class SizeRange:
 
     @property
     def variable(self) -> str:
-        """A name for the size in Python text."""
+        """The size's name in generated Python text."""
         return f"{self.places[0][0]}_size_{self.places[0][1]}" if self.places else BATCH
 
     def __str__(self) -> str:
         return f"{self.name}={self.low}..{self.high}"
 
     def found_in(self, shapes: Sequence[tuple[int, ...] | None], parameters: Sequence[str]) -> list[tuple[int, int]]:
-        """Return the arguments, by number, and dimensions that have this size; `shapes` has None for what is no tensor.
+        """Return the argument numbers and dimensions that have this size; `shapes` has None for each non-tensor.
 
-        Raise `UsageError` where there is no such dimension.
+        Raise `UsageError` if there is no such dimension.
         """
         if not self.places:
             counted = collections.Counter(shape[0] for shape in shapes if shape)
@@ -82,7 +82,7 @@ class SizeRange:
 
 
 def parse_range(text: str, *, batch: int | None = None) -> SizeRange:
-    """Parse the value of one `--dynamic`; `batch` is the given length of the leading dimension where it is known."""
+    """Parse the value of one `--dynamic`; `batch` is the given length of the leading dimension, if known."""
     where = f"--dynamic {text!r}"
     name, equals, bounds = text.partition("=")
     places = []
@@ -104,7 +104,7 @@ def parse_range(text: str, *, batch: int | None = None) -> SizeRange:
 
 
 def require_apart(ranges: Sequence[SizeRange]) -> None:
-    """Refuse too many ranges, and two of one dimension."""
+    """Refuse too many ranges, and two ranges of one dimension."""
     if len(ranges) > MOST_RANGES:
         raise UsageError(f"{len(ranges)} ranges", where="--dynamic", remedy=f"give at most {MOST_RANGES}")
     places = [place for item in ranges for place in item.places or ((BATCH, 0),)]
@@ -119,12 +119,12 @@ Lengths = tuple[int, ...]
 
 
 def named(ranges: Sequence[SizeRange], lengths: Lengths) -> str:
-    """Return the lengths in words: `batch=17`."""
+    """Return the lengths as text: `batch=17`."""
     return ", ".join(f"{item.name}={length}" for item, length in zip(ranges, lengths))
 
 
 def telling(low: int, high: int) -> list[int]:
-    """Return lengths at which kernels tend to be wrong, the ends first: one, odd ones, powers of two and neighbours."""
+    """Return lengths at which kernels are often wrong: the ends first, then powers of two and their neighbours."""
     powers = [1 << exponent for exponent in range(LARGEST.bit_length()) if low <= (1 << exponent) <= high]
     near = [power + change for power in reversed(powers) for change in (1, -1, 0)]
     found = [high, low, low + 1, high - 1, *near]
@@ -132,12 +132,12 @@ def telling(low: int, high: int) -> list[int]:
 
 
 def drawn(low: int, high: int, numbers: random.Random) -> int:
-    """Draw a length; each order of magnitude is as likely."""
+    """Draw a length uniformly on a logarithmic scale."""
     return min(high, max(low, round(math.exp(numbers.uniform(math.log(low), math.log(high + 1))) - 0.5)))
 
 
 def points(ranges: Sequence[SizeRange], count: int, seed: int) -> list[Lengths]:
-    """Return lengths to judge at: the two ends, then telling and random ones in turn."""
+    """Return lengths to judge at: both ends, then error-prone and random ones in turn."""
     numbers = random.Random(seed)
     lists = [telling(item.low, item.high) for item in ranges]
     found = {tuple(item.high for item in ranges): None, tuple(item.low for item in ranges): None}
@@ -152,7 +152,7 @@ def points(ranges: Sequence[SizeRange], count: int, seed: int) -> list[Lengths]:
 
 
 def measured(ranges: Sequence[SizeRange]) -> list[Lengths]:
-    """Return lengths to time at, beside those given: the ends and the middle; with several ranges, of all at once."""
+    """Return lengths to time at, besides the given one: ends and middle, all ranges changing together."""
     middles = tuple(round(math.sqrt(item.low * item.high)) for item in ranges)
     lows, highs = tuple(item.low for item in ranges), tuple(item.high for item in ranges)
     return list(dict.fromkeys((lows, middles, highs)))

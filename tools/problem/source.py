@@ -1,7 +1,7 @@
-"""The source text of a problem, and what can be read off it without running it.
+"""The source text of a problem, and the facts that can be read from it without running it.
 
-Reads the file, the names and classes at its top level, and the local modules that it imports. Imports of installed
-packages, and imports made at run time, are not followed.
+Reads the file, the names and classes at its top level, and the local modules that it imports. It does not follow
+imports of installed packages or imports made at run time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SourceFile:
 
 
 def read(path: Path) -> SourceFile:
-    """Read and parse the file, or raise an error that says what is wrong with it and where."""
+    """Read and parse the file, or raise an error that says what is wrong and where."""
     if path.is_dir():
         files = sorted(entry.name for entry in path.glob("*.py"))
         hint = f"it holds {', '.join(files[:5])}" if files else "it holds no .py file"
@@ -59,7 +59,7 @@ def read(path: Path) -> SourceFile:
 
 
 def parsed(path: Path, text: str) -> SourceFile:
-    """Parse the text of the file at `path`, or raise an error that says what is wrong with it and where."""
+    """Parse the text of the file at `path`, or raise an error that says what is wrong and where."""
     try:
         tree = ast.parse(text, filename=str(path))
     except SyntaxError as error:
@@ -74,7 +74,7 @@ def parsed(path: Path, text: str) -> SourceFile:
 
 
 def top_level(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Statements that run on import, also inside `if`, `try`, `with` and loops."""
+    """Yield the statements that run on import, including those inside `if`, `try`, `with` and loops."""
     waiting: list[ast.AST] = list(reversed(tree.body))
     while waiting:
         node = waiting.pop()
@@ -86,7 +86,7 @@ def top_level(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def bound_names(tree: ast.Module) -> dict[str, int]:
-    """Names bound at the top level, with the line of each; `*` stands for a star import, which may bind any name."""
+    """Return the line of each name bound at the top level; `*` stands for a star import, which may bind any name."""
     names: dict[str, int] = {}
     for statement in top_level(tree):
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -112,7 +112,7 @@ def functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunction
 
 
 def module_classes(tree: ast.Module) -> dict[str, int]:
-    """Classes that look like an `nn.Module`, by a base or a method `forward`, with the line of each."""
+    """Return the line of each class that looks like an `nn.Module`, by its base or a method `forward`."""
     found: dict[str, int] = {}
     for name, node in classes(tree).items():
         bases = {ast.unparse(base).rsplit(".", 1)[-1] for base in node.bases}
@@ -123,7 +123,7 @@ def module_classes(tree: ast.Module) -> dict[str, int]:
 
 
 def outermost_modules(tree: ast.Module) -> list[str]:
-    """Modules that no other class or function of the file names: most likely the subject of the file."""
+    """Return modules that no other class or function of the file mentions: most likely the file's main subject."""
     named: set[str] = set()
     for own, node in (functions(tree) | classes(tree)).items():
         named |= {item.id for item in ast.walk(node) if isinstance(item, ast.Name)} - {own}
@@ -131,7 +131,7 @@ def outermost_modules(tree: ast.Module) -> list[str]:
 
 
 def import_root(path: Path) -> tuple[Path, str]:
-    """The folder from which this file imports, and the package it belongs to (empty for none)."""
+    """Return the folder that this file's imports start from, and the package it belongs to (empty for none)."""
     folder, parts = path.resolve().parent, []
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
         parts.append(folder.name)
@@ -140,7 +140,7 @@ def import_root(path: Path) -> tuple[Path, str]:
 
 
 def local_modules(source: SourceFile) -> dict[str, Path]:
-    """Local modules that the file imports, directly or not, by their path relative to the import root."""
+    """Return the local modules that the file imports, directly or not, by path relative to the import root."""
     path = source.path.resolve()
     root, package = import_root(path)
     found: dict[str, Path] = {}
@@ -152,7 +152,7 @@ def local_modules(source: SourceFile) -> dict[str, Path]:
                 key = file.relative_to(root).as_posix()
                 if file != path and key not in found:
                     found[key] = file
-                    # A broken module is reported, with the line, when the problem is loaded.
+                    # Errors in this module are reported with their line when the problem is loaded.
                     with contextlib.suppress(OSError, SyntaxError, ValueError):
                         within = ".".join(file.parent.relative_to(root).parts)
                         waiting.append((ast.parse(file.read_bytes()), within))
@@ -160,7 +160,7 @@ def local_modules(source: SourceFile) -> dict[str, Path]:
 
 
 def texts_beside(path: Path) -> str:
-    """The texts of the local modules that the file imports, as far as they can be read."""
+    """Return the texts of the local modules that the file imports, skipping those that cannot be read."""
     texts = []
     with contextlib.suppress(UsageError, OSError, UnicodeDecodeError):
         for file in local_modules(read(path)).values():
@@ -169,7 +169,7 @@ def texts_beside(path: Path) -> str:
 
 
 def _imported(tree: ast.Module, package: str) -> Iterator[str]:
-    """Dotted names that a module of `package` imports."""
+    """Yield the dotted names that a module of `package` imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -181,7 +181,7 @@ def _imported(tree: ast.Module, package: str) -> Iterator[str]:
 
 
 def _files_of(name: str, roots: tuple[Path, ...]) -> list[Path]:
-    """The files below the first fitting root that importing the dotted `name` runs."""
+    """Return the files that importing the dotted `name` runs, below the first root that has it."""
     for root in roots:
         files, folder = [], root
         for part in name.split("."):

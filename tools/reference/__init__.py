@@ -1,4 +1,4 @@
-"""Running the reference: at the sizes as given and at others, with its inputs, its limits and its facts.
+"""The reference as a running module: at the given sizes and at others, with its inputs, its limits and its facts.
 
-`reference.py` is a loaded problem; `variants.py` finds the other sizes.
+`reference.py` holds a loaded problem; `variants.py` finds the other sizes.
 """

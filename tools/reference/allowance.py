@@ -1,4 +1,4 @@
-"""Stop a piece of code before its operators take more memory for tensors than allowed."""
+"""A limit on the bytes that the operators in a block of code may allocate for tensors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class TooLarge(ProblemError):
 
 
 class AllowanceSpent(BaseException):
-    """More memory was asked for than allowed. No `Exception`, since the user's code may catch every one of those."""
+    """More memory was requested than allowed. Not an `Exception`, since the user's code may catch all of those."""
 
 
 class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Raise `AllowanceSpent` once operators inside have taken so many bytes together, freed or not.
+    """Raises `AllowanceSpent` once the operators inside have allocated this many bytes in total, freed or not.
 
-    Memory of a large result is counted before it is taken, where torch can tell its size.
+    A large result is counted before its memory is allocated, if torch can tell its size.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -48,23 +48,23 @@ class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 SMALL = 1 << 26
-"""Elements of a result whose memory (256 MiB of float32) may be taken before its size is known."""
+"""Number of elements (256 MiB of float32) up to which a result may be allocated before its size is known."""
 
 PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"})
 NEVER_LARGER = frozenset(
     ("aten::cat", "aten::native_batch_norm", "aten::native_group_norm", "aten::native_layer_norm", "aten::addmv")
 )
-"""Operators with no more results than arguments. Running them, the pointwise ones and some products on meta tensors
-would import torch's compiler, which takes a second."""
+"""Operators whose results are no larger than their arguments. Their sizes, and those of pointwise operators and some
+products, are not computed on meta tensors, because that would import torch's compiler, which takes a second."""
 
 
 def elements_made(func: Any, args: Any, kwargs: Any, at_most: int) -> int:
-    """Return the elements that an operator's largest result will have; 0 if not more than `at_most`, or unknown."""
+    """Return the elements of an operator's largest result before it runs; 0 if at most `at_most`, or if unknown."""
     tensors = list(tensors_in((args, tuple(kwargs.values()))))
     given = sum(tensor.numel() for tensor in tensors)
     if not tensors:
         sizes = (arg for arg in args if isinstance(arg, (list, tuple)) and all(type(size) is int for size in arg))
-        return math.prod(next(sizes, (0,)))  # strides come behind
+        return math.prod(next(sizes, (0,)))  # the first list is the shape; strides follow it
     name = func.name().partition(".")[0]
     if func.is_view or name in NEVER_LARGER or given**2 <= max(at_most, SMALL):
         return 0
@@ -78,7 +78,7 @@ def elements_made(func: Any, args: Any, kwargs: Any, at_most: int) -> int:
             args, kwargs = map_tensors(args, _without_memory), map_tensors(kwargs, _without_memory)
             return max((tensor.numel() for tensor in tensors_in(func(*args, **kwargs))), default=0)
     except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError):
-        return 0  # the operator has no such form, needs values, or is about to fail
+        return 0  # the operator does not run on meta tensors, depends on values, or is about to fail
 
 
 def _without_memory(tensor: torch.Tensor) -> torch.Tensor:
@@ -86,7 +86,7 @@ def _without_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def memory_of(tensor: torch.Tensor) -> int:
-    """Address of the tensor's storage; 0 for tensors that have none."""
+    """Return the address of the tensor's storage; 0 if it has none."""
     try:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):

@@ -1,7 +1,7 @@
 """How a module's forward takes its arguments, and how they are put into one order.
 
-Everywhere but at the call itself the arguments of a call are a list, in the order of forward's parameters. Parameters
-that are passed by keyword only stand at its end, and all of them do: those that the call leaves out get their defaults.
+Outside of the call itself, the arguments of a call are a list in the order of forward's parameters. All keyword-only
+parameters stand at its end; those that the call omits get their defaults.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import nn
 
 
 def parameters_of(forward: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a class's forward without `self` and `**kwargs`."""
+    """Return the parameters of a class's forward, without `self` and `**kwargs`."""
     found = list(inspect.signature(forward).parameters.values())[1:]
     return [item for item in found if item.kind is not inspect.Parameter.VAR_KEYWORD]
 
@@ -24,9 +24,9 @@ def keyword_only(forward: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def in_order(forward: Callable[..., Any], positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-    """Return the arguments of one call as a list; raise `TypeError` where forward does not take them.
+    """Return the arguments of one call as a list; raise `TypeError` if forward does not accept them.
 
-    Parameters that are left out between those that are given get their defaults.
+    Omitted parameters that precede a given one get their defaults.
     """
     by_keyword = keyword_only(forward)
     if not named and not by_keyword:
@@ -35,7 +35,7 @@ def in_order(forward: Callable[..., Any], positional: Sequence[Any], named: Mapp
     last = max((place for place, name in enumerate(bound.signature.parameters) if name in bound.arguments), default=0)
     bound.apply_defaults()
     if unknown := sorted(bound.kwargs.keys() - {*by_keyword}):
-        raise TypeError(f"it has no parameter {unknown[0]}, and what its ** takes cannot be passed on")
+        raise TypeError(f"it has no parameter {unknown[0]}, and arguments taken by its ** cannot be passed on")
     values = list(bound.args[1:])
     kinds = [item.kind for item in bound.signature.parameters.values()]
     if not by_keyword and inspect.Parameter.VAR_POSITIONAL not in kinds:
@@ -44,7 +44,7 @@ def in_order(forward: Callable[..., Any], positional: Sequence[Any], named: Mapp
 
 
 def by_position(model_class: type[nn.Module]) -> type[nn.Module]:
-    """Return the class, or one derived from it whose forward takes the list of arguments as it is."""
+    """Return a class whose forward takes the list of arguments positionally: this one, or one derived from it."""
     names = keyword_only(model_class.forward)
     if not names:
         return model_class

@@ -1,6 +1,6 @@
-"""Facts about a reference that has run: its operator graphs, its minimum of work, and what its modules hold.
+"""Facts about a reference that has run: its operator graphs, its floor, and the values its modules hold.
 
-They are for authors and for memory. Nothing here decides about a candidate.
+Authors and the store use them. No verdict depends on them.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from triton_agent.tools.reference.input_tensors import own_copy, with_leading
 from triton_agent.tools.reference.reference import Reference, load
 
 TELLING_BATCHES = (2, 3)
-"""Leading sizes that tell dimensions apart that may be equal in the sizes as given; neither is a usual size."""
+"""Leading sizes of additional graphs. They differ from usual sizes, so they distinguish dimensions that are
+equal at the given sizes."""
 NOT_ALONE = 2
-"""A leading size for the smallest variant if it has one of 1, where torch runs other operators: otherwise that variant
-would say nothing about other sizes."""
+"""Leading size to add if the smallest variant has a leading size of 1. torch runs other operators at size 1, so the
+graph of that variant would say nothing about other sizes."""
 
 
 class ReferenceCall:
     """The operator graph of one call of the reference, in evaluation mode and, if asked for, in training mode."""
 
     def __init__(self, original: torch.nn.Module, inputs: list[Any], *, train: bool) -> None:
-        """Run it. Model and inputs are unchanged afterwards."""
+        """Run the call. Model and inputs are unchanged afterwards."""
         self.original, self.inputs = original, inputs
         before = original.training
         try:
@@ -44,14 +45,14 @@ class ReferenceCall:
 
     @property
     def differs_in_training(self) -> bool:
-        """True if it runs other operators in training mode; False if that was not asked for."""
+        """True if training mode was requested and runs other operators."""
         return self.train_graph is not None and signature(self.train_graph) != signature(self.graph)
 
 
 def calls_of(
     originals: Sequence[tuple[torch.nn.Module, Reference]], inputs: Sequence[list[Any]], *, train: bool
 ) -> list[ReferenceCall]:
-    """Call each variant once, the main one first. Skip training mode for the others where the main one is the same."""
+    """Call each variant once, the main one first. If it runs the same in training mode, skip that for the others."""
     calls: list[ReferenceCall] = []
     for (original, reference), args in zip(originals, inputs):
         with reference.running("forward"):
@@ -62,7 +63,7 @@ def calls_of(
 def at_other_batches(
     spec: ProblemSpec, constants: Mapping[str, int], call: ReferenceCall, batches: Sequence[int], *, train: bool
 ) -> list[ReferenceCall]:
-    """Call the same reference with inputs cut to these leading sizes, as far as it runs on them."""
+    """Call the same reference with inputs cut to these leading sizes; skip the sizes at which it does not run."""
     calls = []
     with contextlib.suppress(ProblemError):
         reference = load(spec, constants)
@@ -75,7 +76,7 @@ def at_other_batches(
 
 
 def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]:
-    """Return the facts; the main sizes come first in `calls`, and `smallest` is the index where traffic is counted."""
+    """Return the facts. `calls[0]` has the main sizes; `smallest` is the index of the call where traffic is counted."""
     main = calls[0].graph
     trained = [call.train_graph for call in calls if call.train_graph is not None]
     floor, floor_main = floor_of(calls[smallest].graph), floor_of(main)

@@ -17,7 +17,7 @@ from triton_agent.tools.dispatch_modes import UncompiledMode
 
 
 class FlopMeter(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Counts the flops of what is called inside; a multiply-add counts as two."""
+    """Counts the flops of the operators called inside; a multiply-add counts as two."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -25,9 +25,9 @@ class FlopMeter(UncompiledMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        # Queries of sizes and devices give no tensors; decomposing those of nested tensors would never end.
+        # Queries of sizes and devices return no tensors; decomposing those of nested tensors would not terminate.
         if any("Tensor" in str(returned.type) for returned in func._schema.returns):
-            with self:  # in inference mode products are parts of larger operators
+            with self:  # in inference mode torch dispatches larger operators, which contain the products
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
@@ -39,7 +39,7 @@ class FlopMeter(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 def attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any) -> int:
-    """Count as if every query met every key. Torch's own formula fails in some versions if keys have fewer heads."""
+    """Count every query-key pair. torch's own formula fails in some versions if the keys have fewer heads."""
     return 2 * math.prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])
 
 

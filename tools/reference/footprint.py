@@ -1,7 +1,7 @@
-"""How large a problem is: elements, arithmetic and shapes of one call of the reference.
+"""The size of a problem: elements, arithmetic and shapes of one call of the reference.
 
-`estimate` measures on fake tensors, which take no memory; `prove` runs the reference within limits. Not covered: bytes
-moved and the least time they take.
+`estimate` measures on fake tensors, which take no memory; `prove` runs the reference within limits. Not covered: the
+floor of a call and its time.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _Made = TypeVar("_Made")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a run of the reference may take."""
+    """Limits for a run of the reference."""
 
     elements_at_most: int
-    """For inputs, parameters and outputs together, and for every intermediate by itself."""
+    """For inputs, parameters and outputs together, and for each intermediate tensor on its own."""
     flops_at_most: int
     """For matrix products and convolutions; a multiply-add counts as two."""
     seconds_at_most: float
@@ -49,16 +49,16 @@ class Limits:
 
 
 INTERPRETER = Limits(elements_at_most=1 << 18, flops_at_most=200_000_000, seconds_at_most=30.0)
-"""Triton's interpreter takes about 1 ms for each program, and about a second for this many elements or flops."""
+"""Triton's interpreter takes about 1 ms per program, and about a second for this many elements or flops."""
 
 FULL_SIZE = Limits(elements_at_most=1 << 24, flops_at_most=20_000_000_000, seconds_at_most=60.0)
-"""For variants checked on a GPU; a CPU still runs the reference on each of them in about a second."""
+"""For variants checked on a GPU. A CPU still runs the reference on each of them in about a second."""
 
 RUN_ON_GPU = Limits(elements_at_most=1 << 29, flops_at_most=sys.maxsize, seconds_at_most=60.0)
-"""For runs on a GPU that only measure the size: 2 GiB of float32 in one tensor take milliseconds."""
+"""For runs on a GPU that only measure sizes: a tensor of 2 GiB of float32 takes milliseconds there."""
 
 MOST_UNCUT_ELEMENTS = 1 << 28
-"""No tensor larger than this (1 GiB of float32) is made only to be cut or to measure what follows."""
+"""A larger tensor (1 GiB of float32) is not created just to be cut, or just to measure a size."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,27 +71,27 @@ class Footprint:
     elements: int
     """Inputs, parameters and outputs together."""
     largest: int
-    """The largest tensor that any operator wrote."""
+    """Elements of the largest tensor that any operator wrote."""
     flops: int
     finite: tuple[bool, ...] | None
-    """For each output whether it is free of NaN and infinity; None if nothing was computed."""
+    """For each output, True if it has no NaN or infinity; None if no values were computed."""
     calls: tuple[str, ...]
-    """Names of the torch functions that the module called, in order: a module that loops over a size is another program
-    at another size. Operators that torch chooses by device or size below them do not count."""
+    """Names of the torch functions that the module called, in order. They change with a size that the module loops
+    over. Operators below them, which torch chooses by device or size, are not listed."""
 
     def load(self, limits: Limits) -> float:
-        """Return how many times the limits it takes; it fits if that is at most 1."""
+        """Return the size as a multiple of the limits; the call fits if this is at most 1."""
         elements = max(self.elements, self.largest) / limits.elements_at_most
         return max(elements, self.flops / limits.flops_at_most)
 
     def work(self, limits: Limits) -> float:
-        """Return the sum of what it takes in units of the limits, which falls with anything that gets smaller."""
+        """Return the sum of the sizes relative to the limits. It falls whenever any of them falls."""
         elements = self.elements + self.largest + self.parameter_elements
         return elements / limits.elements_at_most + self.flops / limits.flops_at_most
 
 
 class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Records the largest result of any operator; stops the run past a size or a time."""
+    """Records the largest result of any operator, and stops the run at a size or time limit."""
 
     def __init__(self, elements_at_most: float = math.inf, deadline: float = math.inf) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -120,7 +120,7 @@ class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 class _Calls(TorchFunctionMode):
-    """Records the calls of torch functions; not what these call in turn, nor reading an attribute such as a shape."""
+    """Records calls of torch functions, but not the functions these call, nor reads of attributes such as a shape."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class _Calls(TorchFunctionMode):
 
 
 class NotFollowed(ProblemError):
-    """The reference did not run to its end on fake tensors; `footprint` is what was measured until then."""
+    """The reference failed on fake tensors, perhaps because of them; `footprint` holds what was measured until then."""
 
     def __init__(self, error: ProblemError, footprint: Footprint) -> None:
         super().__init__(error.what, where=error.where, remedy=error.remedy)
@@ -144,9 +144,9 @@ class NotFollowed(ProblemError):
 
 
 def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> Footprint:
-    """Measure on fake tensors, which hold no data; inputs and parameters computed from values are made for real.
+    """Measure on fake tensors, which hold no data. Inputs and parameters computed from values are made for real.
 
-    Raise `ProblemError` if the reference does not run, `NotFollowed` if the reason may be the fake tensors.
+    Raise `ProblemError` if the reference does not run, `NotFollowed` if fake tensors may be the reason.
     """
     measured = counter, meter, calls = FlopMeter(), _Meter(deadline=deadline), _Calls()
     fake = FakeTensorMode(allow_non_fake_inputs=True)
@@ -178,7 +178,7 @@ def _model(reference: Reference, seed: int) -> nn.Module:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Silence torch's log of what fails on fake tensors; here a failure is an expected answer."""
+    """Silence torch's log about failures on fake tensors, which are expected here."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
     try:
@@ -188,7 +188,7 @@ def _silent() -> Iterator[None]:
 
 
 class _Nothing(nn.Module):
-    """Stands in for the reference of a problem that has none."""
+    """A stand-in for the reference of a problem that has only a verifier."""
 
     def forward(self, *inputs: Any) -> None:
         return None

@@ -1,10 +1,10 @@
 """Checks indices on a GPU before an operator uses them.
 
-On a CPU torch refuses an index out of range with an error. On a GPU the kernel asserts, and the process cannot use the
-card any more: a size or a draw of inputs at which the reference does not run would end the checker. So runs that only
-try something, and runs with other roundings than the user's, have the indices of each operator checked first.
+On a CPU torch raises an error for an index out of range. On a GPU the kernel fails an assertion, and the process loses
+the card: a size or a draw of inputs at which the reference does not run would end the checker. Trial runs, and runs
+with other rounding than the user's, therefore check the indices of each operator first.
 
-Not covered: operators that are not listed here, and indices that a kernel of the reference's own computes.
+Not covered: operators that are not listed here, and indices computed inside the reference's own kernels.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from triton_agent.tools.processes.tensors import nested_tensors
 
 
 class WildIndex(IndexError):
-    """An index out of range, which torch refuses on a CPU."""
+    """An index out of range. On a CPU torch raises an error itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The range that one index tensor of a call may hold."""
+    """The range of valid values of one index tensor."""
 
     index: Any
     low: int = 0
     high: int
     spared: int | None = None
-    """A value that is ignored, such as the ignored label of a loss."""
+    """A value that the operator ignores, such as the ignored label of a loss."""
 
     def check(self) -> None:
         if not isinstance(self.index, torch.Tensor) or _is_mask(self.index) or self.index.is_floating_point():
@@ -61,7 +61,7 @@ def refusing_on_gpu(inputs: Any) -> contextlib.AbstractContextManager[Any]:
 
 
 def refusing(*, on_gpu: bool) -> contextlib.AbstractContextManager[Any]:
-    """Check indices on a GPU only: on a CPU torch does it."""
+    """Check indices only for runs on a GPU: on a CPU torch does it."""
     return RefusingWildIndices() if on_gpu else contextlib.nullcontext()  # type: ignore[no-untyped-call]
 
 
@@ -80,7 +80,8 @@ def _along(arguments: Sequence[Any]) -> list[Bound]:
 
 
 def _several(arguments: Sequence[Any]) -> list[Bound]:
-    """One index or None for each dimension; negative ones count from the end, a mask covers all of its dimensions."""
+    """Return bounds for one index or None per dimension. Negative indices count from the end; a mask covers all of
+    its dimensions."""
     into, indices, *_ = arguments
     found: list[Bound] = []
     dimension = 0

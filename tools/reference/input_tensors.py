@@ -1,6 +1,6 @@
-"""Input tensors: drawn from a description, copied, cut or extended along their leading dimension.
+"""Input tensors: drawn from a description, copied, cut or extended along a dimension.
 
-The functions take lists of values; values that are not tensors are passed on unchanged.
+The functions take lists of values; values that are not tensors pass through unchanged.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from triton_agent.tools.errors import ProblemError, UsageError
 from triton_agent.tools.problem.input_spec import DTYPES, InputSpec
 
 DEFAULT_BELOW = 10
-"""Integers are drawn below this unless a limit is given: small enough to index most tables."""
+"""Integers are drawn below this bound unless one is given: small enough to index most tables."""
 
 _SEED_STEP = 1_000_003
-"""Keeps the extra rows of an extended batch away from the inputs of neighbouring seeds."""
+"""Step between the seeds of additional draws, so that they differ from the inputs of neighbouring seeds."""
 
 
 def drawn(leaf: Any) -> Any:
-    """Return a tensor for a description of one, and a plain value as it is."""
+    """Return a tensor drawn from an `InputSpec`; return any other value as it is."""
     return draw(leaf) if isinstance(leaf, InputSpec) else leaf
 
 
@@ -54,7 +54,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return the same nesting with every tensor changed."""
+    """Apply `change` to every tensor in a nested value."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -67,9 +67,9 @@ def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> A
 
 
 def own_copy(values: list[Any]) -> list[Any]:
-    """Copy the tensors; strides and shared memory among them stay the same.
+    """Copy the tensors, keeping strides and memory shared among them.
 
-    A file may return the same tensor from every call, and whoever draws inputs must be free to write into them.
+    A file may return the same tensor from every call, and the caller must be free to write into its inputs.
     """
     storages: dict[int, torch.UntypedStorage] = {}
     copies: dict[int, torch.Tensor] = {}
@@ -98,7 +98,7 @@ def _copy(tensor: torch.Tensor, storages: dict[int, torch.UntypedStorage]) -> to
 
 
 def whole_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """Return all the memory that the tensor is a view of, as one row."""
+    """Return the whole storage of the tensor as one row."""
     storage = tensor.untyped_storage()
     row = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     row.set_(storage, 0, (storage.nbytes() // tensor.element_size(),), (1,))
@@ -106,18 +106,18 @@ def whole_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether the tensor is strided memory: not sparse, not nested, no lazy conjugate or negative."""
+    """Return True for ordinary strided memory: not sparse, not nested, no lazy conjugate or negative."""
     return tensor.layout is torch.strided and not (tensor.is_nested or tensor.is_conj() or tensor.is_neg())
 
 
 def leading_size(values: list[Any]) -> int | None:
-    """Return the leading size that most input tensors have in common, or None if no tensor has one."""
+    """Return the leading size that most input tensors share, or None if no tensor has a dimension."""
     sizes = collections.Counter(tensor.shape[0] for tensor in tensors_in(values) if tensor.dim() > 0)
     return sizes.most_common(1)[0][0] if sizes else None
 
 
 def with_leading(make: Callable[[int], list[Any]], seed: int, *, batch: int) -> list[Any]:
-    """Make inputs whose common leading size is `batch`: cut them, or extend them by rows of further draws."""
+    """Make inputs whose common leading size is `batch`: cut them, or append rows of further draws."""
     given = make(seed)
     common = leading_size(given)
     if not common:
@@ -135,7 +135,7 @@ def with_leading(make: Callable[[int], list[Any]], seed: int, *, batch: int) -> 
 def with_length(
     make: Callable[[int], list[Any]], seed: int, given: list[Any], places: Sequence[tuple[int, int]], length: int
 ) -> list[Any]:
-    """Cut the `given` inputs to a length, or extend them by further draws; `places` are arguments and dimensions."""
+    """Cut the `given` inputs to a length, or append further draws; `places` are pairs of argument and dimension."""
     changed = list(given)
     draws: dict[int, list[Any]] = {}
     for at, dimension in places:

@@ -1,6 +1,6 @@
-"""How much memory one call of the reference takes, predicted on fake tensors before anything is allocated.
+"""Predicts the memory of one call of the reference on fake tensors, before anything is allocated.
 
-Counts what torch's operators allocate and when it is freed again. Not covered: workspaces of libraries, fragmentation,
+Counts the allocations of torch's operators until they are freed. Not covered: workspaces of libraries, fragmentation,
 and the context of the process.
 """
 
@@ -20,16 +20,16 @@ from triton_agent.tools.reference.reference import Reference
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PeakMemory:
-    """Bytes of one call."""
+    """Memory of one call, in bytes."""
 
     input_bytes: int
     parameter_bytes: int
     peak_bytes: int
-    """At most at one time, inputs and parameters included."""
+    """Largest number of bytes alive at one time, including inputs and parameters."""
 
 
 class _LiveBytes(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Records how many bytes of storage were alive at most."""
+    """Records the largest number of bytes of storage alive at one time."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -55,7 +55,7 @@ class _LiveBytes(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 def predicted_peak(reference: Reference, seed: int = 0) -> PeakMemory:
-    """Call the reference on fake tensors. Raise `ProblemError` where it does not run on these."""
+    """Call the reference on fake tensors. Raise `ProblemError` if it does not run on them."""
     live = _LiveBytes()
     with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as fake:
         made = reference.make_inputs(seed)

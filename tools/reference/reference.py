@@ -1,7 +1,7 @@
-"""A loaded problem: its reference module, its inputs and its verifier, at the sizes as given or at others.
+"""A loaded problem: its reference module, its inputs and its verifier, at the given sizes or at others.
 
-Used only in trusted processes, which never import a candidate. It runs the user's code and nothing else: no copying to
-other dtypes or devices, no judging.
+Used only in trusted processes, which never import a candidate. It only runs the user's code: it neither copies to other
+dtypes or devices nor judges.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from triton_agent.tools.reference.stand_ins import stand_in
 from triton_agent.tools.reference.user_code import UserModule, seeded
 
 LARGE_BYTES = 8 << 20
-"""Inputs larger than this are made where they are used. A CPU draws 64 MiB in up to a second, a GPU in milliseconds."""
+"""Larger inputs are made on the device that uses them: a CPU takes up to a second for 64 MiB, a GPU milliseconds."""
 _INIT_SEED = 0
-"""`get_init_inputs()` gives sizes; if it draws numbers, they are the same every time."""
-_LIST_REMEDY = "give the arguments in the order of forward's parameters, or by the names of these"
+"""Seed for `get_init_inputs()`, which normally returns sizes; if it draws numbers, they are the same every time."""
+_LIST_REMEDY = "give the arguments in the order of forward's parameters, or by their names"
 
 
 class Reference:
-    """One problem at one variant. Everything it makes depends on the given seed only."""
+    """One problem at one variant. All values it makes depend only on the given seed."""
 
     def __init__(self, spec: ProblemSpec, constants: Mapping[str, int], batch: int | None) -> None:
         source = spec.source()
@@ -52,7 +52,7 @@ class Reference:
         self._user = UserModule(source, tree)
         self._saved = _load_saved(spec.inputs_file) if spec.inputs_file else None
         self._large: bool | None = None
-        """True if the inputs are larger than `LARGE_BYTES`; None until it is first asked."""
+        """True if the inputs are larger than `LARGE_BYTES`; None until measured."""
         try:
             self._model_class = self._find_model_class() if self.has_reference else None
             if spec.kind is not ProblemKind.USER_MODULE:
@@ -66,7 +66,7 @@ class Reference:
         return self.spec.kind is not ProblemKind.VERIFIER
 
     def close(self) -> None:
-        """Remove the loaded module from `sys.modules`. Models made so far keep working."""
+        """Remove the loaded module from `sys.modules`. Existing models keep working."""
         self._user.close()
         if "_elsewhere" in vars(self):
             self._elsewhere.close()
@@ -94,7 +94,7 @@ class Reference:
             return list(made), {}
 
     def _made(self, value: Any) -> Any:
-        """Return the arguments with the objects of the file's classes that they ask for."""
+        """Return the arguments with each `Made` replaced by an object of the class it names."""
         if isinstance(value, (list, tuple)):
             return type(value)(map(self._made, value))
         if isinstance(value, dict):
@@ -120,19 +120,19 @@ class Reference:
             raise ProblemError(error.what, where=error.where or self.spec.path, remedy=error.remedy) from error
 
     def make_model(self, seed: int) -> nn.Module:
-        """Construct the reference, in the mode (train or eval) that its constructor leaves it in."""
+        """Construct the reference. It stays in the mode (train or eval) that its constructor sets."""
         if self._model_class is None:
             raise ProblemError("has a verifier and no reference", where=self.spec.path, remedy="call verify() instead")
         positional, keywords = self.init_arguments()
         name = self._model_class.__name__
         with self._user.running(f"{name}(...)", remedy=self._init_remedy()), seeded(seed):
             model = self._model_class(*positional, **keywords)
-        for module in model.modules():  # weight_norm keeps what it computes; such a tensor cannot be copied
+        for module in model.modules():  # weight_norm keeps a computed tensor, which deepcopy refuses until detached
             kept = {name: item for name, item in vars(module).items() if isinstance(item, torch.Tensor)}
             vars(module).update({name: item.detach() for name, item in kept.items() if not item.is_leaf})
         if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
             raise ProblemError(
-                "has parameters whose sizes only a call tells (nn.LazyLinear and the like)",
+                "has parameters whose sizes are only known after a call (nn.LazyLinear and the like)",
                 where=self.spec.path,
                 remedy="give the sizes: nn.Linear(in_features, out_features)",
             )
@@ -144,14 +144,14 @@ class Reference:
         return tuple(item.name for item in calling.parameters_of(self._model_class.forward))
 
     def keyword_only(self) -> tuple[str, ...]:
-        """Return the names of the last arguments of a call that a candidate's forward gets by keyword."""
+        """Return the names of the last arguments of a call, which a candidate's forward gets by keyword."""
         return () if self._model_class is None else calling.keyword_only(self._model_class.forward)
 
     def make_inputs_on(self, device: str, seed: int) -> list[Any]:
-        """Make inputs like `make_inputs`, but with other numbers, and on this device if they are large.
+        """Make inputs like `make_inputs`, but drawn on this device if they are large, which gives other numbers.
 
-        If the user's code raises there, all inputs are made on the CPU from then on. The file is executed again for it,
-        since it may keep tensors, which belong to the device they were made on.
+        If the user's code raises there, all further inputs are made on the CPU. A second copy of the file is executed
+        for this, since its module may keep tensors that belong to the device they were made on.
         """
         if self._large is None and device != "cpu":
             self._large = self._saved is None and self._ask_for_much()
@@ -161,7 +161,7 @@ class Reference:
             with torch.device(device), refusing(on_gpu=True):
                 return self._elsewhere.make_inputs(seed)
         except TooLarge:
-            raise  # they would be on the CPU as well
+            raise  # on the CPU they would be too large as well
         except (ProblemError, RuntimeError, TypeError):
             self._large = False
             return self.make_inputs(seed)
@@ -171,9 +171,9 @@ class Reference:
         return Reference(self.spec, self.constants, self.batch)
 
     def _ask_for_much(self) -> bool:
-        """Draw inputs on the CPU and stop once they exceed `LARGE_BYTES`.
+        """Return True if the inputs exceed `LARGE_BYTES`: draw them on the CPU and stop at that size.
 
-        The file is executed again for it, since its code may be stopped half-way.
+        A second copy of the file is executed for this, since its code may be stopped halfway.
         """
         threads, device = torch.get_num_threads(), torch.get_default_device()
         try:
@@ -192,7 +192,7 @@ class Reference:
         return False
 
     def make_inputs(self, seed: int) -> list[Any]:
-        """Make new inputs in the order of `forward`'s parameters; nobody else holds their memory."""
+        """Make new inputs in the order of `forward`'s parameters; nothing else refers to their memory."""
         make = self._draw_inputs
         if self.batch is not None:
             make = functools.partial(input_tensors.with_leading, self._draw_inputs, batch=self.batch)
@@ -201,18 +201,18 @@ class Reference:
         return input_tensors.own_copy(make(seed))
 
     def _at_length(self, make: Callable[[int], list[Any]], item: SizeRange, length: int, seed: int) -> list[Any]:
-        """Make inputs that have this length of a range."""
+        """Make inputs with this length of one range."""
         given = make(seed)
         shapes = [tuple(value.shape) if isinstance(value, torch.Tensor) else None for value in given]
         return input_tensors.with_length(make, seed, given, item.found_in(shapes, self.forward_parameters()), length)
 
     def call(self, model: nn.Module, inputs: list[Any]) -> Any:
-        """Return `model(*inputs)`, run with what the user's code needs, such as imports inside `forward`."""
+        """Return `model(*inputs)` in the environment that the user's code needs, such as imports inside `forward`."""
         with self.running("forward"):
             return model(*inputs)
 
     def running(self, action: str) -> contextlib.AbstractContextManager[None]:
-        """Provide what the user's code needs, for other ways to call the model; errors become a `ProblemError`."""
+        """Provide that environment for other ways to call the model; errors become a `ProblemError`."""
         return self._user.running(action, remedy="the reference has to run on its own inputs")
 
     def verify(self, inputs: list[Any], outputs: Any) -> bool:
@@ -296,7 +296,7 @@ class Reference:
 
 
 def load(spec: ProblemSpec, constants: Mapping[str, int] | None = None, *, batch: int | None = None) -> Reference:
-    """Execute the problem's file with the sizes in `constants` (keys as in `sizes.py`) in place of those given."""
+    """Execute the problem's file with `constants` (keys as in `sizes.py`) replacing the given sizes."""
     return Reference(spec, constants or {}, batch)
 
 

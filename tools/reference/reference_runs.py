@@ -1,4 +1,4 @@
-"""Runs the reference as its user runs it, on a copy: the expectation of one case, made at once or on demand."""
+"""Runs a copy of the reference under the user's precision and autocast, to get the expectation of a case."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from triton_agent.tools.truth.expectation import (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalRuns:
-    """Runs the reference under the precision and the autocast that its user has for it."""
+    """Runs the reference under the user's precision and autocast."""
 
     reference: Reference
     settings: EvaluatorSettings
     pause: Callable[[], None] = lambda: None
-    """Called before a run."""
+    """Called before each run that makes an expectation."""
 
     def expect(self, model: torch.nn.Module, inputs: list[Any] | Payload, scales: dict[str, float]) -> Expectation:
         self.pause()
@@ -52,7 +52,7 @@ class OriginalRuns:
     def when_asked(
         self, model: torch.nn.Module, packed: Payload, scales: dict[str, float], *, train: bool
     ) -> Callable[[], Expectation | None]:
-        """Return a function that makes an expectation when it is first called; few candidates need it."""
+        """Return a function that makes an expectation at its first call; few candidates need it."""
 
         @functools.cache
         def made() -> Expectation | None:
@@ -75,7 +75,7 @@ class OriginalRuns:
                     yield
                 except OriginalFailed as error:
                     if error.__cause__ is not None:
-                        raise error.__cause__  # noqa: B904  the user's own, whose line is wanted
+                        raise error.__cause__  # noqa: B904  the user's error, which names the line
                     failed = error
         except ProblemError as error:
             raise OriginalFailed(error.what, where=error.where, remedy=error.remedy) from error

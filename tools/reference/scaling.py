@@ -1,7 +1,7 @@
-"""Find sizes at which a problem fits given limits, without ever running it at full size.
+"""Finds sizes at which a problem fits given limits, without running it at full size.
 
-Sizes are halved, the largest first, as long as the reference still runs; sizes that have to stay equal are halved
-together. Numbers of 8 and less (heads, groups, kernel sizes) are left alone. Where no size can be changed, the leading
+Sizes are halved, the largest first, as long as the reference still runs. Sizes that must stay equal are halved
+together. Numbers up to 8 (heads, groups, kernel sizes) are not changed. If no size can be changed, the leading
 dimension of the inputs is cut.
 """
 
@@ -18,40 +18,40 @@ from triton_agent.tools.reference.size_trials import LEADING, Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, resize_spec, twin_changed
 
 FLOORS = (32, 8, 1)
-"""No size goes below the first while another is above it, then below the second, then the third."""
+"""Sizes are reduced to the first floor before any goes below it, then to the second, then to the third."""
 
 FIXED_PARAMETERS_AT_MOST = 1 << 25
-"""Parameters that no size changes may exceed the interpreter's limits by so many elements: a linear layer of 4096 by
-4096 has half of them. Each call of such a module takes the interpreter seconds."""
+"""Number of elements by which parameters of fixed size may exceed the interpreter's limits: twice a linear layer of
+4096 by 4096. Each call of such a module takes the interpreter seconds."""
 FIXED_ROWS = 8
-"""Multiply-adds that each of these parameters may take part in, beside what the limits allow."""
+"""Multiply-adds allowed for each of these parameters, in addition to the limits."""
 
 STEEP_LOAD = 64
-"""So many times too large, a problem is scaled down by quarters instead of halves."""
+"""From this multiple of the limits on, a problem is scaled down by quarters instead of halves."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
-    """A problem brought to a size."""
+    """A problem scaled down to fit limits."""
 
     variant: Variant
     sentence: str
-    """What was changed, for people; empty where the problem fits as given."""
+    """The changes in words; empty if the problem fits as given."""
 
 
 def scaled_down(spec: ProblemSpec, seed: int, *, limits: Limits = INTERPRETER, device: str = "cpu") -> Scaled | None:
-    """Return the problem within the limits, where the reference was run; None where no sizes were found in time.
+    """Return the problem at sizes within the limits, proven by a run; None if none were found in time.
 
-    Raise `ProblemError` where a run at the sizes given fails: at smaller sizes it would be another problem.
+    Raise `ProblemError` if a run at the given sizes fails: at smaller sizes it would be another problem.
     """
     return scaled_by(Trials(spec, seed, limits, device))
 
 
 def scaled_for_interpreter(spec: ProblemSpec, seed: int) -> tuple[Scaled | None, Limits]:
-    """Return the problem at sizes for the interpreter, and the limits that these keep.
+    """Return the problem at sizes for the interpreter, and the limits that they keep.
 
-    Parameters whose sizes are written in the class stay as they are. Where these alone exceed the limits, everything
-    else is brought within the limits, and the parameters come on top.
+    Parameters whose sizes are written in the class cannot change. If these alone exceed the limits, the limits are
+    raised by them, and everything else is scaled down to fit.
     """
     trials = Trials(spec, seed, INTERPRETER)
     search = _Search(trials)
@@ -68,7 +68,7 @@ def scaled_for_interpreter(spec: ProblemSpec, seed: int) -> tuple[Scaled | None,
 
 
 def scaled_by(trials: Trials) -> Scaled | None:
-    """Scale down within a search that has tried other sizes and goes on to try more."""
+    """Scale down within a search that has already tried other sizes."""
     return _found(_Search(trials))
 
 
@@ -78,7 +78,7 @@ def _found(search: _Search) -> Scaled | None:
     if first is None or trials.prove(first) is not None:
         return None if first is None else _scaled(first, search)
     changed = [*first.constants, *([LEADING] if first.batch is not None else [])]
-    for key in changed:  # fake tensors let through what real values do not, an index out of range say
+    for key in changed:  # fake tensors accept calls that fail on real values, such as an index out of range
         variant = search.find(frozenset({key}))
         if variant is not None and trials.prove(variant) is not None:
             return _scaled(variant, search)
@@ -103,7 +103,7 @@ def _scaled(variant: Variant, search: _Search) -> Scaled:
 
 
 class _Search:
-    """One way down: from the sizes given, a step at a time, each checked on fake tensors."""
+    """A descent from the given sizes, one step at a time, with each step checked on fake tensors."""
 
     def __init__(self, trials: Trials) -> None:
         self.trials = trials
@@ -112,13 +112,13 @@ class _Search:
             raise trials.broken
         self.given = dict(trials.sizes)
         self.reached = self.footprint
-        """The smallest one that was found on the way down."""
+        """The smallest footprint found so far."""
         leading = [shape[0] for shape in self.footprint.input_shapes if shape] if self.footprint else []
         if leading and (common := max(set(leading), key=leading.count)) > 1:
             self.given[LEADING] = common
 
     def find(self, frozen: frozenset[str]) -> Variant | None:
-        """Return sizes that fit by estimate, leaving the frozen ones alone."""
+        """Return sizes that fit by estimate, without changing the frozen ones."""
         sizes, footprint = self.given, self.footprint
         while footprint is None or footprint.load(self.trials.limits) > 1:
             step = self._step(sizes, footprint, frozen)
@@ -131,7 +131,7 @@ class _Search:
     def _step(
         self, sizes: dict[str, int], footprint: Footprint | None, frozen: frozenset[str]
     ) -> tuple[dict[str, int], Footprint] | None:
-        """Return the first proposal at which the reference runs and that is less work."""
+        """Return the first proposal at which the reference runs and does less work."""
         limits = self.trials.limits
         steep = footprint is None or footprint.load(limits) > STEEP_LOAD
         proposals = sorted(self._proposals(sizes, frozen, 4 if steep else 2), key=self._coincidences)  # a stable sort
@@ -144,9 +144,9 @@ class _Search:
         return None
 
     def _coincidences(self, sizes: dict[str, int]) -> int:
-        """Count pairs of sizes that are equal here and differ as given.
+        """Count pairs of sizes that are equal here but differ as given.
 
-        Where they are equal a kernel that takes one for the other is right, and its author cannot tell them apart.
+        A kernel that confuses the two sizes of such a pair is still correct, and its author cannot tell them apart.
         """
         pairs = itertools.combinations([key for key in sizes if key != LEADING], 2)
         return sum(sizes[one] == sizes[other] and self.given[one] != self.given[other] for one, other in pairs)
@@ -172,7 +172,7 @@ class _Search:
 
 
 def _halved(sizes: dict[str, int], keys: list[str], divisor: int, floor: int) -> Iterator[dict[str, int]]:
-    """Yield the sizes with these divided; by 2 where the larger step would go below the floor."""
+    """Yield the sizes with these keys divided by `divisor`, and by 2, unless they are at the floor already."""
     for by in dict.fromkeys((divisor, 2)):
         changed = {key: max(floor, math.ceil(sizes[key] / by)) for key in keys}
         if changed and all(changed[key] < sizes[key] for key in keys):

@@ -1,6 +1,6 @@
-"""Trying a problem at other sizes: does the reference run there, and how large is it?
+"""Trial runs of a problem at other sizes: does the reference run there, and how large is a call?
 
-One search, one deadline. Answers are remembered, since a search comes by the same sizes again and again.
+A search has one deadline. Results are cached, since a search meets the same sizes repeatedly.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant, free_sizes, label
 
 LEADING = "leading"
-"""Stands among the keys of sizes for the common leading dimension of the inputs."""
+"""Key of the common leading dimension of the inputs, among the keys of sizes."""
 
 
 QUICK_S = 0.5
-"""Limit of a run on a GPU that only measures a size; after a longer run fake tensors are used for the others."""
+"""Time limit of a run on a GPU that only measures a size. After a longer run, fake tensors are used instead."""
 
 
 @dataclasses.dataclass
@@ -40,7 +40,7 @@ class Trials:
         self._only_runs_tell = False
         self._runs_are_quick = self.device != "cpu"
         self.broken: ProblemError | None = None
-        """The error of a run at the sizes given, on a CPU. Failures on fake tensors may be theirs and do not count."""
+        """Error of a run at the given sizes on a CPU. Failures on fake tensors do not count: they may be the cause."""
         self._estimates: dict[Variant, Footprint | None] = {}
         self._proofs: dict[Variant, Footprint | None] = {}
 
@@ -49,7 +49,7 @@ class Trials:
         return time.monotonic() > self.deadline
 
     def variant(self, sizes: Mapping[str, int], given: Mapping[str, int]) -> Variant:
-        """The variant with these sizes; those equal to the ones given are left out."""
+        """Return the variant with these sizes, without those that equal the given ones."""
         changed = {key: value for key, value in sizes.items() if given.get(key) != value}
         words = [f"{LEADING}={value}" if key == LEADING else label(key, value) for key, value in changed.items()]
         return Variant(
@@ -59,15 +59,15 @@ class Trials:
         )
 
     def estimate(self, variant: Variant) -> Footprint | None:
-        """Its size; None where the reference does not run at it. Where only a run can tell, small ones are run."""
+        """Return the footprint; None if the reference does not run. Small sizes are run, others use fake tensors."""
         if variant not in self._estimates:
             if variant != AS_GIVEN:
-                self.estimate(AS_GIVEN)  # tells whether fake tensors can be trusted with this problem
+                self.estimate(AS_GIVEN)  # finds out if fake tensors work for this problem
             self._estimates[variant] = self._attempt(variant, self._estimated)
         return self._estimates[variant]
 
     def prove(self, variant: Variant) -> Footprint | None:
-        """Its size, by running the reference; None where it fails or is too large."""
+        """Return the footprint from a run of the reference; None if it fails or is too large."""
         if variant not in self._proofs:
             self._proofs[variant] = self._attempt(variant, self._proven)
         return self._proofs[variant]
@@ -95,9 +95,7 @@ class Trials:
             reference.close()
 
     def _estimated(self, variant: Variant, reference: Reference) -> Footprint:
-        """A problem small as it stands is simply run, and on a GPU a large one as well; fake tensors, which cost 3 s to
-        import, size the others.
-        """
+        """Run a small problem; run a large one on a GPU; otherwise use fake tensors, which take 3 s to import."""
         try:
             return self._proven(variant, reference)
         except TooLarge:
@@ -126,7 +124,7 @@ class Trials:
                 )
 
     def _proven(self, variant: Variant, reference: Reference) -> Footprint:
-        """Run the reference and keep the result: drawing large inputs takes longer than the run on a GPU."""
+        """Run the reference and cache the result: drawing large inputs takes longer than the run on a GPU."""
         found = prove(reference, self.seed, limits=self.limits, deadline=self.deadline, device=self.device)
         self._proofs[variant] = found
         return found

@@ -1,14 +1,14 @@
 """The sizes of a problem that can be changed, read from its text, and the text with other sizes written in.
 
-Each size has a key, of one of three kinds:
+Each size has a key of one of three kinds:
 
     batch_size, shape[1]   a whole number at the module's top level, or one in a tuple there
     inputs 512             every 512 written in get_inputs (for a user module: in its --input)
-    sizes 512              the same and every 512 written in get_init_inputs (in its --init)
+    sizes 512              every 512 written in get_inputs or get_init_inputs (in its --input or --init)
 
-A whole number that the classes themselves read cannot be changed: a candidate has a file of its own and is given only
-the constructor's arguments, so it would still use the old value. Derived numbers (`hidden = 4 * dim`) follow by
-themselves. Not covered: whether the reference runs at other sizes, which `variants.py` finds out.
+A whole number that the classes themselves read cannot be changed: a candidate is a separate file that gets only the
+constructor's arguments, so it would still use the old value. Derived numbers (`hidden = 4 * dim`) follow automatically.
+Not covered: whether the reference runs at other sizes, which `variants.py` finds out.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.problem.size_range import Lengths
 
 INPUTS, SIZES = "inputs ", "sizes "
-"""Prefixes of keys that stand for a written value wherever it occurs."""
+"""Prefixes of keys that stand for a written value wherever it occurs in the inputs, or there and in the constructor."""
 
 SMALL = 8
-"""A whole number up to this that shapes no input is taken for a kernel size, a stride, a number of heads or groups, or
-the index of a dimension: changing it changes what the module does, not how large it is."""
+"""A whole number up to this that shapes no input is assumed to be a kernel size, a stride, a number of heads or groups,
+or a dimension index: changing it would change the computation, not its size."""
 
 _LARGEST_EXPONENT = 64
-"""A text like 9**9**9 must not take forever to evaluate."""
+"""Bounds the time to evaluate a constant such as 9**9**9."""
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -54,17 +54,17 @@ class Variant:
 
     name: str
     constants: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Key of a size -> its new value."""
+    """New values of sizes, by key."""
     batch: int | None = None
-    """Length that the common leading dimension of the inputs is cut or extended to."""
+    """New length of the common leading dimension of the inputs, by cutting or extending them."""
     lengths: Lengths = ()
-    """Lengths of the problem's ranges, in place of those given."""
+    """Lengths of the problem's ranges, instead of the given ones."""
 
     def __hash__(self) -> int:
         return hash((self.name, tuple(sorted(self.constants.items())), self.batch, self.lengths))
 
     def of(self, spec: ProblemSpec) -> ProblemSpec:
-        """Return the problem at the lengths of this variant."""
+        """Return the specification at the lengths of this variant."""
         return dataclasses.replace(spec, lengths=self.lengths) if self.lengths else spec
 
 
@@ -72,7 +72,7 @@ AS_GIVEN = Variant(name="as given")
 
 
 def free_sizes(spec: ProblemSpec, tree: ast.Module) -> dict[str, int]:
-    """Return each size that may be tried, as its key and its value, in the order of the text."""
+    """Return each size that may be changed, key and value, in the order of the text."""
     keys: dict[str, int] = {}
     if spec.kind is ProblemKind.USER_MODULE:
         inputs = set(_whole_numbers([item.value for item in spec.inputs]))
@@ -94,7 +94,7 @@ def free_sizes(spec: ProblemSpec, tree: ast.Module) -> dict[str, int]:
 
 
 def label(key: str, value: int) -> str:
-    """Return a changed size in words: `batch_size=17`, `512 -> 509`."""
+    """Return a changed size as text: `batch_size=17`, `512 -> 509`."""
     for prefix in (INPUTS, SIZES):
         if key.startswith(prefix):
             return f"{key.removeprefix(prefix)} -> {value}"
@@ -102,7 +102,7 @@ def label(key: str, value: int) -> str:
 
 
 def twin_changed(key: str, sizes: Mapping[str, int], given: Mapping[str, int]) -> bool:
-    """Return whether the other key of the same written value is changed; only one of the two may be."""
+    """Return True if the other key of the same written value is changed. Only one of the two may change."""
     twin = key.replace(INPUTS, SIZES, 1) if key.startswith(INPUTS) else key.replace(SIZES, INPUTS, 1)
     return twin != key and twin in sizes and sizes[twin] != given[twin]
 
@@ -133,7 +133,7 @@ def _replaced(leaf: Any, replacements: Mapping[int, int]) -> Any:
 
 
 def _whole_numbers(value: Any) -> list[int]:
-    """Return the whole numbers in nested arguments; of a described tensor, its sizes and its bound."""
+    """Return the whole numbers in nested arguments, including the sizes and the bound of each `InputSpec`."""
     found: list[int] = []
 
     def note(leaf: Any) -> None:
@@ -147,7 +147,7 @@ def _whole_numbers(value: Any) -> list[int]:
 
 
 def resize_tree(tree: ast.Module, constants: Mapping[str, int]) -> ast.Module:
-    """Write other sizes into the tree, in place, and return it."""
+    """Write other sizes into the tree in place, and return it."""
     places = _places(tree)
     for key, new in constants.items():
         if key.startswith((INPUTS, SIZES)):
@@ -156,7 +156,7 @@ def resize_tree(tree: ast.Module, constants: Mapping[str, int]) -> ast.Module:
             known = ", ".join(places) or "none"
             raise ProblemError(f"no module-level whole number {key}", remedy=f"those that can be changed: {known}")
         node = places[key]
-        node.__class__ = ast.Constant  # whatever the expression was, it becomes a literal in its place
+        node.__class__ = ast.Constant  # turn the expression, of any kind, into a literal in its place
         node.__dict__.update(value=new, kind=None)
     everywhere, inputs_only = _replacements(constants, SIZES), _replacements(constants, INPUTS)
     for function, replacements in (("get_inputs", everywhere | inputs_only), ("get_init_inputs", everywhere)):
@@ -172,7 +172,7 @@ def _literals(tree: ast.Module, function: str) -> list[Any]:
 
 
 def _places(tree: ast.Module) -> dict[str, ast.expr]:
-    """Return the node of each module-level whole number; names bound twice are left out."""
+    """Return the node of each module-level whole number, except names that are bound twice."""
     bound: dict[str, list[ast.expr | None]] = {}
     for statement in problem_source.top_level(tree):
         for name, node in _assignments(statement):
@@ -190,7 +190,7 @@ def _places(tree: ast.Module) -> dict[str, ast.expr]:
 
 
 def _assignments(statement: ast.stmt) -> list[tuple[str, ast.expr | None]]:
-    """Return the names a statement binds, each with the expression of its value, or None if it has no plain one."""
+    """Return the names a statement binds, each with the expression of its value, or None if it is not a plain one."""
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
         return [(statement.target.id, statement.value)]
     if isinstance(statement, ast.Assign):
@@ -231,7 +231,7 @@ def _fold(node: ast.expr) -> int | None:
 
 
 def _reached(tree: ast.Module, start: Iterable[str]) -> set[str]:
-    """Return the module-level names that these definitions read, also through functions and other expressions."""
+    """Return the module-level names that these definitions read, directly or through other definitions."""
     bodies: dict[str, list[ast.AST]] = {}
     for name, definition in (problem_source.functions(tree) | problem_source.classes(tree)).items():
         bodies.setdefault(name, []).append(definition)
@@ -249,7 +249,7 @@ def _reached(tree: ast.Module, start: Iterable[str]) -> set[str]:
 
 
 def _global_reads(node: ast.AST) -> set[str]:
-    """Return the names that are read from the module's scope; parameters and locals of the same name do not count."""
+    """Return the names read from the module's scope, excluding parameters and locals."""
     tables = [symtable.symtable(ast.unparse(node), "<problem>", "exec")]
     outermost = tables[0]
     reads: set[str] = set()

@@ -1,8 +1,8 @@
-"""A constructor's arguments for a process that does not have the user's classes: objects by what they hold.
+"""Constructor arguments for a process without the user's classes: objects are replaced by stand-ins.
 
-Settings are often an object of the file's own: a dataclass, or a class used as a list of names. A candidate, which
-never sees the file, gets one with the same attributes and the values of properties. Not covered: their methods, and
-whether something is an instance of their class.
+Settings are often an object of the file's own class: a dataclass, or a class used as a namespace. A candidate, which
+never imports the file, gets a namespace with the same attributes and the values of properties. Not covered: methods,
+and `isinstance` checks against the class.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import torch
 from triton_agent.tools.errors import ProblemError
 
 IsOwn = Callable[[Any], bool]
-"""True if a class or a function is the user's."""
+"""Returns True if a class or function is defined in the user's files."""
 DEEPEST = 8
-"""Settings within settings; what goes deeper is a circle."""
+"""Most levels of settings within settings; deeper nesting is taken for a cycle."""
 
 
 def stand_in(value: Any, is_own: IsOwn, depth: int = 0) -> Any:
-    """The value as it can be handed on; raises `ProblemError` where a part of it cannot be."""
+    """Return the value with stand-ins for the user's objects; raise `ProblemError` for modules and functions."""
     if isinstance(value, (list, tuple)) and not is_own(type(value)):
         return type(value)(stand_in(item, is_own, depth) for item in value)
     if isinstance(value, tuple):
@@ -42,7 +42,7 @@ def stand_in(value: Any, is_own: IsOwn, depth: int = 0) -> Any:
 
 
 def _held(value: Any, is_own: IsOwn, depth: int) -> dict[str, Any]:
-    """Public attributes, those of the class and what its properties say included; no methods."""
+    """Return the public attributes, including class attributes and values of properties, without methods."""
     if depth == DEEPEST:
         raise _unfit(f"a {type(value).__name__} that holds itself", "give it plain numbers and names")
     found = {}
@@ -55,4 +55,4 @@ def _held(value: Any, is_own: IsOwn, depth: int) -> dict[str, Any]:
 
 
 def _unfit(what: str, remedy: str) -> ProblemError:
-    return ProblemError(f"the constructor is given {what}, which no other file can be handed", remedy=remedy)
+    return ProblemError(f"the constructor is given {what}, which cannot be passed to another file", remedy=remedy)

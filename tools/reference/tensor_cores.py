@@ -1,9 +1,9 @@
 """Runs a reference with TF32 products: float32 operands keep ten bits of their mantissa.
 
-GPUs drop the other bits in two ways: libraries round to the nearest value, while a float32 `tl.dot` at its default has
-the tensor core ignore the low bits, which errs two to three times as much and always toward zero. Where TF32 is
-allowed, the reference is run on a CPU in the first way; the second is part of the yardstick, so that a kernel is not
-refused for a plain `tl.dot`. Not covered: the order of sums, which are taken in float32 as the machine does.
+GPUs drop the other bits in two ways. Libraries round to the nearest value. A float32 `tl.dot` with default settings
+passes the operand as it is, and the tensor core ignores the low bits, which errs two to three times as much and always
+toward zero. If TF32 is allowed, a CPU runs the reference with rounding; the yardstick includes truncation as well, so
+that a plain `tl.dot` is accepted. Not covered: the order of sums, which are done in float32 as the machine does them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ OPERANDS = {
     "mkldnn_rnn_layer": (0, 1, 2),
     "_cudnn_rnn": (0, 1),
 }
-"""Operators that use tensor cores, by their name in the dispatcher -> the positions of the arguments multiplied."""
+"""Operators that use tensor cores: their name in the dispatcher, and the positions of the multiplied arguments."""
 
 BY_CUDNN = {name: OPERANDS[name] for name in ("convolution", "_cudnn_rnn")}
-"""Those that torch lets cuDNN run in TF32 unless told otherwise. Whether it does differs from size to size."""
+"""Operators that torch lets cuDNN run in TF32 by default. Whether cuDNN does so depends on the sizes."""
 
 Around = Callable[[], contextlib.AbstractContextManager[Any]]
 
@@ -48,7 +48,7 @@ class TensorCores(UncompiledMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._cut, self._operands = cut, operands
         self.met = False
-        """True once there was such a product."""
+        """True once one of these operators has run."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         places = self._operands.get(func._schema.name.removeprefix("aten::"), ())
@@ -65,7 +65,7 @@ class TensorCores(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 def to_tf32(values: torch.Tensor, *, cut: bool) -> torch.Tensor:
-    """Cut the low bits, or round to nearest with ties away from zero; values that are not finite stay."""
+    """Truncate the low bits, or round to nearest with ties away from zero. Non-finite values are unchanged."""
     bits = values.contiguous().view(torch.int32)
     increment = 0 if cut else 1 << (DROPPED_BITS - 1)
     narrow = ((bits + increment) & -(1 << DROPPED_BITS)).view(torch.float32)
@@ -73,16 +73,16 @@ def to_tf32(values: torch.Tensor, *, cut: bool) -> torch.Tensor:
 
 
 def as_the_user_runs_it(conditions: Conditions, device: str) -> Around:
-    """Return the context in which the reference computes what it computes for the user."""
+    """Return the context in which the reference computes as it does for the user."""
     if conditions.precision == "tf32" and device == "cpu":
         return lambda: _both(conditions, device, TensorCores(cut=False))
     return lambda: conditions.calling(device)
 
 
 def at_the_coarsest(conditions: Conditions, device: str) -> Around | None:
-    """Return the context in which the reference errs as much as TF32 may make it err; None if TF32 is not allowed.
+    """Return the context with the largest error that TF32 may cause in the reference; None if TF32 is not allowed.
 
-    On a GPU it is allowed in convolutions, even at a size at which cuDNN does without.
+    On a GPU torch allows TF32 in convolutions by default, even at sizes where cuDNN does not use it.
     """
     if conditions.precision == "tf32":
         return lambda: _both(conditions, device, TensorCores(cut=True))

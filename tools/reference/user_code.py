@@ -1,9 +1,9 @@
-"""Runs the code of a problem file: its imports, its randomness, its errors.
+"""Runs the code of a problem file, and handles its imports, its randomness and its errors.
 
-The file is executed as a module under a unique name. What it needs of the process (import path, the modules beside it,
-torch's defaults, seeds) is set while its code runs and restored afterwards. Without CUDA, code that asks for `cuda`
-gets the CPU, and `torch.compile` has no effect: nothing is timed there, and compiling for a CPU takes a minute. Only
-for the trusted checker process. Not covered: any confinement.
+The file is executed as a module with a unique name. The import path, local modules, torch's defaults and seeds are set
+while its code runs and restored afterwards. Without CUDA, code that asks for `cuda` gets the CPU, and `torch.compile`
+has no effect: nothing is timed there, and compiling for a CPU takes a minute. Only for the trusted checker process. Not
+covered: confinement.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from triton_agent.tools.problem.source import SourceFile
 
 _SERIAL = itertools.count()
 _ONE_AT_A_TIME = threading.RLock()
-"""The import path and the generators belong to the whole process, so only one thread may change them at a time."""
+"""Import path and random generators belong to the whole process, so only one thread may change them at a time."""
 _NEVER_REPLACED = frozenset({"torch", "triton", "numpy"}) | sys.stdlib_module_names
-"""A user's file with such a name must not replace a module that this process uses."""
+"""Modules that this process uses. A user's file with such a name must not replace them."""
 
 
 class UserModule:
@@ -52,9 +52,9 @@ class UserModule:
         self.module = types.ModuleType(f"{package}.{unique}" if package else unique)
         self.module.__file__ = str(source.path)
         self.module.__package__ = package
-        sys.modules[self.module.__name__] = self.module  # dataclasses, pickle and inspect look it up
+        sys.modules[self.module.__name__] = self.module  # dataclasses, pickle and inspect look the module up here
         linecache.checkcache(str(self.path))
-        importlib.invalidate_caches()  # a file beside it may have been written a moment ago
+        importlib.invalidate_caches()  # a local module may have been written just now
         try:
             with self.running("importing the file", remedy="mend the file; it has to be importable by itself"):
                 exec(compile(tree, str(self.path), "exec"), self.module.__dict__)
@@ -67,17 +67,17 @@ class UserModule:
         return getattr(self.module, name, None)
 
     def is_own(self, thing: Any) -> bool:
-        """Return whether a class or a function comes from the file or a module beside it."""
+        """Return True if a class or a function comes from the file or a local module."""
         name = getattr(thing, "__module__", None) or ""
         return name == self.module.__name__ or name.split(".")[0] in self._claimed - _NEVER_REPLACED
 
     def close(self) -> None:
-        """Remove the module from `sys.modules`. What it made keeps working, except for pickling."""
+        """Remove the module from `sys.modules`. Its objects keep working, except for pickling."""
         sys.modules.pop(self.module.__name__, None)
 
     @contextlib.contextmanager
     def running(self, action: str, *, remedy: str = "") -> Iterator[None]:
-        """Run the user's code with what it needs; what it raises becomes a `ProblemError` that names the line."""
+        """Set up the environment that the user's code needs; turn its errors into a `ProblemError` with the line."""
         try:
             with _ONE_AT_A_TIME, self._importable(), _torch_defaults(self._dtype), _cuda_as_cpu():
                 yield
@@ -94,7 +94,7 @@ class UserModule:
         path, writes = sys.path, sys.dont_write_bytecode
         displaced = {name: sys.modules.pop(name) for name in self._loaded_under_its_names()}
         sys.modules.update(self._locals)
-        sys.path = [*self._search, *path]  # another list: a thread that walks the old one for an import misses nothing
+        sys.path = [*self._search, *path]  # a new list, since another thread may be iterating over the old one
         sys.dont_write_bytecode = True  # nothing is written into the user's folder
         try:
             yield
@@ -113,7 +113,7 @@ class UserModule:
         return [name for name in list(sys.modules) if name.split(".")[0] in names] if names else []
 
     def _blame(self, error: BaseException) -> str:
-        """Return the innermost line of the user's own files."""
+        """Return the innermost line that belongs to the user's own files."""
         if isinstance(error, SyntaxError) and error.filename:
             return f"{error.filename}:{error.lineno or 1}"
         found = str(self.path)
@@ -130,11 +130,11 @@ def _remedy(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"install {error.name.split('.')[0]} in this environment, or put it beside the file"
     if isinstance(error, ImportError) and "relative import" in text:
-        return "the folder is no package: write `import name` instead of `from . import name`"
+        return "the folder is not a package: write `import name` instead of `from . import name`"
     if "CUDA" in text and not torch.cuda.is_available():
         return "this machine has no CUDA device: let the file make its tensors without naming a device"
     if isinstance(error, SystemExit):
-        return 'put what a script does under `if __name__ == "__main__":`'
+        return 'put the code of a script under `if __name__ == "__main__":`'
     if isinstance(error, IndexError):
         return 'integer inputs are drawn from 0 to 9 unless limited: --input "i64[8]<4" keeps them below 4'
     return ""
@@ -144,7 +144,7 @@ def _remedy(error: BaseException) -> str:
 def seeded(seed: int) -> Iterator[None]:
     """Seed every global random generator, and restore its state afterwards.
 
-    CUDA's generators are restored only if they existed before, since reading them would create a context.
+    CUDA's generators are restored only if CUDA was initialised before, since reading their state creates a context.
     """
     python, array, cpu = random.getstate(), numpy.random.get_state(), torch.random.get_rng_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
@@ -162,7 +162,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def seed_torch(seed: int) -> None:
-    """Seed the CPU and GPUs; `torch.manual_seed` also writes down a stack trace for every other kind of device."""
+    """Seed CPU and GPUs. Unlike `torch.manual_seed` it records no stack trace for every other kind of device."""
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_available():
         torch.cuda.manual_seed_all(seed)
@@ -170,7 +170,7 @@ def seed_torch(seed: int) -> None:
 
 @contextlib.contextmanager
 def _torch_defaults(dtype: torch.dtype) -> Iterator[None]:
-    """Set the default dtype that the file has set, and undo what its code changes of torch's defaults."""
+    """Set the file's default dtype, and undo changes that its code makes to torch's defaults."""
     before, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
     torch.set_default_dtype(dtype)
     try:
@@ -191,7 +191,7 @@ def _cuda_as_cpu() -> Iterator[None]:
             stack.enter_context(_replaced(torch.cuda, name, lambda *args, **kwargs: None))
         stack.enter_context(_replaced(torch.cuda, "current_device", lambda: 0))
         stack.enter_context(_replaced(torch, "set_default_device", lambda device: None))
-        if "torch._dynamo" in sys.modules:  # only then can something have been marked for it
+        if "torch._dynamo" in sys.modules:  # otherwise nothing can have been marked for compilation
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(CudaAsCpu())
         yield
@@ -208,7 +208,7 @@ def _replaced(owner: Any, name: str, stand_in: Any) -> Iterator[None]:
 
 
 class CudaAsCpu(TorchFunctionMode):
-    """Gives the CPU to code that asks for CUDA: `device="cuda"`, `.to("cuda")`, `.cuda()`, pinned memory."""
+    """Replaces CUDA by the CPU in calls such as `device="cuda"`, `.to("cuda")`, `.cuda()` and pinned memory."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = {name: _on_cpu(value) if name == "device" else value for name, value in (kwargs or {}).items()}

@@ -1,10 +1,10 @@
-"""The shape family of a problem: other sizes at which a candidate has to be right.
+"""The family of a problem: other sizes at which a candidate has to be correct.
 
-A kernel with a shape written into it passes at that shape and nowhere else, so the family holds sizes that no block
-size divides: a batch of one more, of one, prime feature sizes, and one size up to four times as large. Each is proven:
-the reference ran there, its shapes differ, and its outputs are as finite as before. Variants change only what a
-candidate is told. Variants at which the module calls other functions (because it loops over a size or branches on one)
-come last, and few are asked for, since a kernel's file need not hold a program for each.
+A kernel with a hard-coded shape passes only at that shape, so the family holds sizes that no block size divides: a
+batch larger by one, a batch of one, prime feature sizes, and one size up to four times as large. Each variant is
+proven: the reference ran there, its shapes differ, and its outputs are finite where they were before. Variants only
+change sizes that a candidate is given. Variants at which the module calls other functions, because it loops over a size
+or branches on one, come last and are few, since a kernel file may lack a program for them.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from triton_agent.tools.reference.size_trials import LEADING, Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, twin_changed
 
 MOST_VARIANTS = 5
-"""Most variants beside the first and the larger one. Each costs a candidate a compile and a few calls."""
+"""Most variants besides the first and the larger one. Each costs a candidate a compilation and a few calls."""
 GROWN_LOAD, GROWN_WORK = 0.5, 10.0
-"""Share of the limits, and multiple of the anchor's load, that the larger variant may take: enough for two sizes three
+"""Share of the limits, and multiple of the anchor's load, that the larger variant may use: enough for two sizes three
 times as large."""
 ENOUGH = 2
-"""With this many variants that call the same functions, none that calls other functions is added."""
+"""With this many variants that call the same functions, none with other functions is added."""
 
 
 def family(
     spec: ProblemSpec, seed: int, *, limits: Limits = FULL_SIZE, base: Variant = AS_GIVEN, device: str = "cpu"
 ) -> list[Variant]:
-    """Return `base`, then up to six proven variants of it (`MOST_VARIANTS` and a larger one), all of other shapes.
+    """Return `base` and up to six proven variants (`MOST_VARIANTS` and a larger one), all with different shapes.
 
-    If `base` exceeds the limits, it is not run, and the variants are those of a scaled-down problem.
+    If `base` exceeds the limits, it is not run, and the variants belong to a scaled-down problem.
     """
     trials = Trials(spec, seed, limits, device)
     anchor = base
@@ -76,7 +76,7 @@ def _shapes(footprint: Footprint) -> object:
 
 
 class _Neighbours:
-    """Proposes sizes near an anchor, those that expose the most first."""
+    """Proposes sizes near an anchor, the most revealing first."""
 
     def __init__(self, trials: Trials, anchor: Variant, footprint: Footprint) -> None:
         self.trials = trials
@@ -88,14 +88,14 @@ class _Neighbours:
         self.given = dict(trials.sizes)
         self.anchor = anchor
         self.taken: set[Variant] = set()
-        """Proposals that were accepted; the next ones depend on them."""
+        """Accepted proposals; later proposals depend on them."""
 
     def proposals(self) -> Iterator[Variant]:
-        """Propose all lengths odd at once, else one by one; a batch of one; all features prime, or twice as large."""
+        """Yield variants: lengths odd, together or one by one; a batch of one; features prime, or twice as large."""
         lengths, features = self._kinds()
         if lengths:
             yield from self._together_or_each({key: odd_above(self.at[key]) for key in lengths})
-            for key in lengths:  # a leading dimension of one: where broadcasting and `squeeze` go wrong
+            for key in lengths:  # a leading dimension of one, where broadcasting and `squeeze` go wrong
                 single = self.trials.estimate(self._variant({key: 1}))
                 if single is not None and all(shape[0] == 1 for shape in single.input_shapes[:1] if shape):
                     yield self._variant({key: 1})
@@ -106,7 +106,7 @@ class _Neighbours:
             yield from self._together_or_each({key: three_quarters(self.at[key]) for key in features})
             yield from self._other_multiples(features)
         if lengths:
-            # Odd and even in turn, so that sizes that are equal or equally far apart elsewhere are not here.
+            # Odd and even in turn, so that sizes that are equal or equally far apart in other variants differ here.
             apart = self._variant({key: odd_below(self.at[key]) + i % 2 for i, key in enumerate(lengths)})
             yield apart
             if len(lengths) > 1 and apart not in self.taken:
@@ -117,7 +117,7 @@ class _Neighbours:
                 yield self._variant({LEADING: value})
 
     def grown(self) -> Iterator[Variant]:
-        """Propose all sizes about three times as large, else one of them four, three or two times, the last first."""
+        """Yield variants with all sizes about three times as large, or one two to four times, the last first."""
         lengths, features = self._kinds()
         keys = [*lengths, *features]
         for times in (3, 2) if len(keys) > 1 else ():
@@ -128,7 +128,7 @@ class _Neighbours:
                 yield self._variant({key: times * self.at[key]})
 
     def _kinds(self) -> tuple[list[str], list[str]]:
-        """Return lengths, which change the inputs but not the parameters, and features, which change the parameters."""
+        """Return lengths, which change inputs but no parameters, and features, which change parameters."""
         lengths, features = [], []
         for key in self.at:
             if key == LEADING or twin_changed(key, self.at, self.given):
@@ -144,7 +144,7 @@ class _Neighbours:
         return _without_doubles(lengths, features), _without_doubles(features, ())
 
     def _probe(self, key: str) -> Footprint | None:
-        """Return the footprint with this size changed a little, in the first way in which the reference runs."""
+        """Return the footprint with this size changed to the first nearby value at which the reference runs."""
         size = self.at[key]
         for value in (odd_above(size), prime_below(size), three_quarters(size), max(1, size // 2)):
             if value != size:
@@ -163,8 +163,8 @@ class _Neighbours:
     def _other_multiples(self, keys: list[str]) -> Iterator[Variant]:
         """Propose multiples of other divisors for sizes that no accepted variant changes.
 
-        Such a size has to be a multiple of a number that is written nowhere. A kernel that holds `channels // groups`
-        as a number would be right at all other variants.
+        Such a size must be a multiple of a number that is not written anywhere. A kernel with a hard-coded
+        `channels // groups` would be correct at all other variants.
         """
         for key in keys:
             divisors = [n for n in range(2, self.at[key] // 2 + 1) if self.at[key] % n == 0]
@@ -181,7 +181,7 @@ class _Neighbours:
 
 
 def _without_doubles(keys: list[str], preferred: list[str] | tuple[str, ...]) -> list[str]:
-    """Drop `inputs 512` where there is `sizes 512`, so that each written value occurs once."""
+    """Drop `inputs 512` if there is `sizes 512`, so that each written value has one key."""
     everywhere = {key.removeprefix(SIZES) for key in (*keys, *preferred) if key.startswith(SIZES)}
     return [key for key in keys if not (key.startswith(INPUTS) and key.removeprefix(INPUTS) in everywhere)]
 
@@ -202,5 +202,5 @@ def prime_below(value: int) -> int:
 
 
 def three_quarters(value: int) -> int:
-    """A multiple of 8 that is no power of two, for modules that need divisible sizes; the size itself below 32."""
+    """Return a multiple of 8 near three quarters, for modules that need divisible sizes; the size itself below 32."""
     return value * 3 // 4 // 8 * 8 if value >= 32 else value

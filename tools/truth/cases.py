@@ -1,6 +1,6 @@
-"""Make the cases of one variant: draw inputs, change them, and run the reference on them.
+"""Makes the cases of one variant: draws inputs, changes them, and runs the reference on them.
 
-Cases depend on the reference alone and are made once per problem. Their seeds are drawn here and never leave this
+Cases depend only on the reference and are made once per problem. Their seeds are drawn here and never leave this
 process.
 """
 
@@ -75,26 +75,26 @@ from triton_agent.tools.truth.plan import (
 
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 DRAWS_AT_MOST = 4
-"""Draws of inputs until none of them has a tie. After so many, ties are in the nature of the inputs."""
+"""Most draws of inputs to find one without ties. If all draws have ties, ties are typical of these inputs."""
 LARGE_BYTES = 32 << 20
 TOO_LARGE_BYTES = 4 << 30
-"""Inputs between these sizes are drawn once and changed for each case. Smaller ones are drawn for each case; of larger
-ones no second set would fit in memory."""
+"""Inputs between these sizes are drawn `LARGE_BASES` times, and each case changes a copy of a draw. Smaller inputs are
+drawn for each case. So are larger ones, because kept copies of them would not fit in memory."""
 LARGE_BASES = 2
 ALONE = 2
-"""Parameters and buffers that are changed without any other, a buffer first; which ones is drawn."""
+"""Number of parameters and buffers that are changed alone, at least one buffer if there is one; drawn at random."""
 ALONE_FRESH = 2
-"""Buffers without a value of their own that are changed beside these."""
+"""Number of neutral buffers (zeros, equal integers, equal flags) that are changed alone as well."""
 ALONE_BYTES_AT_MOST = 64 << 20
-"""Of parameters and buffers together, since each version of them is kept and sent."""
+"""Limit for all parameters and buffers together, since each version of them is kept and sent."""
 REFUSALS = 3
-"""Attempts at a case, each of which asks for less, before it is given up."""
+"""Number of attempts to make a case that the reference accepts. Each attempt asks for less."""
 ASTRAY = 0.01
-"""Share of the largest element by which the reference has to be wrong, at least, to be called so."""
+"""Share of the largest element from which an error of the reference itself rules out a case."""
 AFTER_OTHERS = "as given, after other calls"
 NUMBERS_NAMED = "numbers that the kernels name"
 CALLS_BEFORE = 2
-"""Calls before the one that is checked, of a module that keeps a state."""
+"""Calls before the checked one, for a module that keeps a state."""
 
 
 def make_trial(
@@ -106,7 +106,7 @@ def make_trial(
     main: bool,
     pause: Callable[[], None] = lambda: None,
 ) -> tuple[Trial, torch.nn.Module]:
-    """Return the cases of one variant, and the reference. `pause` is called before the reference is run for a case."""
+    """Return the cases of one variant, and the reference. `pause` is called before each run of the reference."""
     build_seed = secret_seed()
     models = [model.to(settings.device) for model in _versions(reference, build_seed, settings, main=main)]
     maker = _CaseMaker(reference, name, models, settings, notes, pause)
@@ -129,9 +129,11 @@ def make_trial(
 def _versions(
     reference: Reference, build_seed: int, settings: EvaluatorSettings, *, main: bool
 ) -> list[torch.nn.Module]:
-    """The reference with parameters drawn, drawn anew, with one element of each changed, and with one changed.
+    """Return the reference with several versions of its parameters.
 
-    Of those drawn anew one half is as the constructor left it, if that made all elements equal.
+    The first is as drawn. For the main variant two new draws follow, of which the last has one element of each
+    parameter changed, then versions in which one parameter or buffer changes alone. If the constructor makes all
+    elements of a parameter equal, half of them keep that value in the new draws.
     """
     seeds = [(build_seed, secret_seed())]
     models = [reference.make_model(build_seed)]
@@ -143,7 +145,7 @@ def _versions(
             randomise(model, seed, kept)
     if len(models) > 1:
         generator = torch.Generator().manual_seed(secret_seed())
-        # Of each parameter of the last version one element changes: a cache that samples the content misses it.
+        # One element of each parameter of the last version changes: a cache that samples the contents misses it.
         last = models[-1]
         for parameter in last.parameters():
             if parameter.is_floating_point() and parameter.numel() and parameter.dim():
@@ -155,16 +157,15 @@ def _versions(
 
 
 def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[torch.nn.Module]:
-    """Versions in each of which one parameter or buffer differs from the version before, and no other.
+    """Return versions that each differ from the one before in a single parameter or buffer.
 
-    Buffers without a value of their own come first (zeros, equal whole numbers, equal flags): nothing else tells a
-    kernel that leaves them out.
+    Neutral buffers (zeros, equal integers, equal flags) come first: only a change shows that a kernel ignores them.
     """
     stored = model.state_dict()
     if sum(value.nbytes for value in state_of(model).values()) > ALONE_BYTES_AT_MOST:
         return []
     buffers = {name: value for name, value in model.named_buffers() if name in stored}
-    fresh = [name for name, value in buffers.items() if value.numel() > 1 and _says_nothing(value)][:ALONE_FRESH]
+    fresh = [name for name, value in buffers.items() if value.numel() > 1 and _is_neutral(value)][:ALONE_FRESH]
     parameters, others = (
         [name for name, value in named if value.is_floating_point() and value.numel() and 0 not in value.stride()]
         for named in (model.named_parameters(), buffers.items())
@@ -178,22 +179,23 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
         found.append(copy.deepcopy(found[-1]))
         value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[name].data
         if name in fresh:
-            value.copy_(_instead_of(value, generator))
+            value.copy_(_replacement_for(value, generator))
             continue
-        alike = name in buffers and "running_" not in name  # what a table repeats stays repeated; a kernel may know it
+        # A repeated value in a table stays repeated, since a kernel may rely on the repetition.
+        alike = name in buffers and "running_" not in name
         value.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
     return found[1:]
 
 
-def _says_nothing(buffer: torch.Tensor) -> bool:
+def _is_neutral(buffer: torch.Tensor) -> bool:
     first = buffer.reshape(-1)[0]
     if buffer.is_complex() or 0 in buffer.stride() or not bool((buffer == first).all()):
         return False
     return not buffer.is_floating_point() or bool(first == 0)
 
 
-def _instead_of(fresh: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return flags of which a quarter is flipped, some whole numbers greater by one, or small numbers for zeros."""
+def _replacement_for(fresh: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return flags with a quarter flipped, integers some of which are greater by one, or small numbers for zeros."""
     drawn = torch.rand(fresh.shape, generator=generator)
     if fresh.dtype is torch.bool:
         return fresh ^ (drawn < 0.25).to(fresh.device)
@@ -201,7 +203,7 @@ def _instead_of(fresh: torch.Tensor, generator: torch.Generator) -> torch.Tensor
 
 
 def make_verifier_trial(reference: Reference, name: str) -> Trial:
-    """Return three draws of inputs for a problem that judges outputs itself."""
+    """Return a trial with three draws of inputs, for a problem that judges outputs itself."""
 
     def verify(packed_inputs: Payload, outputs: Any) -> bool:
         return reference.verify(packed_inputs.unpack(), outputs)
@@ -249,7 +251,7 @@ class _CaseMaker:
         self.modes = self._modes()
 
     def _modes(self) -> list[bool]:
-        """Return the training flags to check. The run in the first of them becomes the first case."""
+        """Return the training flags to check. The run with the first flag becomes the first case."""
         seen: dict[bool, Behaviour] = {}
         reasons: dict[str, OriginalFailed] = {}
         for mode in self.settings.modes:
@@ -271,7 +273,7 @@ class _CaseMaker:
         return list(seen)
 
     def _first_case(self) -> Case:
-        """The case with inputs as given. Its outputs set the scale for all other expectations."""
+        """Return the case with inputs as given. Its outputs set the scale for all other expectations."""
         self.scales = scales_of(self._given)
         return self._case_of(self._given, AS_GIVEN, self.modes[0])
 
@@ -279,19 +281,19 @@ class _CaseMaker:
         cases = [self._first_case()]
         if self.settings.remedies:
             self._try(cases, ONE_CHANGED, self.modes[0])
-        names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._tells(name, cases[0])]
+        names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._is_useful(name, cases[0])]
         last_version = len(self.models) - 1
         for i, name in enumerate(names):
             version = min(i, last_version)
             self._try(cases, name, self.modes[0], version=version)
         if self.settings.remedies:
-            self._ask_where_operators_are_special(cases, last_version)
+            self._add_directed_cases(cases, last_version)
             # If the reference only moves elements, a candidate may leave other layouts to `contiguous()`.
             computes = self._graph is None or any(node.kind not in STILL for node in self._graph.nodes)
             for layout in LAYOUTS if computes else ():
                 self._try_layout(cases, layout, last_version)
-        for train in self.modes[1:]:  # the last, since buffers that a call changes stay changed
-            self._try(cases, AS_GIVEN, train)  # where the reference's modes agree, a candidate's have to as well
+        for train in self.modes[1:]:  # last, since buffers that a call changes stay changed
+            self._try(cases, AS_GIVEN, train)  # even if the reference's modes agree, a candidate's may differ
             if self.settings.remedies and not self.modes_agree:
                 self._try(cases, EXTREMES, train, version=last_version)
         if self.settings.remedies:
@@ -300,16 +302,16 @@ class _CaseMaker:
 
     @functools.cached_property
     def _graph(self) -> OperatorGraph | None:
-        """Operators that the reference runs on inputs as given; None if they cannot be followed."""
+        """The operators that the reference runs on inputs as given; None if they cannot be recorded."""
         refused = (ProblemError, NotImplementedError, RuntimeError, TypeError, LookupError, ValueError)
         with contextlib.suppress(*refused), self.reference.running("forward"):
             return extract(self.models[0].train(self.modes[0]), self._fresh())
         return None
 
-    def _ask_where_operators_are_special(self, cases: list[Case], version: int) -> None:
-        """Add cases directed by the reference's operators.
+    def _add_directed_cases(self, cases: list[Case], version: int) -> None:
+        """Add the directed cases of the reference's operators.
 
-        Of each, the first form is added that the reference accepts and in which most of the answer can be judged.
+        For each kind, try weaker forms until the reference accepts one in which most of the answer can be judged.
         """
         if self._graph is None:
             return
@@ -338,9 +340,9 @@ class _CaseMaker:
                     break
 
     def _plantable(self, model: torch.nn.Module, asked: Directed, refused: int) -> list[float]:
-        """NaN, and those infinities that the reference does not turn into NaN, which depends on its formula.
+        """Return the special values to plant: NaN, and those infinities that the reference does not turn into NaN.
 
-        NaN has no place in an order, and an infinity need not survive a sum.
+        NaN is left out if elements are ordered, and infinities if elements are summed or at the last attempt.
         """
         nan, infinities = [] if asked.orders else [math.nan], []
         for value in () if asked.sums or refused == REFUSALS - 1 else (math.inf, -math.inf):
@@ -364,9 +366,9 @@ class _CaseMaker:
                 cases.append(self._case_of(expectation, name, self.modes[0], version=version))
 
     def holding(self, numbers: Numbers) -> tuple[tuple[Case, Payload | None], ...]:
-        """Cases whose inputs and parameters hold these numbers, each with a state of its own where it has one.
+        """Return cases whose inputs and parameters hold these numbers, each with a state of its own, or None.
 
-        Made when the first candidate asks for them; most candidates for a problem name the same numbers.
+        They are made when the first candidate asks; most candidates for a problem name the same numbers.
         """
         with self._one_at_a_time:
             if numbers not in self._holding:
@@ -376,15 +378,15 @@ class _CaseMaker:
             return self._holding[numbers]
 
     def _case_holding(self, floats: tuple[float, ...], numbers: Numbers) -> tuple[Case, Payload | None] | None:
-        """In inputs and parameters; if the reference refuses these, in inputs; then only values in their range.
+        """Plant the numbers in inputs and parameters; if the reference refuses, in inputs; then only those in range.
 
-        Casts to whole numbers take only values in the range of the inputs: what becomes of others is undefined.
+        If floats are cast to integers, only values in the range of the inputs are planted: other casts are undefined.
         """
         generator = torch.Generator().manual_seed(secret_seed())
         model, version = copy.deepcopy(self.models[-1]).train(self.modes[0]), len(self.models)
         small = sum(value.nbytes for value in state_of(model).values()) <= ALONE_BYTES_AT_MOST
         names = {bare_name(node.operator) for node in self._graph.nodes} if self._graph is not None else ORDERING
-        rows = self._graph is not None and not names & NORMS  # of equal elements a norm shows nothing but roundings
+        rows = self._graph is not None and not names & NORMS  # a norm of equal elements is only rounding error
         anywhere = self._graph is not None and names <= WHOLE_OPERATORS
         for refused in range(REFUSALS):
             inputs = self._fresh()
@@ -436,16 +438,16 @@ class _CaseMaker:
             self.models.append(model)
             version = len(self.models) - 1
             case = self._case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
-            cases.append(dataclasses.replace(case, stale=None))  # what is new there is a state, not a parameter
+            cases.append(dataclasses.replace(case, stale=None))  # this version has a new state, not a new parameter
 
     def _fresh(self) -> list[Any]:
-        """Inputs as given that nobody else holds; large ones are copied from a kept draw."""
+        """Return new inputs as given; large ones are copied from a kept draw."""
         if self._bases:
             return [map_tensors(value, _copied) for value in self._bases[-1]]
         return self._moved(self.reference.make_inputs_on(self.settings.device, secret_seed()))
 
-    def _tells(self, distribution: str, given: Case) -> bool:
-        """Return whether a distribution tells anything here: positions in a blank sample, which is all ties, do not."""
+    def _is_useful(self, distribution: str, given: Case) -> bool:
+        """Return True if a distribution applies here. For example, positions in a sample of zeros are all ties."""
         if distribution == BLANK:
             floats = all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
             return floats and not self._goes_by_order
@@ -457,7 +459,7 @@ class _CaseMaker:
     def _goes_by_order(self) -> bool:
         """True if the reference sorts elements and uses their positions.
 
-        That takes a run, which is spared if the file mentions no such operator.
+        Finding out takes a run, which is skipped if the file mentions no such operator.
         """
         if not _MENTIONED.search(self.reference.spec.source().text):
             return False
@@ -475,9 +477,9 @@ class _CaseMaker:
         return cases
 
     def looks(self, count: int, cases: Sequence[Case]) -> list[Case]:
-        """Cases for timed calls; none if a call depends on the calls before it.
+        """Return cases for timed calls; none if a call depends on earlier calls.
 
-        Drawing large inputs takes long, so shuffled ones serve if the reference accepts them in any order.
+        Drawing large inputs takes long, so shuffled ones are used if the reference accepts them in any order.
         """
         if cases[0].expectation.state_after:
             return []
@@ -488,7 +490,7 @@ class _CaseMaker:
         return more[1:]
 
     def _try(self, cases: list[Case], distribution: str, train: bool, *, version: int = 0) -> None:
-        """Add a case, or a note that says why the reference cannot serve in it."""
+        """Add a case, or a note that says why the reference cannot be used for it."""
         try:
             model = self.models[version].train(train)
             expectation = self._expected(model, distribution)
@@ -518,7 +520,7 @@ class _CaseMaker:
         )
 
     def _expected(self, model: torch.nn.Module, distribution: str) -> Expectation:
-        """Run the reference on drawn inputs; draw again if elements tie by chance and positions come out."""
+        """Run the reference on drawn inputs. Draw again if elements tie by chance and their positions are returned."""
         for left in reversed(range(DRAWS_AT_MOST)):
             bases = len(self._bases)
             expectation = self.runs.expect(model, self._draw(distribution), self.scales)
@@ -538,12 +540,12 @@ class _CaseMaker:
             put_under(distribution, self.last, seed)
             return self.last
         inputs = self.reference.make_inputs_on(self.settings.device, seed)
-        if share_memory(inputs):  # to be changed before they are moved, one by one
+        if share_memory(inputs):  # change them before they are moved one by one, which separates them
             put_under(distribution, inputs, seed)
             self.last = self._moved(inputs)
         else:
             self.last = self._moved(inputs)
-            # Two draws of large inputs, which take a CPU a second each, serve all cases that change them.
+            # Two draws of large inputs, each a second on a CPU, are enough for all cases that change them.
             drawn = self.last
             size_bytes = sum(tensor.nbytes for tensor in nested_tensors(drawn))
             if LARGE_BYTES <= size_bytes <= TOO_LARGE_BYTES and len(self._bases) < LARGE_BASES:
@@ -562,9 +564,9 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _one_changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Multiply one random element by -1.5; integers and flags stay.
+    """Multiply one random element by -1.5; integers and flags stay as they are.
 
-    The change is made in place, so that strides stay. An expanded tensor is copied first.
+    The change is made in place, which keeps strides. An expanded tensor is copied first.
     """
     if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)):
         tensor = tensor.clone()
@@ -576,7 +578,7 @@ def _one_changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tens
 
 
 def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple[int, ...]:
-    """A random index whose components differ if they can, so that confused axes show."""
+    """Return a random index with different components if possible, so that confused axes show."""
     where: list[int] = []
     for size in shape:
         index = int(torch.randint(size, (1,), generator=generator))
@@ -593,23 +595,23 @@ def _floats(inputs: list[Any]) -> list[torch.Tensor]:
 
 
 def _judged_share(expectation: Expectation) -> float:
-    """Share of the elements of all outputs that an answer is compared in."""
+    """Return the share of elements, over all outputs, that an answer is compared in."""
     yards = [output.yard for output in expectation.outputs]
     total = sum(yard.truth.numel() for yard in yards)
     return sum(yard.judged_share * yard.truth.numel() for yard in yards) / total if total else 1.0
 
 
 def _nan_share(expectation: Expectation) -> float:
-    """Share of the elements of all outputs that have to be NaN."""
+    """Return the share of elements, over all outputs, that must be NaN."""
     yards = [output.yard for output in expectation.outputs if output.yard.original.is_floating_point()]
     total = sum(output.yard.truth.numel() for output in expectation.outputs)
     return sum(int((yard.original.isnan() & yard.truth.isnan()).sum()) for yard in yards) / total if total else 0.0
 
 
 def _is_astray(expectation: Expectation) -> bool:
-    """Return whether the reference itself is plainly wrong somewhere: then what it computes on the way has overflown.
+    """Return True if the reference itself is plainly wrong somewhere, because an intermediate value overflowed.
 
-    Torch's attention on a CPU, for one, makes zeros of a row with an infinite score, where NaN is as right.
+    For example, torch's attention on a CPU returns zeros for a row with an infinite score, where NaN is as correct.
     """
     for yard in (output.yard for output in expectation.outputs):
         if yard.original.is_floating_point() and yard.original.numel():

@@ -1,12 +1,12 @@
-"""Inputs directed by the operators: the values at which the reference's own operators are special.
+"""Directed inputs: values at which the reference's own operators behave specially.
 
-Inputs drawn by chance hold no NaN, no two equal elements, nothing half-way between two whole numbers. The reference's
-graph says which of these matter. One table, `RULES`, says what is to be asked of which operators. An input is asked it
-where it reaches such an operator through views, copies and simple scaling; where none can be traced, all inputs of a
-fitting kind are. Rules that change different elements share a case, so that a problem has five such cases at most.
+Randomly drawn inputs hold no NaN, no two equal elements, and nothing halfway between two integers. The operator graph
+of the reference says which of these matter. The table `RULES` lists the change for each group of operators. It is
+applied to the inputs that reach such an operator through views, copies and simple scaling; if none can be traced, to
+all inputs of the right kind. Rules that change different elements share a case, so a problem has at most five of them.
 
-Each case is tried on the reference first and kept only where that stays defined and most elements can be judged.
-Not covered: what reaches an operator through other arithmetic is not solved for, and parameters are left as they are.
+Each case is first tried on the reference, and kept only if the result stays defined and most elements can be judged.
+Not covered: operands computed from inputs by other arithmetic, and parameters, which stay as they are.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ NUMBERS = "whole numbers at their limits"
 OFFSET = "far from zero"
 LIMITS = "rows at their limits"
 DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS)
-"""In the order they are asked."""
+"""The directed cases, in the order in which they are made."""
 
 NUMBERS_MET = 16
-"""Numbers that one input is made equal to, at most."""
+"""Most numbers that elements of one input are made equal to."""
 SHARE_JUDGED = 0.5
-"""Of a case's elements; less, and it says little."""
+"""A case is dropped if a smaller share of its elements can be judged."""
 
 
 FIRST = words("argmax argmin max min max_pool1d max_pool2d max_pool3d adaptive_max_pool2d")
@@ -65,7 +65,7 @@ WHOLE_ARITHMETIC |= words("floor_divide remainder fmod max min amax amin relu wh
 MASKING = words("masked_fill where mul logical_not bitwise_not logical_and bitwise_and any all sum")
 PASSED_THROUGH = words("clone contiguous _to_copy clamp clamp_min clamp_max relu to type_as detach float double abs")
 SUMMING = words("sum mean var std var_mean std_mean cumsum norm linalg_vector_norm logsumexp prod nansum") | NORMS
-"""Where an honest order of adding up may meet the difference of two infinities, and a compensated sum always does."""
+"""Operators that sum: some valid orders of addition subtract two infinities, and compensated sums always do."""
 PRODUCTS = words("mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution")
 ATTENTION = words("scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu")
 ATTENTION |= words("_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention")
@@ -73,9 +73,9 @@ ATTENTION |= words("_scaled_dot_product_cudnn_attention _scaled_dot_product_atte
 SUMMING |= PRODUCTS | ATTENTION
 NAN_DROPPED = words("relu hardtanh leaky_relu clamp clamp_min clamp_max maximum minimum hardswish") | FIRST | ORDERING
 NAN_DROPPED |= words("amax amin")
-"""Comparisons, which by habit drop NaN in an epilogue or at the end of a reduction."""
+"""Comparisons. Kernels often drop NaN in one, in an epilogue or at the end of a reduction."""
 MASKED_OUT = NAN_DROPPED | words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul")
-"""What NaN need not come through beside a product; for the sake of a mask a kernel leaves parts of the product out."""
+"""Operators that may hide NaN from a product: kernels skip the masked parts of the product."""
 PASSING_NAN = PRODUCTS | words(
     """
     add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal square
@@ -91,73 +91,73 @@ PASSING_NAN = PRODUCTS | words(
     mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy_with_logits nll_loss_forward
     """
 )
-"""Operators that pass NaN on wherever they meet it. Other losses, samplers of images and rounding to a grid have ways
-of their own, which differ from one device to another; binary_cross_entropy ends the GPU's context over it."""
+"""Operators that always propagate NaN. Other losses, image samplers and rounding to a grid treat NaN differently
+between devices; binary_cross_entropy fails an assertion on it and ends the GPU's context."""
 BOUNDARIES = {"bucketize": 1, "searchsorted": 0}
 STILL = ("view", "movement", "allocation", "metadata")
 IGNORED = -100
-"""What torch ignores among labels unless told another number."""
+"""The label that torch's losses ignore by default."""
 
 LARGE = (1 << 31) + 5
-"""Beyond the numbers of 32 bits, by more than one."""
+"""Beyond the range of 32-bit integers by more than one."""
 SPREADS_AWAY = {torch.float16: 30.0, torch.bfloat16: 4.0}
-"""Standard deviations between the mean and zero; 1000 in float32, where a difference of squares loses 20 of 24 bits."""
+"""Distance of the mean from zero in standard deviations; 1000 in float32, where E[x²] - E[x]² loses 20 of 24 bits."""
 BEYOND_EXP = 120.0
-"""exp of it is more than float32 holds, and exp of less than minus that is zero."""
+"""The exponential overflows float32 at this number and is zero at its negative."""
 HUGE = {torch.float16: 3e3}
-"""Its square can still be added up; 1e15 elsewhere."""
+"""Largest magnitude whose square can still be summed; 1e15 for other dtypes."""
 HUGE_SCORE = 1e3
-"""The same where a softmax works on products. A compiler fuses the last one with the subtraction of the peak, so the
-largest score errs by its own rounding: at 1e15 that is more than any exponential holds."""
+"""Largest magnitude if a softmax works on products. A compiler fuses the last product with the subtraction of the peak,
+so the largest score errs by its own rounding: at 1e15 that exceeds the range of the exponential."""
 TINY = {torch.float16: 1e-6}
-"""Denormal numbers in float16; in others their squares are no longer told from zero."""
+"""Small magnitude: denormal in float16. In other dtypes (1e-30) the squares underflow to zero."""
 TINY_DEVIATION = 1e-15
-"""The same where deviations are taken. torch adds up their squares in double on a CPU and finds the deviation of 1e-30,
-which a kernel in float32 takes for zero; a quotient by it would be NaN in one and a number in the other."""
+"""Small magnitude if variances are computed. On a CPU torch sums squares in double and still finds the deviation of
+1e-30, which underflows in a float32 kernel; dividing by it would give a number in one and NaN in the other."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """One input and an operator that works on it: on `scale * input + shift`, where that is known."""
+    """An input and an operator that receives it, as `scale * input + shift` where these are known."""
 
     position: int
     node: Node
     scale: float | None = None
     shift: float = 0.0
     exists_beside: frozenset[str] = frozenset()
-    """All operators of the graph."""
+    """Names of all operators of the graph."""
     cast_to_whole: bool = False
-    """True if floats become whole numbers somewhere, which hold no huge ones."""
+    """True if the graph casts floats to integers, which cannot hold huge values."""
     picked: bool = False
-    """True if an operator that picks elements works on this input as well."""
+    """True if an operator that picks elements uses this input as well."""
     boundaries: torch.Tensor | None = None
-    """What decides where the operator jumps, of a shape that broadcasts to this input's."""
+    """Values at which the operator jumps, with a shape that broadcasts to that of the input."""
     beside: int | None = None
-    """The input that these boundaries are, whose values differ from draw to draw."""
+    """Number of the input that holds the boundaries, whose values differ between draws."""
     numbers: tuple[float, ...] = ()
-    """What it is compared with, where the reference's text says so."""
+    """Numbers in the reference's text that the input is compared with."""
 
 
 Change = Callable[[torch.Tensor, Feed, torch.Generator, int], None]
-"""Changes a tensor in place. The number is how often the reference has refused what was asked: ask for less."""
+"""Changes a tensor in place. The last argument counts how often the reference refused: each time, change less."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What is asked of inputs of a kind that reach one of these operators."""
+    """A change of the inputs of one kind that reach one of these operators."""
 
     case: str
     operators: frozenset[str] | None
-    """None: any operator that computes."""
+    """None stands for every operator."""
     kind: str
     """`float`, `whole` or `flag`."""
     change: Change
     traced_only: bool = False
-    """True if inputs of which it is not known that they reach the operator are left alone."""
+    """True to leave inputs alone that cannot be traced to the operator."""
 
 
 def _quantise_half(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Every second sample gets few different values, the largest and the smallest many times."""
+    """Give every second sample few distinct values, with the largest and the smallest repeated many times."""
     part = _every_second(tensor, 0)
     if tensor.is_floating_point():
         values = part.float()
@@ -171,7 +171,7 @@ def _quantise_half(tensor: torch.Tensor, feed: Feed, generator: torch.Generator,
 
 
 def _half_way(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Whole numbers, halves, and their neighbours, for what the operator rounds."""
+    """Set elements to integers, halves and their neighbours, in the units in which the operator rounds."""
     part = _every_second(tensor, 1) if feed.picked else tensor
     if not part.numel():
         return
@@ -179,7 +179,7 @@ def _half_way(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refu
         at = torch.randint(feed.boundaries.numel(), part.shape, generator=generator).to(part.device)
         part.copy_(_nudged_by_a_unit(feed.boundaries.reshape(-1).to(part)[at], generator))
         return
-    if feed.scale is None:  # a scale taken from the largest of 127 is one
+    if feed.scale is None:  # a 127 in each row makes a scale of max / 127 equal to one
         halves = torch.randint(-253, 254, part.shape, generator=generator).to(part) / 2
         part.copy_(halves)
         if part.dim():
@@ -191,35 +191,35 @@ def _half_way(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refu
 
 
 def _meet_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """A quarter equals what it is compared with: numbers, or another tensor."""
+    """Set a quarter of the elements equal to the values they are compared with."""
     if feed.numbers:
         at = torch.randint(len(feed.numbers), tensor.shape, generator=generator)
         met = torch.tensor(feed.numbers, dtype=torch.float64)[at].to(tensor)
         tensor.copy_(torch.where(_some(tensor, generator, 0.25), met, tensor))
     if feed.boundaries is None or not feed.scale:
         return
-    with contextlib.suppress(RuntimeError):  # it is compared in another shape than its own
+    with contextlib.suppress(RuntimeError):  # the comparison uses another shape
         other = feed.boundaries.to(tensor.device).expand(tensor.shape)
         equal = (other.double() - feed.shift) / feed.scale
         tensor.copy_(torch.where(_some(tensor, generator, 0.25), equal.to(tensor.dtype), tensor))
 
 
 def _nudged_by_a_unit(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """A third as they are, the others the next number up or down."""
+    """Return the values with two thirds of them moved to the next number up or down."""
     way = torch.randint(-1, 2, values.shape, generator=generator).to(values.device)
     moved = torch.nextafter(values, torch.where(way > 0, math.inf, -math.inf).to(values))
     return torch.where(way == 0, values, moved)
 
 
 def _set_whole_offset(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """The mean far from zero, the spread as it was."""
+    """Move the mean far from zero, without changing the spread."""
     spread = float(tensor.float().std()) if tensor.numel() > 1 else 0.0
     away = SPREADS_AWAY.get(tensor.dtype, 1000.0) / (1, 8, 64)[min(refused, 2)]
     tensor.add_(away * (spread or 1.0))
 
 
 def _set_rows_off(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Rows whose exponentials overflow, and rows whose exponentials are all zero, unless a peak is taken off first."""
+    """Shift rows so that their exponentials overflow, or are all zero, unless the peak is subtracted first."""
     rows = tensor.select(-1, 0).numel() if tensor.dim() else 1
     signs = 1 - 2 * (torch.arange(rows) % 2)
     if bool((tensor >= 0).all()):
@@ -228,7 +228,7 @@ def _set_rows_off(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, 
 
 
 def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """A row of zeros, one of equal elements, a huge one and a tiny one; all the others stay."""
+    """Make one row zero, one constant, one huge and one tiny; other rows stay as they are."""
     if tensor.dim() == 0 or tensor.numel() == tensor.shape[-1]:
         return
     outer = tensor.shape[:-1]
@@ -236,7 +236,7 @@ def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
     asked = ["zero", "equal", "huge", "tiny"]
     if feed.exists_beside & PERIODIC or feed.cast_to_whole:
         asked.remove("huge")
-    if feed.exists_beside & NORMS:  # one rounding of the mean, many times larger, is the whole answer there
+    if feed.exists_beside & NORMS:  # the norm of a constant row is one magnified rounding error of the mean
         asked.remove("equal")
     asked = asked[: max(1, len(asked) - refused)][: max(1, rows // 2)]
     chosen = torch.randperm(rows, generator=generator)[: len(asked)].tolist()
@@ -256,12 +256,12 @@ def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
 
 
 def _makes_scores(operators: frozenset[str]) -> bool:
-    """Return whether a softmax or the like works on products."""
+    """Return True if a softmax or a similar operator works on products."""
     return bool(operators & ATTENTION) or bool(operators & PEAKED and operators & (PRODUCTS | SCALING))
 
 
 def _negate_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """A third of the operands of a division, which is rounded down or toward zero."""
+    """Negate a third of the operands of an integer division, which rounds down or toward zero."""
     if tensor.dtype is torch.uint8:
         return
     inputs = [name for name in references_in(feed.node.arguments) if name.startswith("x")]
@@ -271,7 +271,7 @@ def _negate_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, r
 
 
 def _enlarge_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """A fifth of them beyond 32 bits, of either sign, where numbers have 64 and are computed with alone."""
+    """Move a fifth of the elements beyond 32 bits, if they have 64 bits and are only used in integer arithmetic."""
     if tensor.dtype is not torch.int64 or feed.exists_beside - WHOLE_ARITHMETIC - _QUIET:
         return
     signs = torch.where(_some(tensor, generator, 0.5), 1, -1)
@@ -279,7 +279,7 @@ def _enlarge_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, 
 
 
 def _repeat_and_count_back(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Indices that occur many times, from the end where the operator counts from there, labels that are ignored."""
+    """Repeat an index many times, count from the end if the operator allows it, and use the ignored label of losses."""
     first = tensor.reshape(-1)[:1].clone()
     tensor.copy_(torch.where(_some(tensor, generator, 0.25), first, tensor))
     name = bare_name(feed.node.operator)
@@ -292,7 +292,7 @@ def _repeat_and_count_back(tensor: torch.Tensor, feed: Feed, generator: torch.Ge
 
 
 def _mask_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """One row with all flags set, another with none; only one of them where the reference refuses both."""
+    """Set all flags of one row and clear all of another; only one of the two if the reference refuses both."""
     if tensor.dim() == 0 or tensor.numel() == tensor.shape[-1]:
         return
     outer = tensor.shape[:-1]
@@ -304,7 +304,7 @@ def _mask_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, ref
 
 
 def _uneven_offsets(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Boundaries of segments, drawn anew between the first and the last: some are empty, none as long as another."""
+    """Redraw the boundaries of segments between the first and the last, so that lengths differ and one is empty."""
     if tensor.dim() != 1 or tensor.numel() < 4 or int(tensor[0]) != 0 or bool((tensor.diff() < 0).any()):
         return
     last = int(tensor[-1])
@@ -314,7 +314,7 @@ def _uneven_offsets(tensor: torch.Tensor, feed: Feed, generator: torch.Generator
 
 
 def _special(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Replaced by `plant`: which values may be planted, only runs of the reference tell."""
+    """A placeholder for `plant`: the values to plant are found by running the reference."""
 
 
 _QUIET = words(
@@ -324,7 +324,7 @@ _QUIET = words(
 
 SHIFTS = words("bitwise_right_shift bitwise_left_shift __rshift__ __lshift__")
 WHOLE_OPERATORS = (WHOLE_ARITHMETIC | _QUIET | SHIFTS) - words("floor_divide remainder fmod")
-"""Operators that take whole numbers of any size, but that a shift takes few places."""
+"""Operators that accept integers of any size. A shift accepts only small counts."""
 
 RULES: tuple[Rule, ...] = (
     Rule(case=NOT_FINITE, operators=None, kind="float", change=_special),
@@ -342,7 +342,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=OFFSET, operators=NORMS, kind="float", change=_set_whole_offset),
     Rule(case=LIMITS, operators=NORMS | PEAKED | SCALED, kind="float", change=_limit_rows),
 )
-"""What to ask. Of two rules that would change one input in one case the first is followed, but for ties and halves."""
+"""If two rules would change one input in the same case, only the first applies, except for ties and halves."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,15 +350,15 @@ class Directed:
     """The directed cases that one problem gets."""
 
     feeds: dict[str, tuple[tuple[Rule, Feed], ...]]
-    """Rules with the inputs they change, for each directed case."""
+    """For each directed case, the rules and the inputs they change."""
     picks: bool
-    """True if the places of equal elements may come out, which torch does not promise for all operators."""
+    """True if positions of equal elements may be returned; torch does not specify them for all operators."""
     orders: bool
-    """True if elements are put in order, of which NaN has no place."""
+    """True if elements are ordered; the position of NaN in an order is not specified."""
     sums: bool
-    """True if elements are added up, where an infinity may become NaN on the way."""
+    """True if elements are summed; an infinity may become NaN in a partial sum."""
     compares: bool = False
-    """True if NaN meets a comparison."""
+    """True if an operator may drop NaN in a comparison."""
 
     def change(self, case: str, inputs: list[Any], generator: torch.Generator, refused: int) -> None:
         tensors = list(tensors_in(inputs))
@@ -370,7 +370,7 @@ class Directed:
                 rule.change(tensors[feed.position], feed, generator, refused)
 
     def plant(self, inputs: list[Any], values: Sequence[float], generator: torch.Generator) -> None:
-        """These values, each once in each floating input, no two of them in one row or column."""
+        """Write each value once into each floating-point input, no two in the same row or column."""
         tensors = list(tensors_in(inputs))
         with torch.no_grad():
             for _, feed in self.feeds[NOT_FINITE]:
@@ -381,7 +381,7 @@ class Directed:
 
 
 def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Tensor]) -> Directed:
-    """What to ask of a problem by the graph of one of its calls; `known` are parameters and buffers by name."""
+    """Find the directed cases from the graph of one call; `known` holds parameters and buffers by name."""
     tensors = list(tensors_in(inputs))
     names = frozenset(bare_name(node.operator) for node in graph.nodes)
     orders = bool(names & ORDERING)
@@ -402,7 +402,7 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                     feed, exists_beside=names, cast_to_whole=casts, picked=feed.position in feeds
                 )
                 taken = halves if rule.change is _half_way else feeds
-                if case == NUMBERS and feed.position in feeds:  # each leaves most elements to the others
+                if case == NUMBERS and feed.position in feeds:  # these rules change few elements, so two may apply
                     taken = halves
                 held = taken.setdefault(feed.position, (rule, feed))[1]
                 if rule.change is _meet_some and set(feed.numbers) - set(held.numbers):
@@ -414,18 +414,16 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
 
 
 def _passes_nan_on(graph: OperatorGraph) -> bool:
-    """Not through masked products, of which a kernel may skip parts, and not into whole numbers."""
+    """Return True if NaN must reach the output: no masked products (kernels skip parts), no casts to integers."""
     whole = any(_makes_whole(node, graph) for node in graph.nodes)
     heavy = any(node.kind in ("heavy", "random") and bare_name(node.operator) not in PRODUCTS for node in graph.nodes)
     computing = {bare_name(node.operator) for node in graph.nodes if node.kind not in STILL}
     masked = bool(computing & PRODUCTS and computing & MASKED_OUT)
-    return not (
-        whole or heavy or masked or graph.data_dependent or computing - PASSING_NAN or _goes_on_with_places(graph)
-    )
+    return not (whole or heavy or masked or graph.data_dependent or computing - PASSING_NAN or _uses_positions(graph))
 
 
-def _goes_on_with_places(graph: OperatorGraph) -> bool:
-    """Return whether the place of a maximum is used: among several NaN, and without one that counts, it may be any."""
+def _uses_positions(graph: OperatorGraph) -> bool:
+    """Return True if the position of a maximum is used: with several NaN it is not specified."""
     used = {name for node in graph.nodes for name in node.references()}
     for node in graph.nodes:
         name = bare_name(node.operator)
@@ -491,7 +489,7 @@ def _is_asked(node: Node, rule: Rule, graph: OperatorGraph) -> bool:
 
 
 def _traced(graph: OperatorGraph, name: str, scale: float, shift: float) -> Iterator[tuple[int, float, float]]:
-    """The inputs this value shows, and by which factor and how far they are moved on the way."""
+    """Yield the inputs that this value comes from, with the factor and shift applied on the way."""
     if name in graph.inputs:
         yield int(name.removeprefix("x")), scale, shift
         return
@@ -530,7 +528,7 @@ def _boundaries(node: Node, tensors: Sequence[torch.Tensor], known: dict[str, to
 def _beside(
     graph: OperatorGraph, feed: Feed, name: str, tensors: Sequence[torch.Tensor], known: dict[str, torch.Tensor]
 ) -> Feed:
-    """Add the other operand of a comparison: a number, or what views lead to from an input or a parameter."""
+    """Add the other operand of a comparison: a number, or an input or parameter that it is a view of."""
     others = [other for other in references_in(feed.node.arguments) if other != name]
     if not others and feed.scale:
         numbers = [it for it in feed.node.arguments[:2] if isinstance(it, int | float) and not isinstance(it, bool)]
@@ -554,7 +552,7 @@ def _beside(
 
 
 def _every_second(tensor: torch.Tensor, start: int) -> torch.Tensor:
-    """A view of every second index along the first dimension that has several."""
+    """Return a view of every second index along the first dimension with several."""
     axis = next((i for i, size in enumerate(tensor.shape) if size > 1), None)
     if axis is None:
         return tensor if start == 0 else tensor.reshape(-1)[:0]

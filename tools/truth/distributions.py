@@ -1,11 +1,11 @@
-"""Input distributions and randomised parameters: the remedies against kernels that pass by luck.
+"""Input distributions and randomised parameters, to catch kernels that pass by luck.
 
-A file's own inputs ("as given") are often tame: normal, positive, all alike. Other magnitudes, signs, outliers and
-orders expose a kernel that skips a step. Parameters at their defaults (a norm's weight of one, a bias of zero) hide as
-much. Both remedies can be left out, so that an audit can measure what they add. Booleans may be flipped, since either
-value is valid. Other integers are only drawn anew by the seed, since only the file knows which values are valid, with
+A file's own inputs ("as given") are often tame: normal, positive, of one magnitude. Other magnitudes, signs, outliers
+and orders expose a kernel that skips a step. Default parameters (a norm's weight of one, a bias of zero) hide such
+steps too. Both remedies can be disabled, so that an audit can measure their effect. Booleans may be flipped, since both
+values are valid. Other integers are only redrawn by the seed, since only the file knows which values are valid, with
 two exceptions: consecutive numbers (positions) may be reordered, and equal numbers (full lengths) may be lowered. If
-the reference refuses that, the distribution is not used.
+the reference refuses a distribution, it is not used.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from triton_agent.tools.reference.reference import Reference
 AS_GIVEN = "as given"
 
 OUTLIERS = 8
-"""Outliers planted at random in each tensor, beside those in its corners and at the ends of one row."""
+"""Number of outliers at random places of each tensor, besides those at both ends of the tensor and of one row."""
 
 OUTLIER_SPREADS = 100.0
-"""An outlier's magnitude in standard deviations: far beyond any sample, and small enough to stay finite."""
+"""Magnitude of an outlier in standard deviations: far outside any sample, and small enough to stay finite."""
 
 OVERFLOW_MARGIN = 8
-"""Outliers stay this factor below the dtype's largest value; float16 ends at 65504."""
+"""Outliers stay below the dtype's largest value by this factor; float16 ends at 65504."""
 
 BLANK, FLAGS, WHOLE = "samples of zeros", "flags flipped", "positions and lengths changed"
 MIXED = {"x3": 3.0, "x0.01": 0.01}
-"""What elements are multiplied by where a call is to hold several distributions, by the distribution's name."""
+"""Factors for elements of a call that holds several distributions at once, by the distribution's name."""
 NEGATED_SHARE = 0.25
-"""Share of samples that become negative beside it, where all elements are positive."""
+"""Share of samples that become negative in such a call, if all elements are positive."""
 MIXED_AT_ONCE = 1 << 20
-"""Elements mixed at once: their factors take memory, too."""
+"""Number of elements processed at once, since their factors take memory too."""
 FAINT = 1e-2
-"""Constant parameters below this are scales that switch a branch off at first (1e-4 to 1e-6 are usual). At their own
-size nothing would show whether the branch is computed."""
+"""Smaller constant parameters are scales that disable a branch at first (1e-4 to 1e-6 are common). At their own
+magnitude, a kernel that skips the branch would still be accurate enough."""
 FLIPPED_SHARE = 0.3
-"""Share of boolean inputs: enough to break a mask of ones, too few to mask a whole row."""
+"""Share of boolean inputs to flip: enough to change a mask of ones, too few to mask a whole row."""
 
 _COMPUTE = {torch.float64: torch.float64, torch.complex64: torch.complex64, torch.complex128: torch.complex128}
 
 _Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
-"""New values for a tensor's values, in a dtype wide enough to compute in."""
+"""Returns new values for a tensor's values, in a dtype that is wide enough to compute in."""
 
 
 def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Plant large values at random places and at both ends of the tensor and of one row; negate the last sample.
 
-    No two are equally large, since the order of equal elements is undefined where they are sorted. In a negative sample
-    a maximum shows what the space beyond the end of a row was filled with. Data of one sign (probabilities, variances)
-    keeps it: the other sign may be outside of the module's domain.
+    All magnitudes differ, since sorting does not define the order of equal elements. The maximum of a negative sample
+    exposes a wrong fill value beyond the end of a row. Data of one sign (probabilities, variances) keeps its sign,
+    since the other one may be outside the module's domain.
     """
     count = values.numel()
     width = values.shape[-1] if values.dim() else 1
@@ -86,7 +86,7 @@ def _has_both_signs(values: torch.Tensor) -> bool:
 
 
 def _first_with_several(values: torch.Tensor) -> int | None:
-    """Return the first dimension with several elements, which is that of the samples."""
+    """Return the first dimension with several elements, which is taken for that of the samples."""
     return next((i for i, size in enumerate(values.shape) if size > 1), None)
 
 
@@ -97,10 +97,10 @@ def _shuffle(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Set one sample to zero: this is what padding looks like, and what an epsilon is for.
+    """Set one sample to zero, which is what padding looks like, and where an epsilon matters.
 
-    Of others the first half becomes negative zero, or the second, or all but one element: who takes zeros at a few
-    places for a sample of zeros is wrong there.
+    In other samples, the first half becomes negative zero, or the second half, or all elements but one becomes zero:
+    this exposes kernels that look at a few elements to detect a sample of zeros.
     """
     axis = _first_with_several(values)
     if axis is None:
@@ -119,18 +119,18 @@ def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _reorder_or_lower(numbers: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Reorder consecutive numbers; replace equal ones by numbers from one up to that."""
+    """Reorder consecutive numbers; replace equal numbers by random ones from one up to that number."""
     if _are_consecutive(numbers):
         order = torch.randperm(numbers.shape[-1], generator=generator).to(numbers.device)
         return numbers.index_select(-1, order)
     most = int(numbers.reshape(-1)[0])
-    if numbers.numel() == 1:  # another one for certain
+    if numbers.numel() == 1:  # exclude the old value
         most -= 1
     return torch.randint(1, most + 1, numbers.shape, generator=generator).to(numbers)
 
 
 def _are_consecutive(numbers: torch.Tensor) -> bool:
-    """Return whether each number along the last dimension is one more than the one before, as positions are."""
+    """Return True if numbers increase by one along the last dimension, as positions do."""
     return numbers.dim() > 0 and numbers.shape[-1] > 2 and bool((numbers.diff(dim=-1) == 1).all())
 
 
@@ -147,18 +147,18 @@ _CHANGES: dict[str, _Change | None] = {
 }
 
 DISTRIBUTIONS: tuple[str, ...] = tuple(_CHANGES)
-"""In the order in which they are tried; the first changes nothing."""
+"""Names of the distributions in the order in which they are tried. The first changes nothing."""
 
 
 def draw(reference: Reference, name: str, seed: int) -> list[Any]:
-    """Draw the reference's inputs for this seed under a distribution; strides and shared memory stay as given."""
+    """Draw the reference's inputs for this seed under a distribution, keeping strides and shared memory."""
     inputs = reference.make_inputs(seed)
     put_under(name, inputs, seed)
     return inputs
 
 
 def put_under(name: str, inputs: list[Any], seed: int) -> None:
-    """Change inputs as given to a distribution, in place and on their device."""
+    """Change inputs to a distribution, in place and on their device."""
     change = _CHANGES[name]
     if change is None:
         return
@@ -175,7 +175,7 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
             for tensor in _real_valued(inputs):
                 values = tensor.to(_COMPUTE.get(tensor.dtype, torch.float32), copy=True)
                 changed = change(values, generator)
-                if not changed.is_complex():  # no overflow that the data did not have: small dtypes end soon
+                if not changed.is_complex():  # avoid overflow, which narrow dtypes reach early
                     largest = torch.finfo(tensor.dtype).max / (OVERFLOW_MARGIN if change is _plant else 1)
                     most = max(largest, float(values.abs().nan_to_num_(0.0, 0.0, 0.0).max()))
                     changed = torch.where(torch.isfinite(changed), changed.clamp(-most, most), changed)
@@ -185,8 +185,9 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
 def mix(inputs: list[Any], known: Collection[str], seed: int) -> None:
     """Put elements under several distributions at once, in place, for a size at which few calls are made.
 
-    `known`: distributions that the reference accepts at another size. Of these each takes a share of the elements, and
-    one share stays as given. A sample keeps one sign if it has one: its sum would otherwise cancel.
+    `known` are the distributions that the reference accepts at another size. Each gets a share of the elements, and one
+    share stays as given. If all elements of a tensor have one sign, so do those of a sample: its sum would cancel
+    otherwise.
     """
     factors = [1.0, *(factor for name, factor in MIXED.items() if name in known)]
     with torch.no_grad():
@@ -205,7 +206,7 @@ def mix(inputs: list[Any], known: Collection[str], seed: int) -> None:
 
 
 def share_memory(inputs: list[Any]) -> bool:
-    """Return whether tensors overlap or occur twice, so that copying them one by one would separate them."""
+    """Return True if tensors overlap or occur twice, so that copying them one by one would separate them."""
     tensors = list(tensors_in(inputs))
     plain = [tensor for tensor in tensors if is_plain(tensor)]
     return len({_memory_of(tensor) for tensor in plain}) < len(tensors) or any(map(_overlaps, plain))
@@ -216,12 +217,12 @@ def has_flags(inputs: Any) -> bool:
 
 
 def has_positions_or_lengths(inputs: Any) -> bool:
-    """Return whether there are whole numbers of the two kinds that can be changed."""
+    """Return True if an integer input looks like positions (consecutive) or lengths (equal), which can be changed."""
     return any(True for _ in _positions_and_lengths(inputs))
 
 
 def _positions_and_lengths(inputs: Any) -> Iterator[torch.Tensor]:
-    """Yield views of what holds positions or lengths, each piece of memory once, reaching no element twice."""
+    """Yield views of the tensors with positions or lengths: each storage once, and each element once."""
     by_memory: dict[object, torch.Tensor] = {}
     for tensor in tensors_in(inputs):
         if tensor.dtype in (torch.int32, torch.int64) and is_plain(tensor) and tensor.numel():
@@ -235,7 +236,7 @@ def _positions_and_lengths(inputs: Any) -> Iterator[torch.Tensor]:
 
 
 def _real_valued(inputs: list[Any]) -> Iterator[torch.Tensor]:
-    """Yield views of real and complex inputs, each piece of memory once, so that shared memory stays shared."""
+    """Yield views of real and complex inputs, each storage once, so that shared memory stays shared."""
     by_memory: dict[object, list[torch.Tensor]] = {}
     for tensor in {id(tensor): tensor for tensor in tensors_in(inputs)}.values():
         if _is_real_valued(tensor) and tensor.numel():
@@ -252,7 +253,7 @@ def _memory_of(tensor: torch.Tensor) -> object:
 
 
 def _written_once(sharing: list[torch.Tensor]) -> torch.Tensor:
-    """Return a view that covers the tensors' memory and reaches no element twice."""
+    """Return a view of the tensors' memory that contains each element once."""
     first = sharing[0]
     if not is_plain(first):
         return first.coalesce().values() if first.is_sparse else first
@@ -265,7 +266,7 @@ def _written_once(sharing: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
-    """Return whether two indices may reach the same element; may be True although none do."""
+    """Return True if two indices may address the same element; may be True even if none do."""
     reach = 0
     for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
         if size > 1:
@@ -278,13 +279,13 @@ def _overlaps(tensor: torch.Tensor) -> bool:
 def randomise(model: nn.Module, seed: int, kept: int | None = None) -> tuple[str, ...]:
     """Give parameters whose elements are all equal (ones, zeros, a layer scale) different values, in place.
 
-    `kept`: 0 leaves the first half of their elements as they were, 1 the second half: a kernel that looks at one
-    element takes the others for equal.
+    `kept=0` leaves the first half of the elements unchanged, `kept=1` the second half: a kernel that looks at one
+    element would assume that all are equal.
 
-    A constant c becomes c times a number between 0.5 and 1.5, so that its sign and magnitude stay in the module's
-    domain. Zeros become small numbers, and constants below `FAINT` become as large as these, with their own sign. Fresh
-    running statistics of norms are changed too. Parameters that were drawn at random keep their values. Return the
-    names of what was changed.
+    A constant c is multiplied by factors between 0.5 and 1.5, so that sign and magnitude stay in the module's domain.
+    Zeros become small numbers; constants below `FAINT` become as large as these and keep their sign. Fresh running
+    statistics of norms are changed too. Randomly initialised parameters keep their values. Return the names of the
+    changed tensors.
     """
     generator = torch.Generator().manual_seed(seed)
     changed = []

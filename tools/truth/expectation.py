@@ -1,7 +1,7 @@
-"""Run the reference in one case: its outputs, the truth behind them, and what it leaves behind.
+"""Runs the reference in one case: its outputs, the truth behind them, and the state it leaves behind.
 
 Computed once per problem and shared by all candidates. A case is a variant, a distribution, a version of the parameters
-and a mode (train or eval). Nothing of this ever enters a candidate's process but the packed inputs and parameters.
+and a mode (train or eval). Only the packed inputs and parameters ever enter a candidate's process.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from triton_agent.tools.truth.truth import run_lifted
 from triton_agent.tools.truth.yardstick import RARE_FLIPS, Yardstick, left_to_chance, near
 
 NUDGE = 2.0**-24
-"""Half a unit in the last place of float32, the precision in which kernels compute."""
+"""Half a unit in the last place of float32, the precision in which kernels usually compute."""
 NUDGE_DOUBLE = 2.0**-53
 NUDGES = 8
-"""Draws, where one tells little. All of eight are a quarter of their usual size or less in two cases of
-a million."""
+"""Number of randomly rounded runs if two leave much to chance. That all eight err by a quarter of the usual size or
+less happens in two cases of a million."""
 
 PACKED_BESIDE_BYTES = 4 << 20
-"""Of inputs; less is packed sooner than a thread is begun."""
+"""Size of inputs below which packing is faster than starting a thread for it."""
 
 FEW_PLACES = 8
-"""More than that, and more than a hundredth of an output, are no accident."""
+"""If more elements than this, and more than a hundredth of an output, depend on ties, that is no accident."""
 TIE_BREAKS = 5
-"""Draws, each of which makes either of two equal elements the larger."""
+"""Number of draws; each makes one of two equal elements the larger at random."""
 
 
 class OriginalFailed(Exception):
-    """The reference cannot serve in this case; the text says why, the rest where in the user's files and what to do."""
+    """The reference cannot be used in this case: the text says why, `where` names the line, `remedy` what to do."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(what)
@@ -63,7 +63,7 @@ class OriginalFailed(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """One tensor among the outputs (or buffers afterwards) and its yardstick."""
+    """One tensor among the outputs, or a buffer after the call, and its yardstick."""
 
     name: str
     yard: Yardstick
@@ -75,23 +75,23 @@ class Expectation:
 
     packed_inputs: Payload
     inputs_after: tuple[torch.Tensor, ...]
-    """The tensors among the inputs as the reference leaves them."""
+    """The input tensors after the reference has run."""
     tree: Any = None
-    """The outputs' nesting as `tensors.flatten` gives it."""
+    """Nesting of the outputs as returned by `tensors.flatten`."""
     outputs: tuple[Output, ...] = ()
     state_before: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
     state_after: tuple[Output, ...] = ()
     """Buffers that the call changed."""
     aliases: frozenset[tuple[int, str]] = frozenset()
-    """Outputs of the reference that share memory with something; a candidate may do the same."""
+    """Outputs of the reference that share memory with another tensor; a candidate's may share the same memory."""
     lifted: bool = False
-    """True if the truth is float64; else it is the reference in its own precision."""
+    """True if the truth is float64; False if it is the reference in its own precision."""
     expanded: frozenset[int] = frozenset()
-    """Outputs of the reference several elements of which are one in memory."""
+    """Outputs of the reference in which several elements share one place in memory."""
 
     @property
     def answer_bytes(self) -> int:
-        """Outputs and inputs afterwards, as the reference leaves them."""
+        """Size of the outputs and the inputs after the reference has run."""
         return _bytes_of([*self.inputs_after, *(output.yard.original for output in self.outputs)])
 
     @property
@@ -100,7 +100,7 @@ class Expectation:
 
 
 def _bytes_of(tensors: Iterable[torch.Tensor]) -> int:
-    """Return the size of dense copies, as an answer holds them."""
+    """Return the size of dense copies, as an answer contains them."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
@@ -112,9 +112,9 @@ def expect(
     around: Around = contextlib.nullcontext,
     coarse: Around | None = None,
 ) -> Expectation:
-    """Run the reference on one set of inputs, packed or not; `model` itself is left as it was.
+    """Run the reference on one set of inputs, packed or not; `model` itself does not change.
 
-    `around` are the surroundings that the user runs it in; `coarse` others that are right there, too, and err more.
+    `around` enters the user's precision and autocast; `coarse` enters less accurate arithmetic that is also allowed.
     """
     with contextlib.closing(Given(args)) as given:
         doubles, operands = _computes_in_double(model, given, around)
@@ -163,16 +163,16 @@ def expect(
 
 
 class Given:
-    """The inputs of one case as they are sent to candidates, for several runs of the reference on copies of its own.
+    """The inputs of one case, for several runs of the reference, each on its own copies, and packed for candidates.
 
-    Plain ones that were just made are packed beside these runs, and serve as they are; all others come out of their
-    package, so that nothing in them is anybody else's.
+    Plain inputs are packed in a thread during these runs and used as they are. Other inputs are unpacked from their
+    package first, so that they share nothing with the caller's objects.
     """
 
     def __init__(self, args: list[Any] | Payload) -> None:
         self._packing = concurrent.futures.Future[Payload]()
         self.values: list[Any]
-        """Nobody writes into these."""
+        """The inputs. They are never written."""
         if isinstance(args, Payload) or not _is_plain(args):
             self._packing.set_result(args if isinstance(args, Payload) else pack(args))
             self.values = self.packed().unpack()
@@ -189,11 +189,11 @@ class Given:
         return self._packing.result()
 
     def close(self) -> None:
-        """Waits until nothing of it is at work on the GPU."""
+        """Wait until packing no longer uses the GPU."""
         concurrent.futures.wait([self._packing])
 
     def copies(self) -> list[Any]:
-        """With their strides and their sharing, made where they are: to unpack anew is to bring them there anew."""
+        """Return copies on the same device with the same strides and sharing; unpacking again would move data again."""
         try:
             return copy.deepcopy(self.values)
         except NotImplementedError:  # some sparse and nested tensors
@@ -201,7 +201,7 @@ class Given:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether runs on copies, or in float64, leave the value as it is."""
+    """Return True if runs on copies, or in float64, cannot change the value."""
     if type(value) in (list, tuple) or is_named(value):
         return all(map(_is_plain, value))
     if type(value) is dict:
@@ -213,11 +213,11 @@ def _is_plain(value: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """What the reference gave and changed in a call, without what is needed to judge others by it."""
+    """Outputs and changed buffers of a call of the reference, without the data needed to judge others."""
 
     outputs: tuple[torch.Tensor, ...]
     changed: dict[str, torch.Tensor]
-    """Buffers that are other than before."""
+    """Buffers that the call changed."""
 
     @classmethod
     def of(cls, expectation: Expectation) -> Behaviour:
@@ -227,7 +227,7 @@ class Behaviour:
         )
 
     def agrees(self, other: Behaviour) -> bool:
-        """Return whether both are equal to the bit."""
+        """Return True if all values are equal; NaN counts as zero."""
         if len(self.outputs) != len(other.outputs) or len(self.changed) != len(other.changed):
             return False
         pairs = zip((*self.outputs, *self.changed.values()), (*other.outputs, *other.changed.values()))
@@ -235,7 +235,7 @@ class Behaviour:
 
 
 def behaviour(model: torch.nn.Module, packed: Payload, around: Around = contextlib.nullcontext) -> Behaviour:
-    """Run the reference as `expect` does, and no more than that; raises `OriginalFailed` where that does."""
+    """Run the reference as `expect` does, without making an expectation; raise `OriginalFailed` in the same cases."""
     given = Given(packed)
     _computes_in_double(model, given, around)
     seen = _observed(model, given, around)
@@ -246,20 +246,20 @@ def behaviour(model: torch.nn.Module, packed: Payload, around: Around = contextl
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Observed:
-    """One run of the reference that counts."""
+    """One observed run of the reference."""
 
     subject: torch.nn.Module
     args: list[Any]
-    """Afterwards."""
+    """Inputs after the run."""
     outputs: list[torch.Tensor]
     tree: Any
     before: dict[str, torch.Tensor]
     changed: dict[str, torch.Tensor]
-    """Buffers, as the call leaves them."""
+    """New values of the buffers that the call changed."""
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """Outputs, then buffers that were changed: the order in which all runs of a case are listed."""
+        """Outputs, then changed buffers: the order used for all runs of a case."""
         return [*self.outputs, *self.changed.values()]
 
 
@@ -272,8 +272,8 @@ def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed
     tensors, tree = tensors_of(outputs)
     after = state_of(subject)
     changed = {name: value for name, value in after.items() if not torch.equal(value, before[name])}
-    # Once more with the same module, unless it keeps a state that can be seen: then with another like it.
-    # Atomics may reorder sums, so the second run, with other random numbers, has to agree nearly.
+    # Run once more with the same module, or with a copy if it keeps a visible state. Atomics may reorder sums, so the
+    # second run, with other random numbers, has to agree approximately.
     seed_torch(secrets.randbits(63))
     with around():
         again = _run(copy.deepcopy(model) if changed else subject, given.copies())
@@ -288,8 +288,8 @@ def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed
 
     if not (len(first) == len(second) and all(map(near_enough, first, second))):
         raise OriginalFailed(
-            "the reference gives another answer each time (dropout, sampling, or a state in plain attributes)",
-            remedy="let random numbers come in as an input; let dropout ask self.training; keep a state in buffers",
+            "the reference gives different answers in two calls (dropout, sampling, or a state in plain attributes)",
+            remedy="pass random numbers as an input; let dropout depend on self.training; keep a state in buffers",
         )
     return _Observed(subject=subject, args=args, outputs=tensors, tree=tree, before=before, changed=changed)
 
@@ -320,7 +320,7 @@ def tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
 
 
 class _Jumps:
-    """What decides where the reference's answer jumps, gathered over the runs of one case."""
+    """Operands at which the reference's answer jumps, collected over the runs of one case."""
 
     def __init__(self, original: list[torch.Tensor]) -> None:
         self._original = original
@@ -328,7 +328,7 @@ class _Jumps:
         self._margins: dict[int, torch.Tensor] = {}
 
     def watch(self, inner: Moved | None = None) -> Moved | None:
-        """Surroundings for a run in float64, moved by `inner`; the first run is the exact one."""
+        """Return the context of a run in float64, moved by `inner`, that records operands. The first run is exact."""
         if not self._original:
             return inner
         decided = decided_calls(self._original, self._watched[0].seen) if self._watched else {}
@@ -336,7 +336,7 @@ class _Jumps:
         return self._watched[-1]
 
     def margins(self, *, doubles: bool) -> dict[int, torch.Tensor]:
-        """Return by call how far an honest kernel's operand may be off; nothing if all operands are decided."""
+        """Return, for each call, how far an honest kernel's operand may be off; empty if all operands are decided."""
         if self._watched:
             exact, *others = [run.seen for run in self._watched]
             decided = decided_calls(self._original, exact)
@@ -344,12 +344,12 @@ class _Jumps:
         return self._margins
 
     def moved(self, sign: float) -> Moved:
-        """All operands that are not decided moved by as much; those computed from them follow."""
+        """Return a context that moves all undecided operands by their margins; values computed from them follow."""
         return AtJumps(shifts={call: sign * margin for call, margin in self._margins.items()})
 
 
 def _with_sides(yard: Yardstick, sides: list[torch.Tensor]) -> Yardstick:
-    """Leave open, element by element, what lies between these runs."""
+    """Accept, for each element, any value between these runs."""
     if yard.original.is_complex() or any(side.shape != yard.truth.shape for side in sides):
         return yard
     span = span_between(yard.truth, sides, yard.original.dtype)
@@ -360,7 +360,7 @@ def _with_sides(yard: Yardstick, sides: list[torch.Tensor]) -> Yardstick:
 def _lifted(
     model: torch.nn.Module, args: list[Any], seen: _Observed, nudge: Moved | None = None
 ) -> list[torch.Tensor] | None:
-    """Run the reference in float64, exactly or with its numbers moved; None where it cannot be lifted."""
+    """Run the reference in float64, exactly or with nudged numbers; return None if it does not run in float64."""
     run = run_lifted(model, args, nudge=nudge)
     if run is None:
         return None
@@ -371,9 +371,9 @@ def _lifted(
 def _nudged(
     model: torch.nn.Module, args: list[Any], seen: _Observed, exact: list[torch.Tensor], jumps: _Jumps, *, doubles: bool
 ) -> list[list[torch.Tensor]]:
-    """Run the reference in arithmetic that rounds at random: twice, and more often where two runs leave much to chance.
+    """Run the reference in randomly rounding arithmetic: twice, and more often if two runs leave much to chance.
 
-    Where it computes in float64 itself, only inputs are rounded: whoever asks for that precision gets it.
+    If it computes in float64 itself, only the inputs are rounded: such a problem asks for float64 accuracy.
     """
     wide = all(t.dtype in (torch.float64, torch.complex128) for t in seen.outputs if t.is_floating_point())
     relative = NUDGE_DOUBLE if wide else NUDGE
@@ -398,9 +398,9 @@ def _nudged(
 
 
 def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) -> tuple[bool, list[torch.Tensor]]:
-    """Return whether anything is computed in float64, or cannot be watched; and the operands at which it jumps.
+    """Return True if anything is computed in float64 or the run fails, and the operands at which the answer jumps.
 
-    This is the first run of all: on a GPU it meets an index past its table, and raises `OriginalFailed`.
+    This is the first run of the reference. On a GPU it finds indices out of range, and raises `OriginalFailed`.
     """
     seen, operands, args = DoublesSeen(), Operands({}, {}), given.copies()
     try:
@@ -415,7 +415,7 @@ def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) ->
 
 def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.Tensor], scale: float) -> Yardstick:
     if truth.shape != original.shape:
-        truth, nudged = original, []  # data-dependent shapes that flip with precision
+        truth, nudged = original, []  # the shape depends on values, and differs in float64
     same_shape = tuple(other.clone() for other in nudged if other.shape == truth.shape)
     return Yardstick(truth=truth.clone(), original=original.clone(), nudged=same_shape, scale=scale)
 
@@ -426,7 +426,7 @@ def _with_ties_broken(model: torch.nn.Module, given: Given) -> list[list[torch.T
 
 
 def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
-    """Return whether a few integer outputs depend on which of two equal elements was met first."""
+    """Return True if a few integer outputs depend on which of two equal elements comes first."""
     return any(
         0
         < int((other.to(output.yard.truth.device) != output.yard.truth).sum())
@@ -440,9 +440,9 @@ def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
 def with_free_places(
     model: torch.nn.Module, expectation: Expectation, inputs: list[Any] | Payload | None = None
 ) -> Expectation:
-    """Leave open what depends on which of equal elements was met first.
+    """Accept any value in elements that depend on which of two equal elements comes first.
 
-    With `inputs`, integers that differ for those inputs are left open, too.
+    With `inputs`, integers that differ for those inputs are accepted as well.
     """
     others = _with_ties_broken(model, Given(expectation.packed_inputs))
     plain = run_lifted(model, Given(inputs).values) if inputs is not None else None
@@ -465,7 +465,7 @@ def with_free_places(
 
 
 def _are_apart(other: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """Return where two outputs differ by more than next to nothing."""
+    """Return the elements in which two outputs differ by more than a negligible amount."""
     if not truth.is_floating_point():
         return other != truth
     rms = truth.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
@@ -473,7 +473,7 @@ def _are_apart(other: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
 
 
 def scales_of(expectation: Expectation) -> dict[str, float]:
-    """Root mean square of each floating output and changed buffer, for `expect` on this variant otherwise drawn."""
+    """Return the root mean square of each floating output and changed buffer, for `expect` with other distributions."""
     scales = {}
     for output in (*expectation.outputs, *expectation.state_after):
         truth = output.yard.truth
@@ -484,6 +484,6 @@ def scales_of(expectation: Expectation) -> dict[str, float]:
 
 
 def state_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return copies of all parameters and buffers, under every name of a tied one."""
+    """Return copies of all parameters and buffers; a tied parameter appears under each of its names."""
     named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
     return {name: value.detach().clone() for name, value in named.items()}

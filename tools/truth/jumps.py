@@ -1,16 +1,16 @@
-"""Elements that no answer can be held to: those whose value jumps within the reference's own error.
+"""Elements whose value jumps within the reference's own error, so that no single answer can be required.
 
-`round`, `floor`, a comparison, a cast to integers or the place of a maximum turn an error of one rounding into a whole
-step where their operand lies on a boundary. Which side an honest kernel lands on is chance, and two draws of random
-rounding rarely hit the same element of thousands. So the operands of such operators are compared between the reference,
-the truth and the nudged runs:
+`round`, `floor`, a comparison, a cast to integers or the position of a maximum turn one rounding error into a whole
+step if their operand lies on a boundary. The side that an honest kernel lands on is chance, and two draws of random
+rounding rarely hit the same element. The operands of such operators are therefore compared between the reference, the
+truth and the nudged runs:
 
-    equal in every element      nothing was rounded on the way; boundaries are decided, and stay so in nudged runs
+    equal in every element      nothing was rounded before; the operand is decided, and is kept in nudged runs
     different somewhere         the operand is moved up and down by a small multiple of that error, in two more runs in
-                                float64; an element may be anything between the two answers
+                                float64; any value between the two results is accepted
 
-Not covered: operators that torch runs as one piece with a rounding inside (quantised matrix products), and jumps that
-Python takes by looking at values.
+Not covered: operators that torch runs in one piece with a rounding inside (quantised matrix products), and jumps in
+Python code that reads values.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ ROUNDING = frozenset(
 )
 COMPARING = frozenset({"gt", "ge", "lt", "le", "eq", "ne", "threshold", "hardshrink"})
 PICKING = ORDERING | {"argmax", "argmin", "max", "min"}
-"""A place among other elements is all that jumps; their operand is moved up and down by turns."""
+"""Operators that return positions. Their operands are moved up and down alternately, since only differences matter."""
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
 
 REACH = 2.0
-"""Times the errors seen at an element that another honest kernel may err there."""
+"""How far another honest kernel may err at an element, as a multiple of the errors seen there."""
 USUAL_REACH = 4.0
-"""Times the root mean square of the errors seen at all elements that another honest kernel may err at any of them."""
+"""How far another honest kernel may err at any element, as a multiple of the RMS error over all elements."""
 UNITS = 16.0
-"""Roundings of the operand itself: what the arithmetic of another machine adds."""
+"""Additional error in units of roundoff of the operand, for the arithmetic of other machines."""
 JUMP = 1e-4
-"""Of an output's size. What moves by more when an operand moves by some roundings has jumped; at least eight units of
-its own dtype."""
+"""Share of an output's magnitude. If a few roundings of an operand move an element further, it has jumped. The limit is
+at least eight units of the output's dtype."""
 RARE = 0.1
-"""Up to this share of an output is left open; where more of it jumps, the movement widens the limits instead. An
-operand that is exact but for as many elements was not rounded: where it is off, an earlier operator has jumped."""
+"""Largest share of an output that may be accepted freely. If more elements jump, the movement widens the limits
+instead. An operand that is exact except for this share was not rounded: the rest comes from an earlier jump."""
 OUTLIER = 1024.0
-"""Times the usual error of an operand; an error above that comes from an earlier operator that jumped."""
+"""An error above this multiple of the operand's usual error comes from an earlier operator that jumped."""
 SAMPLED = 1 << 20
-"""Elements from which the usual error of an operand is found."""
+"""Number of elements sampled to find the usual error of an operand."""
 
 
 def operands_of(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, ...]:
-    """Positions of the arguments whose values decide where this call jumps: two for a comparison of two tensors."""
+    """Return the positions of the arguments at whose values this call jumps; two for a comparison of two tensors."""
     name = functional_name(bare_name(str(operator)))
     if not args or any(argument.is_out for argument in operator._schema.arguments):
         return ()
@@ -72,7 +72,7 @@ def _is_real(value: Any) -> bool:
 
 
 class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Notes the operands of jumping operators, in order; puts others in their place where told to."""
+    """Records the operands of operators that jump, in order, and can replace them."""
 
     def __init__(self, decided: Mapping[int, torch.Tensor], shifts: Mapping[int, torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -87,9 +87,9 @@ class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
         for position in operands_of(func, args, kwargs):
             number = len(self.seen)
             self.seen.append(args[position].detach().clone())
-            sign = -1 if position and functional_name(name) in COMPARING else 1  # or both sides would move alike
+            sign = -1 if position and functional_name(name) in COMPARING else 1  # move the two sides apart
             instead = self._instead(number, args[position], sign, picking=functional_name(name) in PICKING)
-            if instead is not None and functional_name(name) == name:  # else it is written in place
+            if instead is not None and functional_name(name) == name:  # an in-place operand must stay
                 given[position] = instead
         return func(*given, **kwargs)
 
@@ -104,20 +104,20 @@ class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 def _turns(like: torch.Tensor) -> torch.Tensor:
-    """One and minus one at random places, the same ones each time."""
+    """Return 1 and -1 at random places, the same for equal sizes."""
     generator = torch.Generator().manual_seed(like.numel())
     return (torch.randint(0, 2, like.shape, generator=generator) * 2 - 1).to(like)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AtJumps(Moved):
-    """A run in float64 whose jumping operators are watched, and given other operands."""
+    """A run in float64 in which the operands of jumping operators are recorded, and replaced."""
 
     inner: Moved = dataclasses.field(default_factory=Moved)
     decided: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
     shifts: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
     seen: list[torch.Tensor] = dataclasses.field(default_factory=list)
-    """The operands, filled by the run."""
+    """The recorded operands; filled by the run."""
 
     def __call__(self, value: Any) -> Any:
         return value if type(self.inner) is Moved else self.inner(value)
@@ -131,7 +131,7 @@ class AtJumps(Moved):
 
 
 def decided_calls(original: Sequence[torch.Tensor], truth: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
-    """The calls whose operand the reference computed without any rounding, with that operand."""
+    """Return the calls whose operand the reference computed without rounding, with that operand."""
     pairs = enumerate(zip(original, truth))
     return {k: exact for k, (own, exact) in pairs if own.shape == exact.shape and _equal(own, exact)}
 
@@ -144,7 +144,7 @@ def _equal(own: torch.Tensor, exact: torch.Tensor) -> bool:
 def margins(
     truth: Sequence[torch.Tensor], others: Sequence[Sequence[torch.Tensor]], decided: Mapping[int, Any], unit: float
 ) -> dict[int, torch.Tensor]:
-    """How far an honest kernel's operand may be off, call by call and element by element."""
+    """Return how far an honest kernel's operand may be off, for each call and element."""
     found = {}
     for k, exact in enumerate(truth):
         runs = [run[k].double() for run in others if len(run) > k and run[k].shape == exact.shape]
@@ -154,7 +154,7 @@ def margins(
         worst = errors.amax(0)
         size = exact.abs().nan_to_num(0.0, 0.0, 0.0)
         if float((worst > 0).double().mean()) <= RARE:
-            # Moving what an earlier jump moved would count that jump twice: it follows the earlier operand by itself.
+            # An error caused by an earlier jump is not counted again: it follows when the earlier operand is moved.
             followed = worst > OUTLIER * unit * (size + size.square().mean().sqrt())
             found[k] = REACH * worst.masked_fill(followed, 0.0)
         else:
@@ -168,11 +168,11 @@ def margins(
 
 
 Span = tuple[torch.Tensor, torch.Tensor]
-"""The lowest and the highest value that may stand in place of the truth, element by element, in float64."""
+"""The lowest and highest accepted value of each element, in float64, in place of the truth."""
 
 
 def span_between(truth: torch.Tensor, sides: Sequence[torch.Tensor], dtype: torch.dtype) -> Span | None:
-    """What lies between two runs with operands moved; None where that is nothing, or nearly everything.
+    """Return the span between two runs with moved operands; None if it is empty or covers nearly everything.
 
     `dtype` is that of the reference's output.
     """
@@ -195,7 +195,7 @@ def span_between(truth: torch.Tensor, sides: Sequence[torch.Tensor], dtype: torc
 
 
 def anything_where(differs: torch.Tensor, truth: torch.Tensor) -> Span | None:
-    """Return a span that leaves these places open."""
+    """Return a span that accepts any value at these elements."""
     if not bool(differs.any()):
         return None
     exact, inf = truth.double(), float("inf")
@@ -203,7 +203,7 @@ def anything_where(differs: torch.Tensor, truth: torch.Tensor) -> Span | None:
 
 
 def joined(one: Span | None, other: Span | None) -> Span | None:
-    """Return a span that leaves open what either of them does."""
+    """Return a span that accepts every value that either of them accepts."""
     if one is None or other is None:
         return one or other
     return torch.minimum(one[0], other[0]), torch.maximum(one[1], other[1])

@@ -1,13 +1,13 @@
-"""Inputs with the same values in other memory layouts, which a kernel that ignores strides gets wrong.
+"""Inputs with the same values in other memory layouts, which expose kernels that ignore strides.
 
     transposed   dense, with the dimensions in reverse order
-    stepped      every second element of a row twice as wide, from the second on
-    expanded     one sample seen many times, with a stride of zero; its values change with that
-    one twice    the same tensor for two inputs of one shape and dtype
-    apart        memory of its own for each input, where those as given share some
+    stepped      every second element of rows that are twice as wide, starting at the second
+    expanded     one sample repeated with a stride of zero, which also changes the values
+    one twice    the same tensor for two inputs of equal shape and dtype
+    apart        separate memory for each input, if the given inputs share memory
 
-Inputs take turns, so that a few cases hold all layouts. A layout that the reference refuses is left out. Not covered:
-overlapping gaps. Torch has no negative strides.
+Inputs alternate between layouts, so a few cases cover all of them. A layout that the reference refuses is left out. Not
+covered: overlapping windows. torch has no negative strides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LAYOUTS = (TRANSPOSED, STEPPED, SHARED, APART)
 
 
 def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
-    """These inputs in another layout; None where it changes nothing, or inputs that share memory would lose that."""
+    """Return the inputs in another layout; None if nothing changes, or if sharing of memory would be lost."""
     tensors = list(tensors_in(inputs))
     if share_memory(inputs) != (name == APART) or not all(map(is_plain, tensors)):
         return None
@@ -43,7 +43,7 @@ def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
 
 
 def _apart(inputs: list[Any]) -> list[Any]:
-    """A copy of each; where two were the same elements, the second has them in another order."""
+    """Copy each input. If two inputs had the same elements, the second copy has them in another order."""
     seen: set[object] = set()
 
     def copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -57,7 +57,7 @@ def _apart(inputs: list[Any]) -> list[Any]:
 
 
 def _shared(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The first of two alike for both; where no two are alike, the last floating one expanded."""
+    """Use the first of two similar tensors for both; if there are none, expand the last floating-point tensor."""
     for i, one in enumerate(tensors):
         for k in range(i + 1, len(tensors)):
             if (tensors[k].shape, tensors[k].dtype) == (one.shape, one.dtype) and one.numel():
@@ -67,7 +67,7 @@ def _shared(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _transposed(tensor: torch.Tensor) -> torch.Tensor:
-    """Its dimensions of more than one element lie in memory in reverse order."""
+    """Reverse the memory order of the dimensions with more than one element."""
     wide = [i for i, size in enumerate(tensor.shape) if size > 1]
     if len(wide) < 2:
         return tensor

@@ -1,9 +1,9 @@
-"""The numbers that a candidate's kernels name, and inputs that hold them.
+"""Collects the numbers that a candidate's kernels name, and plants them in inputs.
 
-Inputs drawn at random never hold one certain number, so a kernel that treats 1.2345678 otherwise than its neighbours
-looks right on all of them. But the kernel has to name the number: in its text, in a global, as an argument of a launch,
-or in a constant on the tape. `numbers_on` collects these; `plant` writes them, and what simple arithmetic makes of
-them, into inputs. Not covered: numbers that a kernel finds by longer arithmetic, and conditions on intermediate values.
+Random inputs never contain one certain number, so a kernel that treats 1.2345678 differently looks correct on all of
+them. But the kernel has to name the number: in its text, in a global, as an argument of a launch, or in a constant of
+the tape. `numbers_on` collects these; `plant` writes them, and results of simple arithmetic on them, into inputs. Not
+covered: numbers that a kernel computes in longer ways, and conditions on intermediate values.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from triton_agent.tools.reference.input_tensors import is_plain
 from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Operate, Tape, View, views_in
 
 TAME = frozenset({0.0, 1.0, 2.0, 0.5, 3.0, 4.0})
-"""Named by nearly every kernel; nothing is derived from these, and no row is filled with them."""
+"""Numbers that nearly every kernel names. No other numbers are derived from them, and no row is filled with them."""
 PAIRED = 8
-"""Numbers at most whose sums, products and quotients are tried as well."""
+"""Most numbers whose sums, products and quotients are tried as well."""
 NUMBERS_AT_MOST = 400
-"""Together with what is derived from them; those in the text come first."""
+"""Most numbers to plant, derived ones included; those in the text come first."""
 ROWS = 4
-"""Rows that are filled with one number each, for conditions on a whole row."""
+"""Most rows that are filled with one named number each, for conditions on a whole row."""
 RELATED = 8
-"""Equal elements of two inputs, and as many opposite ones."""
+"""Number of elements that are made equal between two inputs, and as many are made opposite."""
 SAMPLED_FOR_ROWS = 64
-"""Elements among which the largest and the least are looked for: both signs are there, if the inputs have both."""
+"""Number of elements searched for the largest and the smallest: enough to find both signs, if the input has both."""
 CONSTANT_VALUES = 64
-"""Elements at the start of each constant that count as numbers given to a launch."""
+"""Elements at the start of each constant that count like arguments of a launch."""
 TABLED_AT_MOST = 1000
-"""Elements of each constant that are read at most, at even distances, and numbers of all of them that are tried."""
+"""Most elements read from each constant, evenly spaced, and most numbers of all constants that are tried."""
 MATHEMATICS: Mapping[str, Callable[[float], float]] = {
     **{name: getattr(math, name) for name in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "erf")},
     **{name: getattr(math, name) for name in ("floor", "ceil")},
@@ -50,24 +50,25 @@ MATHEMATICS: Mapping[str, Callable[[float], float]] = {
     "rsqrt": lambda it: 1.0 / math.sqrt(it),
     "sigmoid": lambda it: 1.0 / (1.0 + math.exp(-it)),
 }
-"""Functions of the language by their last name; what others are given is taken for what they return."""
+"""Known functions of the language by their last name. Any other function is assumed to return its argument."""
 ORDINARY, FAR = 10.0, 1e6
-"""Numbers up to so many times the largest input share a case; what lies further away would hide them."""
+"""Multiples of the largest input that bound the groups of numbers. Numbers of one group share a case, because much
+larger numbers would hide the effect of small ones."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """What a candidate's kernels name."""
+    """The numbers that a candidate's kernels name."""
 
     in_text: frozenset[int | float] = frozenset()
-    """In the kernels' texts and the globals they use."""
+    """Numbers in the kernels' texts and in the globals they use."""
     given: frozenset[int | float] = frozenset()
     """Arguments of launches, and the first values of constants."""
     tabled: frozenset[int | float] = frozenset()
-    """All other values of constants, and arguments of operators of torch. Nothing is derived from them."""
+    """All other values of constants, and arguments of torch operators. No other numbers are derived from them."""
 
     def floats(self) -> tuple[float, ...]:
-        """Return the numbers and what arithmetic and casts make of them, with both signs; `tabled` ones as they are."""
+        """Return the numbers with both signs, with derived numbers; `tabled` ones as they are."""
         named = [number for part in (self.in_text, self.given) for number in sorted(part) if _is_float32(number)]
         unusual = [float(number) for number in named if abs(number) not in TAME]
         found = {float(number): None for number in named}
@@ -123,9 +124,9 @@ def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
 
 
 def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[int | float]:
-    """Literals, globals and defaults, and what operators and functions of the language make of them.
+    """Yield literals, globals and defaults, and results of operators and functions of the language on them.
 
-    `bound` are arguments of its launch.
+    `bound` holds the arguments of its launch.
     """
     known: dict[str, Any] = {name: bare(value) for name, value in function.globals} | dict(bound)
 
@@ -150,7 +151,7 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
 
     tree = parse(function.source)
     assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and len(node.targets) == 1]
-    for node in 2 * assigned:  # twice: the walk goes by depth, and not as the lines run
+    for node in 2 * assigned:  # twice, since the walk is breadth-first and not in the order of the lines
         target, value = node.targets[0], value_of(node.value)
         if isinstance(target, ast.Name) and value is not None:
             known[target.id] = value
@@ -162,7 +163,7 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
 
 
 def _plain_numbers(value: Any) -> Iterator[int | float]:
-    """Numbers in nested plain data; floats may be written as text, as `kernels.value_to_json` does."""
+    """Yield the numbers in nested plain data; floats may be written as text, as in `kernels.value_to_json`."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -178,7 +179,7 @@ def _is_float32(number: float) -> bool:
 
 
 def _as_bits(number: float) -> Iterator[float]:
-    """The float32 with the bits of a whole number, in all of it or in either half."""
+    """Yield the float32 values that have a whole number as their bits, or as either half of them."""
     if not isinstance(number, int) or not 256 <= abs(number) < 1 << 32:
         return
     small = number < 1 << 16
@@ -189,7 +190,7 @@ def _as_bits(number: float) -> Iterator[float]:
 
 
 def _derived(number: float) -> Iterator[float]:
-    """Values whose square, root, logarithm, exponential or reciprocal is this number."""
+    """Yield values whose square, root, logarithm, exponential or reciprocal is this number."""
     ways: tuple[Callable[[float], float], ...] = (
         lambda it: math.sqrt(abs(it)),
         lambda it: it * it,
@@ -207,7 +208,7 @@ def _derived(number: float) -> Iterator[float]:
 
 
 def groups(numbers: Numbers, largest: float) -> list[tuple[float, ...]]:
-    """The numbers as floats, those of like size together: a huge one hides what is wrong with small ones."""
+    """Return the numbers as floats, grouped by magnitude: a huge number hides what is wrong with small ones."""
     bounds = (0.0, ORDINARY * largest, FAR * largest, math.inf)
     found = numbers.floats()
     split = [tuple(it for it in found if low <= abs(it) < high) for low, high in itertools.pairwise(bounds)]
@@ -223,14 +224,14 @@ def plant(
     rows: bool,
     anywhere: bool,
 ) -> None:
-    """Write the numbers, and their neighbours in its dtype, at random places of each tensor.
+    """Write the numbers, and their neighbours in the tensor's dtype, at random places of each tensor.
 
-    `rows`: some rows are filled with one number, one is put in order, one in reverse. Tensors of one shape get equal
-    and opposite elements here and there. Whole numbers go where others like them are: within the range of a tensor
-    whose elements are in no order; `anywhere`: beyond, too, and to the ends of the dtype.
+    With `rows`, some rows are filled with one number, one is sorted ascending, one descending. Tensors of equal shape
+    get equal and opposite elements at some places. Whole numbers are written into tensors whose elements are not
+    sorted: within the range of their elements or, with `anywhere`, of the dtype, including its limits.
     """
     ready = [it for it in tensors if is_plain(it) and it.numel() and 0 not in it.stride()]
-    free = [torch.ones(it.numel(), dtype=torch.bool) for it in ready]  # nothing that is planted is overwritten
+    free = [torch.ones(it.numel(), dtype=torch.bool) for it in ready]  # planted elements are not overwritten
     real = [i for i, it in enumerate(ready) if it.is_floating_point()]
     for i in real if rows else ():
         _plant_rows(ready[i], free[i], [value for value in numbers.row_values() if value in floats], generator)
@@ -250,16 +251,16 @@ def plant(
         elif tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
             flat, ends = tensor.reshape(-1), torch.iinfo(tensor.dtype)
             low, high = (ends.min, ends.max) if anywhere else (int(flat.min()), int(flat.max()))
-            if bool((flat[1:] < flat[:-1]).any()):  # in order they are offsets or positions
+            if bool((flat[1:] < flat[:-1]).any()):  # sorted integers may be offsets or positions
                 wholes = [*((ends.min, ends.max) if anywhere else ()), *numbers.wholes()]
                 chosen = [number for number in wholes if low <= number <= high]
                 _scatter(tensor, left, torch.tensor(chosen, dtype=tensor.dtype), generator)
 
 
 def _plant_rows(tensor: torch.Tensor, free: torch.Tensor, filled: list[float], generator: torch.Generator) -> None:
-    """Fill rows with the largest and least of some elements and with these numbers; order two, repeat two others.
+    """Fill rows with these numbers and with a large and a small element; sort two rows and duplicate two others.
 
-    Both ends are taken, since operators such as ReLU show nothing of a row of one sign.
+    Both a large and a small one are used, since operators such as ReLU map a row of one sign to zero.
     """
     room = tensor.shape[0] // 2 - len(filled) - 2 if tensor.dim() > 1 else 0
     if room < 1:
@@ -268,7 +269,7 @@ def _plant_rows(tensor: torch.Tensor, free: torch.Tensor, filled: list[float], g
     filled = [float(some.max()), float(some.min())][:room] + filled
     tensor[1].copy_(tensor[0])
     tensor[-1].copy_(tensor[-2])
-    inner = torch.randperm(tensor.shape[0] - 4, generator=generator) + 2  # not those that were made equal
+    inner = torch.randperm(tensor.shape[0] - 4, generator=generator) + 2  # exclude the duplicated rows
     chosen = inner[: len(filled) + 2].tolist()
     lines = [tensor[(row, *(0 for _ in tensor.shape[1:-1]))] for row in chosen]
     if len(lines) < 3:
@@ -281,7 +282,7 @@ def _plant_rows(tensor: torch.Tensor, free: torch.Tensor, filled: list[float], g
 
 
 def _scatter(tensor: torch.Tensor, free: torch.Tensor, wanted: torch.Tensor, generator: torch.Generator) -> None:
-    """At random free places, at most half of them; the first of `wanted` first."""
+    """Write at random free places, at most half of them; the first elements of `wanted` take precedence."""
     wanted = wanted[torch.isfinite(wanted.double())][: max(1, tensor.numel() // 2)]
     index = _places(tensor, free, len(wanted), generator)
     tensor[index] = wanted[: len(index[0])].to(tensor.device)
@@ -290,13 +291,13 @@ def _scatter(tensor: torch.Tensor, free: torch.Tensor, wanted: torch.Tensor, gen
 def _places(
     tensor: torch.Tensor, free: torch.Tensor, count: int, generator: torch.Generator
 ) -> tuple[torch.Tensor, ...]:
-    """Return up to so many free places, each once and in random order."""
+    """Return up to `count` different free places in random order."""
     tried = torch.randint(len(free), (4 * count + 64,), generator=generator).numpy()
-    tried = tried[numpy.sort(numpy.unique(tried, return_index=True)[1])]  # to shuffle millions would take a second
+    tried = tried[numpy.sort(numpy.unique(tried, return_index=True)[1])]  # shuffling millions would take a second
     chosen = torch.from_numpy(tried)
     chosen = chosen[free[chosen]][:count]
-    if len(chosen) < count:  # nearly all is taken
+    if len(chosen) < count:  # nearly all places are taken
         left = free.nonzero().flatten()
         chosen = left[torch.randperm(len(left), generator=generator)[:count]]
-    places = numpy.unravel_index(chosen.cpu().numpy(), tensor.shape)  # torch's own imports a computer algebra: a second
+    places = numpy.unravel_index(chosen.cpu().numpy(), tensor.shape)  # torch's own would import sympy (1 s)
     return tuple(torch.from_numpy(index).to(tensor.device) for index in places)

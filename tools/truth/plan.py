@@ -1,7 +1,7 @@
-"""The plan of a problem: which cases a candidate has to pass, by variant, distribution, parameters and mode.
+"""The plan of a problem: the cases a candidate has to pass, by variant, distribution, parameters and mode.
 
 The main variant runs every distribution and changes the parameters: all of them, one element of each, one alone. Other
-variants get the inputs as given and planted extremes. `cases.py` makes the cases, once per problem, from the reference.
+variants get the inputs as given and the distribution `extremes`. `cases.py` makes the cases, once per problem.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from triton_agent.tools.truth.expectation import Expectation
 from triton_agent.tools.truth.named_numbers import Numbers
 
 Verify = Callable[[Payload, Any], bool]
-"""Packed inputs and outputs -> whether the problem accepts them."""
+"""Returns True if the problem accepts these outputs for these packed inputs."""
 
 AS_GIVEN = DISTRIBUTIONS[0]
 EXTREMES = "extremes"
 SHUFFLED = "shuffled"
 ONE_CHANGED = "one element changed"
-"""The inputs as given, but for one element of each, which a cache that compares samples of the content misses."""
+"""The inputs as given with one element of each changed, which a cache that samples the contents misses."""
 
 LARGE_BYTES = 1 << 30
-"""Of inputs and outputs of a call."""
+"""Size of the inputs and outputs of a call from which a case is large."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """One call of a candidate and the expected result. No case is equal to another."""
+    """One call of a candidate and the expected result. Cases compare by identity."""
 
     name: str
     variant: str
@@ -40,7 +40,7 @@ class Case:
     expectation: Expectation
     train: bool = False
     version: int = 0
-    """Index into the trial's versions of the parameters."""
+    """Index of the version of the parameters, in the trial's `states`."""
     stale: Callable[[], Expectation | None] | None = None
     """The expectation for the previous version of the parameters, to recognise outputs that still use it."""
     verify: Verify | None = None
@@ -48,27 +48,27 @@ class Case:
 
     @property
     def is_large(self) -> bool:
-        """Return whether a card has room for a few copies of inputs and outputs only."""
+        """True if a card has room for only a few copies of inputs and outputs."""
         return self.expectation.answer_bytes >= LARGE_BYTES
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One variant: how to build the module, its parameters' versions, its cases in order."""
+    """One variant: how to build the module, the versions of its parameters, and its cases in order."""
 
     variant: str
     packed_init: Payload
     build_seed: int
     states: tuple[Payload, ...]
     by_keyword: tuple[str, ...] = ()
-    """Names under which forward gets the last arguments of a call."""
+    """Names of the last arguments of a call, which forward takes by keyword only."""
     cases: tuple[Case, ...]
     looks: tuple[Case, ...] = ()
-    """Cases that are only run while the clock runs."""
+    """Cases that are only checked during timing."""
     free_order: bool = False
-    """Known from elsewhere: the reference runs on inputs whose elements are shuffled."""
+    """True if the reference is known to accept inputs with shuffled elements."""
     holding: Callable[[Numbers], Sequence[tuple[Case, Payload | None]]] | None = None
-    """Makes cases whose inputs hold the numbers that a candidate's kernels name, each with its state if it has one."""
+    """Makes cases whose inputs hold the numbers that a candidate's kernels name, each with its own state or None."""
 
     @property
     def order_is_free(self) -> bool:
@@ -80,20 +80,20 @@ class Plan:
     """Everything asked of a candidate for this problem."""
 
     trials: tuple[Trial, ...]
-    """The cheapest first."""
+    """The variants, the cheapest first."""
     main: int
-    """Index of the trial closest to the problem as given."""
+    """Index of the trial at the given (or scaled-down) sizes."""
     work: tuple[OriginalWork, ...]
-    """For each trial."""
+    """Work of the reference in each trial."""
     timing_sets: tuple[Payload, ...]
-    """Packed inputs of the main trial that the clock rotates through; empty if nothing is timed."""
+    """Packed inputs of the main trial that timed calls rotate through; empty if nothing is timed."""
     facts: dict[str, Any]
     """Facts about the problem for people and authors; plain data."""
     spots: Any = None
-    """Sizes beyond these at which some programs are looked at (`spot_checks.Spots`); None without a reference."""
+    """Larger sizes at which some programs are checked (`spot_checks.Spots`); None without a reference."""
 
     def payloads(self) -> Iterator[Payload]:
-        """Yield everything that is sent to a candidate's processes."""
+        """Yield every payload that is sent to a candidate's processes."""
         yield from self.timing_sets
         for trial in self.trials:
             yield trial.packed_init
@@ -102,7 +102,7 @@ class Plan:
 
 
 def as_given(plan: Plan) -> Plan:
-    """Return the plan with the main trial alone."""
+    """Return the plan with only the main trial."""
     main = plan.main
     return dataclasses.replace(plan, trials=(plan.trials[main],), main=0, work=(plan.work[main],))
 

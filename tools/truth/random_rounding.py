@@ -1,18 +1,19 @@
-"""float32 arithmetic that rounds up or down at random: it shows by how much honest kernels differ from each other.
+"""float32 arithmetic that rounds up or down at random, to show how much honest kernels differ from each other.
 
-An honest float32 answer errs by a few roundings at the size of its intermediate values. Where large ones cancel, that
-is far more than a rounding of the inputs or of the output, and whether the reference shows it is luck. So the reference
-is run in float64 with the result of every operator put on the grid of float32, to either neighbour, with the odds that
-leave it right on average. What is on the grid stays: moving, choosing and exact arithmetic err by nothing. Not so
-quotients: a GPU divides by way of a reciprocal, and even x / x may come out next to 1. Equal values go the same way, so
-that what was tied stays tied.
+An honest float32 answer errs by a few roundings at the magnitude of its intermediate values. If large ones cancel, that
+is far more than a rounding of the inputs or of the output, and the reference's own error shows it only by luck. So the
+reference is run in float64, with the result of every operator rounded to one of its two float32 neighbours, with
+probabilities that make it unbiased. A result that is a float32 number stays: moves, selections and exact arithmetic
+have no error. Quotients are an exception: a GPU multiplies by a reciprocal, and even x / x may differ from 1. Equal
+values are rounded in the same direction, so ties stay ties.
 
-Operators that hide a rounding which many elements share (the logarithm of a sum, a mean, a variance), or which may
-cancel (scores), are taken apart as torch itself describes them, or here. Sums and products of matrices are added up
-from a few parts.
+Some operators hide a rounding that many elements share (the logarithm of a sum, a mean, a variance), or may cancel
+(scores). These are decomposed as torch describes them, or here. Sums and matrix products are accumulated in a few
+parts.
+
 Not covered: convolutions, and scans other than running sums and products, round once, at the end; only the reference's
-own error shows how much their order matters. A softmax that the reference writes out by hand is computed once, not
-twice as in `_softmax`.
+own error shows how much their order matters. A softmax that the reference writes by hand is computed once, not twice
+as in `_softmax`.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.reference.input_tensors import map_tensors
 
 LOW_BITS = 29
-"""What the mantissa of float64 has beyond that of float32."""
+"""Mantissa bits of float64 beyond those of float32."""
 CACHED = 1 << 16
 LARGE = 1 << 24
-"""Elements rounded at a time, on a CPU and elsewhere: the bits that decide take as much memory as the values."""
+"""Elements rounded at a time, on a CPU and on other devices: the random bits take as much memory as the values."""
 BEYOND = 1e300
-"""Larger values are masks, such as the smallest number of a dtype: cut, lest they become infinite."""
+"""Larger values are masks, such as the smallest number of a dtype. They are truncated, so that none overflows."""
 LOG2_E = math.log2(math.e)
 MOST_OFF = 2.0**-11
-"""Of an exponent. A peak beyond some thousands would leave nothing to be judged by."""
+"""Limit on the error of an exponent. Without it, a peak beyond some thousands would leave no accuracy to judge."""
 SPACING = 2.0**-23
-"""Of float32 numbers from 1 on."""
+"""Relative spacing of float32 numbers."""
 TERMS = 8
-"""Parts of a sum that are added one after another: large ones among them may cancel."""
+"""Number of parts of a sum that are added one after another; large parts may cancel."""
 
 
 def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
-    """Let the numerators differ from the sum by a rounding as large as the peak.
+    """Let the numerators differ from the sum by a rounding at the magnitude of the peak.
 
-    A compiler may compute the scores once for the sum and once more for the numerators, in another order or with the
-    subtraction of the peak fused in. Then exp(score - peak) is not 1 where the score is the peak.
+    A compiler may compute the scores once for the sum and again for the numerators, in another order or fused with the
+    subtraction of the peak. Then exp(score - peak) is not 1 at the peak.
     """
     peak = x.amax(dim, keepdim=True) if x.numel() else x
     power = torch.exp(x - peak)
@@ -59,7 +60,7 @@ def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
 
 
 def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
-    """By way of the logarithm of the sum, which many kernels store: it is rounded at the size of the peak."""
+    """Subtract the logarithm of the sum, which many kernels store: it is rounded at the magnitude of the peak."""
     return x - _logsumexp(x, [dim], keepdim=True)
 
 
@@ -92,7 +93,7 @@ def _std_mean(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Compute Euclidean distances of many points as torch does, by a product, in which near points cancel."""
+    """Compute Euclidean distances of many points as torch does, with a product in which near points cancel."""
     a2, b2 = a.square().sum(-1, keepdim=True), b.square().sum(-1, keepdim=True)
     product = torch.cat([-2 * a, a2, torch.ones_like(a2)], -1) @ torch.cat([b, torch.ones_like(b2), b2], -1).mT
     return product.clamp_min(0).sqrt()
@@ -110,10 +111,10 @@ BY_HAND: dict[str, Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tensor
     "std.correction": lambda *args, **kwargs: _std_mean(*args, **kwargs)[0],
     "_euclidean_dist": _distances,
 }
-"""As in torch's own tables, which take half a second to import for these."""
+"""Decompositions of these operators. torch's own tables would take half a second to import."""
 
 NEXT_TO_NOTHING = 2.0**-40
-"""Relative: enough to tell equal numbers apart in float64, and far less than the spacing of float32."""
+"""Relative difference that separates equal numbers in float64 and is far below the spacing of float32."""
 
 COMPOUND = frozenset(
     {
@@ -122,11 +123,11 @@ COMPOUND = frozenset(
         *("_scaled_dot_product_flash_attention_for_cpu", "mv", "addmv", "dot"),
     }
 )
-"""Operators that torch's tables take apart."""
+"""Operators that are decomposed by torch's tables."""
 
 
 def round_in_place(values: torch.Tensor, draw: int) -> None:
-    """Put float64 on the grid of float32, to either neighbour; what is not finite stays, nothing becomes so."""
+    """Round float64 values to either float32 neighbour. Non-finite values stay, and finite values stay finite."""
     with _unwatched():
         values = values.detach()
         size = CACHED if values.device.type == "cpu" else LARGE
@@ -139,7 +140,7 @@ def round_in_place(values: torch.Tensor, draw: int) -> None:
 
 
 def move_exact_quotients(values: torch.Tensor, divisor: torch.Tensor | float, draw: int) -> None:
-    """Move float64 quotients that are on the grid of float32 to a neighbour, unless the divisor is a power of two."""
+    """Move quotients that are float32 numbers to a neighbour, unless the divisor is a power of two."""
     with _unwatched():
         values = values.detach()
         mantissa = divisor.double().frexp().mantissa if isinstance(divisor, torch.Tensor) else math.frexp(divisor)[0]
@@ -151,24 +152,24 @@ def move_exact_quotients(values: torch.Tensor, divisor: torch.Tensor | float, dr
 
 @contextlib.contextmanager
 def _unwatched() -> Iterator[None]:
-    """Bypass all modes. A dozen operators run here for each of the reference's; modes would take most of the time."""
+    """Bypass all modes: a dozen operators run here for each one of the reference, and modes would dominate the time."""
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         yield
 
 
 @functools.cache
 def _multiplier(draw: int) -> int:
-    """Return an odd 64-bit number with a sign that looks random, another one for each draw."""
+    """Return an odd 64-bit number with a random sign, a different one for each draw."""
     return int.from_bytes(hashlib.sha256(b"%d" % draw).digest()[:8], "big", signed=True) | 1
 
 
 class Moved:
-    """Change every float in a nest a little."""
+    """Base of the ways to move every float in a nest a little."""
 
     __slots__ = ()
 
     def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
-        """Return a context in which operators compute like that."""
+        """Return a context in which operators round in the same way."""
         return contextlib.nullcontext()
 
     def __call__(self, value: Any) -> Any:
@@ -180,7 +181,7 @@ class Moved:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TieBreak(Moved):
-    """Move every float by next to nothing, up or down by its place, so that equal values differ afterwards."""
+    """Moves every float by a negligible amount that depends on its place, so that equal values differ."""
 
     draw: int
 
@@ -192,13 +193,13 @@ class TieBreak(Moved):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Nudge(Moved):
-    """Round every float up or down by its value alone, so that equal values stay equal."""
+    """Rounds every float up or down depending on its value, so that equal values stay equal."""
 
     relative: float
     draw: int
-    """Another number sends other values up and others down."""
+    """Seed of the directions: with another draw, other values are rounded up."""
     everywhere: bool
-    """True if intermediate values are rounded, too, to float32; else inputs and parameters alone."""
+    """True to round intermediate values to float32 as well; False for inputs and parameters only."""
 
     def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
         return RandomRounding(self.draw) if self.everywhere else contextlib.nullcontext()
@@ -213,7 +214,7 @@ class Nudge(Moved):
 
 
 class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Put results in float64 on the grid of float32 inside."""
+    """Rounds the float64 results of operators inside to float32 numbers."""
 
     def __init__(self, draw: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -235,7 +236,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
             with self:
                 return parts(*args, **kwargs)
         if _is_composite(func):
-            with self:  # only parts of something else come here whole
+            with self:  # composites only arrive here from within a decomposition or in inference mode
                 return func.decompose(*args, **kwargs)
         if func in self._products and args[0].dtype is torch.float64 and args[0].shape[-1]:
             a, b = args
@@ -248,7 +249,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if not func.is_view:
             for tensor in _doubles(result if isinstance(result, (list, tuple)) else [result]):
-                if func in self._quotients and tensor is result:  # a complex one has parts of its own
+                if func in self._quotients and tensor is result:  # parts of a complex quotient are separate tensors
                     move_exact_quotients(tensor, args[1], self._draw)
                 round_in_place(tensor, self._draw)
         return result
@@ -262,7 +263,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         dtype: torch.dtype | None = None,
         mean: bool,
     ) -> torch.Tensor:
-        """Add up in parts. Any `dtype` asked for is a float that was lifted to float64, so it is ignored."""
+        """Sum in parts. `dtype` would be a float lifted to float64, so it is ignored."""
         dims = [place % terms.dim() for place in dim or range(terms.dim())]
         longest = max(dims, key=lambda place: terms.shape[place])
         parts = terms.tensor_split(min(TERMS, terms.shape[longest]), longest)
@@ -275,7 +276,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         return total
 
     def _scan(self, combine: Callable[..., torch.Tensor], terms: torch.Tensor, dim: int) -> torch.Tensor:
-        """As a GPU does it, twice as far at each step: the rounding of x * x is in x**64 thirty-two times."""
+        """Scan in doubling steps as a GPU does: the rounding of x * x enters x**64 thirty-two times."""
         total, reach, count = terms.clone(), 1, terms.shape[dim]
         while reach < count:
             later = combine(total.narrow(dim, 0, count - reach), total.narrow(dim, reach, count - reach))
@@ -318,7 +319,7 @@ def _doubles(results: Iterable[Any]) -> Iterable[torch.Tensor]:
 
 
 class DoublesSeen(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Note whether any result inside is float64."""
+    """Notes whether any result inside is float64."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,8 +1,8 @@
 """The float64 truth: the reference run with every float lifted to float64.
 
-`.double()` is not enough: a module may cast inside (`x.float()`), or make float32 constants. A dispatch mode lifts
-those, too. Where an operator has no float64 version, or a module looks at bits, `run_lifted` returns None. Then the
-reference in its own precision has to serve, and the caller has to say so.
+`.double()` is not enough: a module may cast inside (`x.float()`) or create float32 constants. A dispatch mode lifts
+those too. If an operator has no float64 version, or a module reinterprets bits, `run_lifted` returns None. The
+reference in its own precision then serves as the truth, and the caller has to report that.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ LIFTED = {
     **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
     **dict.fromkeys((torch.complex64, torch.complex32), torch.complex128),
 }
-"""What stands for each lower dtype; a complex number is two floats."""
+"""The wider dtype that replaces each lower one."""
 
 
 class Lift(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Turn every request for a lower float into one for float64."""
+    """Replaces every request for a lower float dtype by float64."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -42,7 +42,7 @@ class Lift(UncompiledMode):  # type: ignore[no-untyped-call]
 
 @contextlib.contextmanager
 def lifting() -> Iterator[None]:
-    """Make floats float64 inside, defaults included."""
+    """Make floats inside float64, default dtype included."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -53,7 +53,7 @@ def lifting() -> Iterator[None]:
 
 
 def lift_value(value: Any) -> Any:
-    """Return a float64 copy of nested inputs; one tensor that is there twice stays one tensor."""
+    """Return a float64 copy of nested inputs; a tensor that occurs twice stays one tensor."""
     copies: dict[int, torch.Tensor] = {}
 
     def copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -76,7 +76,7 @@ def _lift(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _beside_lifted(model: torch.nn.Module) -> Iterator[None]:
-    """Make tensors at the top level of the problem's file float64 inside."""
+    """Make the tensors at the top level of the problem's file float64 inside."""
     before = [(space, name, space[name]) for space, name in beside_classes(model)]
     try:
         for space, name, value in before:
@@ -90,7 +90,7 @@ def _beside_lifted(model: torch.nn.Module) -> Iterator[None]:
 def run_lifted(
     model: torch.nn.Module, args: list[Any], *, nudge: Moved | None = None
 ) -> tuple[Any, torch.nn.Module] | None:
-    """Return the outputs in float64 and the lifted module after the call; None where it cannot be lifted."""
+    """Return the outputs in float64 and the lifted module after the call; None if it does not run in float64."""
     try:
         with lifting():
             # `double` leaves complex parameters alone.

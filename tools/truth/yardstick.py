@@ -1,7 +1,7 @@
-"""What an output is measured against and how far it may be off, whatever the candidate.
+"""The standard that an output is measured by: the truth and the limits of errors, independent of candidates.
 
-A yardstick is made once for each output of a case. Its limits are found at the first judgement, since finding them
-takes many times as long as holding one answer against them. `accuracy.py` says what they mean.
+A yardstick is made once for each output of a case. Its limits are computed at the first judgement, because that takes
+many times longer than judging one answer. `accuracy.py` explains the measures.
 """
 
 from __future__ import annotations
@@ -17,71 +17,70 @@ import torch
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What a candidate may err, by the kind of output dtype."""
+    """Errors that a candidate is allowed, by kind of output dtype."""
 
     factor: dict[str, float]
-    """How many times the yardstick, by measure. An extreme value varies more between honest kernels than a mean."""
+    """Allowed multiple of the reference's error, by measure. Maxima vary more between honest kernels than means."""
     units: dict[str, float]
-    """Units of roundoff that are always allowed."""
+    """Units of roundoff that are always allowed, by measure."""
     at_given_scale: bool
-    """True if those are taken at the scale of the outputs as given, for distributions that make outputs tiny."""
+    """True if the units apply at the scale of the outputs as given, for distributions that make outputs tiny."""
 
 
 WIDE = Allowance(
     factor={"l2": 4.0, "small": 4.0, "max": 6.0}, units={"l2": 16.0, "small": 128.0, "max": 16.0}, at_given_scale=True
 )
-"""float32 and float64: an answer is a chain of roundings, and a CPU's original may sum in double where a GPU's does not
-(a scan of a thousand elements is then 14 units apart). The next lower precision is over 4,000 units off."""
+"""float32 and float64: an answer is a chain of roundings, and a CPU may sum in double where a GPU does not (a scan of a
+thousand elements then differs by 14 units). The next lower precision is over 4,000 units off."""
 
 NARROW = Allowance(
     factor={"l2": 1.5, "small": 1.5, "max": 2.0}, units={"l2": 1.02, "small": 4.0, "max": 1.02}, at_given_scale=False
 )
-"""Half precision and less: the one rounding at the end, which no answer can avoid."""
+"""Half precision and narrower: only the one rounding at the end is unavoidable."""
 
 ONCE = 0.9
-"""The share of an output that is the truth rounded once, from which on the reference rounds nowhere else. Values that
-round on the way are next to it in a third of their elements."""
+"""If this share of an output is the correctly rounded truth, the reference rounds only once. If it rounds intermediate
+values as well, a third of the elements are a neighbour of the rounded truth."""
 ON_THE_WAY = 2.0
-"""Times the units of a reference that rounds once, for one that rounds on the way as well: where it was lucky with both
-roundings, a kernel that rounds elsewhere may not be."""
+"""Factor on the units if the reference also rounds intermediate values: it may have been lucky with both roundings, and
+a kernel that rounds elsewhere may not be."""
 
 COARSE: dict[str, float] = {"l2": 1.5, "small": 1.5, "max": 2.0}
-"""Times the error of the coarsest arithmetic that is right (see `tensor_cores.py`): it rounds each operand in one known
-step, so little has to be added. bfloat16 operands err three times as much."""
+"""Allowed multiple of the error of the coarsest permitted arithmetic (see `tensor_cores.py`). It rounds each operand to
+a known grid, so small factors suffice. bfloat16 operands err three times as much."""
 
 MISMATCH_FACTOR = 3.0
-"""How many times the elements that the reference or random rounding flips may differ, in integer outputs."""
+"""In integer outputs: allowed mismatches as a multiple of the elements that the reference or random rounding flips."""
 RARE_FLIPS = 0.01
-"""Up to this share, flips are accidents of rounding. Beyond, they are ties in the data, and each of them is known."""
+"""Up to this share, flips are accidents of rounding. Beyond it they are ties in the data, and no others are allowed."""
 
 MOST_FOR_MORE = 1 << 24
-"""Elements of an output beyond which more draws, all of which are kept, would take too much memory."""
+"""Number of elements of an output from which additional draws, all of which are kept, would take too much memory."""
 NEGLIGIBLE = 0.03
-"""Spacings of the output's own numbers that are nothing beside its last rounding."""
+"""Errors below this fraction of the output's spacing are negligible compared with its final rounding."""
 AGREE = 1.25
-"""Two draws whose errors agree within this factor tell how large errors are, unless a test below says otherwise."""
+"""If the errors of two draws agree within this factor, they are typical, unless another test disagrees."""
 ALIKE = 0.3
-"""Cosine between two error fields beyond which their errors come from a rounding that many elements share."""
+"""Cosine between two error fields above which the errors come from a rounding that many elements share."""
 BY_CHANCE = 4.0
-"""Standard deviations that an honest error may be above its mean, for its number of independent parts."""
+"""Standard deviations that an honest error may exceed its mean by, given its number of independent parts."""
 ONE_PART = 0.75
-"""Standard deviation over mean of the size of a single normal number."""
+"""Standard deviation over mean of the absolute value of a normal number."""
 
 FEW_ELEMENTS = 64
-"""In smaller outputs nothing tells an imprecise element from a wrong one."""
+"""In smaller outputs an imprecise element cannot be distinguished from a wrong one."""
 
 METRICS = ("l2", "max", "small")
 
 SMALL = 1 << 16
-"""Elements of an answer up to which it is judged on the CPU. On the GPU each of the dozen operators of a comparison
-waits for the other processes that share it: with many candidates at work that takes milliseconds, where a CPU takes a
-tenth of one."""
+"""Answers up to this many elements are judged on the CPU. On the GPU, each of a comparison's dozen operators waits for
+other processes on the card, which takes milliseconds with many candidates; a CPU takes a tenth of a millisecond."""
 LARGE = 1 << 27
-"""Elements from which an answer stays on the host, and comes to the GPU in pieces (see `full_size.py`)."""
+"""Answers above this many elements stay on the host and are copied to the GPU in pieces (see `full_size.py`)."""
 
 
 def near(tensor: torch.Tensor, device: str | torch.device | None = None) -> torch.Tensor:
-    """Return the tensor on the CPU if it is small, else on `device`, or where it is."""
+    """Return the tensor on the CPU if it is small; otherwise on `device`, or unmoved if it is very large."""
     if tensor.numel() <= SMALL:
         return tensor.cpu()
     return tensor if device is None or tensor.numel() > LARGE else tensor.to(device)
@@ -89,30 +88,30 @@ def near(tensor: torch.Tensor, device: str | torch.device | None = None) -> torc
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Yardstick:
-    """What one output is measured against."""
+    """The standard that one output is measured by."""
 
     truth: torch.Tensor
-    """float64 for floats, the exact dtype for integers."""
+    """The true values: float64 for floats, the exact dtype for integers."""
     original: torch.Tensor
-    """In its own dtype."""
+    """The reference's own output."""
     nudged: tuple[torch.Tensor, ...]
-    """What arithmetic that rounds at random makes of it, each in ways of its own; empty where it is not known."""
+    """Outputs of the reference in randomly rounding arithmetic, one per draw; empty if unknown."""
     scale: float
-    """Root mean square of this output on the inputs as given; 0 where unknown."""
+    """Root mean square of this output on the inputs as given; 0 if unknown."""
     coarse: tuple[torch.Tensor, ...] = ()
-    """What the reference makes of it in the coarsest way that the user allows, where that is not how it was run."""
+    """Output of the reference in the coarsest permitted arithmetic, if it was run in another."""
     span: tuple[torch.Tensor, torch.Tensor] | None = None
-    """The lowest and the highest value that may stand in place of the truth where it is not decided (see `jumps.py`);
-    both are the truth elsewhere."""
+    """The lowest and highest accepted value of elements that are not decided (see `jumps.py`); elsewhere both are the
+    truth."""
 
     @functools.cached_property
     def as_real(self) -> Yardstick:
-        """Return the yardstick of a complex output with real and imaginary parts side by side."""
+        """The yardstick of a complex output, with real and imaginary parts as separate elements."""
         real = self._each(lambda tensor: torch.view_as_real(tensor.to(torch.complex128)))
         return dataclasses.replace(real, original=torch.view_as_real(self.original), span=None)
 
     def brought_near(self) -> Yardstick:
-        """Move all tensors to where answers are judged."""
+        """Move all tensors to the device on which answers are judged."""
         return self._each(near)
 
     def _each(self, made: Callable[[torch.Tensor], torch.Tensor]) -> Yardstick:
@@ -127,7 +126,7 @@ class Yardstick:
 
     @functools.cached_property
     def limits(self) -> Limits | None:
-        """Limits of a floating output; None where no element of it is finite."""
+        """Limits of a floating output; None if no element is finite."""
         truth, settled = self.truth.double(), self.settled()
         if not bool(settled.any()):
             return None
@@ -143,7 +142,7 @@ class Yardstick:
         return dataclasses.replace(found, whole=bool(settled.all()))
 
     def decided(self, values: torch.Tensor) -> torch.Tensor:
-        """Put the truth in place of the float64 values that lie within a span."""
+        """Replace float64 values that lie within a span by the truth."""
         return values if self.span is None else torch.where(self.may_stand(values), self.truth.double(), values)
 
     def may_stand(self, values: torch.Tensor) -> torch.Tensor:
@@ -154,7 +153,7 @@ class Yardstick:
 
     @property
     def judged_share(self) -> float:
-        """The share of elements that an answer is judged by."""
+        """Share of the elements in which an answer is judged."""
         if not self.truth.numel():
             return 1.0
         left = torch.ones_like(self.truth, dtype=torch.bool) if self.span is None else self.span[0] >= self.span[1]
@@ -163,12 +162,12 @@ class Yardstick:
         return float(left.double().mean())
 
     def settled(self) -> torch.Tensor:
-        """Return where the reference and the truth are both finite, so that every answer has to be."""
+        """Return the elements where both reference and truth are finite, so that every answer has to be finite."""
         return torch.isfinite(self.original) & torch.isfinite(self.truth.to(self.original.dtype))
 
     @functools.cached_property
     def holds_nan(self) -> bool:
-        """Where NaN is right, what was never written looks right."""
+        """True if the reference returns NaN, which unwritten memory resembles."""
         return self.original.is_floating_point() and bool(torch.isnan(self.original).any())
 
     @functools.cached_property
@@ -181,32 +180,32 @@ class Yardstick:
         return Flips(count=count, reach=reach, of_original=int(differ[0].sum()))
 
     def alternatives(self) -> list[torch.Tensor]:
-        """Return what may stand in place of the truth of an integer or boolean output, the reference's first."""
+        """Return accepted values for an integer or boolean output besides the truth, the reference's first."""
         return [self.original, *(other.to(self.original.dtype) for other in (*self.nudged, *self.coarse))]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How far a floating output may be off, by measure; and what it takes to measure it."""
+    """How far a floating output may be off, by measure, and the scales that the measures use."""
 
     allowed: dict[str, float]
     of_original: dict[str, float]
-    """The reference's own errors."""
+    """The reference's own errors, by measure."""
     peak: float
-    """Of the truth; errors are in units of it, which keeps squares of 1e200 and of 1e-200 in range."""
+    """Largest magnitude of the truth. Errors are in units of it, which keeps squares of 1e200 and 1e-200 in range."""
     rms: float
     small: float
-    """What is far below the scale of the output."""
+    """A magnitude far below the scale of the output, for the measure `small`."""
     whole: bool = False
-    """True if all elements are settled."""
+    """True if all elements are settled, that is finite in reference and truth."""
 
     def measure(self, got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-        """Return errors by `METRICS`, and whether all is finite, as one tensor, without waiting for the device."""
+        """Return the errors by `METRICS` and whether all is finite, as one tensor, without waiting for the device."""
         error = (got - truth).abs_().div_(self.peak)
         return torch.stack([*self.errors(error, (truth / self.peak).abs_()), torch.isfinite(got).all().double()])
 
     def errors(self, error: torch.Tensor, size: torch.Tensor) -> list[torch.Tensor]:
-        """Return errors by `METRICS`, of an error field and the size of the truth, both in units of the peak."""
+        """Return the errors by `METRICS`, from an error field and the truth's magnitude, both in units of the peak."""
         l2 = error.square().mean().sqrt() / (self.rms if self.rms else 1.0)
         small = (error / (size + (self.small + 1e-300))).clamp_(max=1.0).mean()
         return [l2, error.max(), small]
@@ -214,16 +213,16 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Flips:
-    """Elements at which the reference or random rounding differs from the truth."""
+    """Elements in which the reference or random rounding differs from the truth."""
 
     count: int
     reach: float
-    """How far off, at most."""
+    """Largest difference from the truth."""
     of_original: int
 
 
 def _limits(truth: torch.Tensor, fields: list[torch.Tensor], nudged: int, scale: float, dtype: torch.dtype) -> Limits:
-    """Find limits from error fields of the reference, `nudged` random roundings and the coarse ones, in this order."""
+    """Find limits from error fields: those of the reference, of `nudged` random roundings, and the coarse ones."""
     unit = torch.finfo(dtype).eps / 2
     once = float((fields[0] == truth.to(dtype).double()).double().mean()) >= ONCE
     peak = float(truth.abs().max()) or 1.0
@@ -243,8 +242,8 @@ def _limits(truth: torch.Tensor, fields: list[torch.Tensor], nudged: int, scale:
     for metric, (its, *others) in zip(METRICS, measured):
         moved, coarser = others[:nudged], others[nudged:]
         limits.of_original[metric] = its
-        # How many elements share one rounding is not known; the scatter of errors between draws tells. So an honest
-        # error may by chance be once its usual size for many parts, and five times for one.
+        # It is not known how many elements share one rounding; the scatter of errors between draws shows it. An honest
+        # error may by chance equal its usual size if it has many parts, and five times that if it has one.
         shared = 0.0
         if len(moved) > 2 and max(moved) > 0:
             shared = statistics.stdev(moved) / statistics.fmean(moved) / ONE_PART
@@ -260,7 +259,7 @@ def _limits(truth: torch.Tensor, fields: list[torch.Tensor], nudged: int, scale:
 
 
 def left_to_chance(truth: torch.Tensor, nudged: list[torch.Tensor], dtype: torch.dtype) -> bool:
-    """Return whether more draws are needed to tell how large such errors are; `dtype` is the output's."""
+    """Return True if more draws are needed to know how large such errors are; `dtype` is the output's."""
     if not nudged or not 0 < truth.numel() <= MOST_FOR_MORE:
         return False
     errors = [(other - truth).nan_to_num(posinf=0.0, neginf=0.0).reshape(-1) for other in nudged]
@@ -276,7 +275,7 @@ def left_to_chance(truth: torch.Tensor, nudged: list[torch.Tensor], dtype: torch
 
 
 def _bearers(error: torch.Tensor) -> float:
-    """Return how many elements bear an error: all of them if they err alike, one if it has all of it."""
+    """Return the effective number of elements with an error: all if they err alike, one if only one errs."""
     largest = error.abs().max()
     squares = (error / largest).square() if largest > 0 else torch.ones_like(error)
     return float(squares.sum().square() / squares.square().sum())
