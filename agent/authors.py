@@ -1,7 +1,7 @@
-"""Asks the policies of a run for answers, within the time left; one policy's failure does not end the run.
+"""Asks the policies of a run for answers within the time left; one policy's failure does not end the run.
 
-A policy that cannot answer is an instrument failure: it is left out for a few turns, then asked again. Not covered:
-which policy writes which answer; see `portfolio.py`.
+A policy that cannot answer is an instrument failure: the policy is skipped for a few turns, then asked again. Not
+covered: which policy writes which answer; see `portfolio.py`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from triton_agent.policy.protocol import Policy
 from triton_agent.tools.errors import InstrumentError
 
 LEFT_OUT_TURNS = 4
-"""Turns that a failed policy is left out: servers come back and keys are renewed, but asking every turn would cost each
-turn the wait.
+"""Number of turns for which a failed policy is skipped. A server may come back and a key may be renewed, but asking a
+failed policy in every turn would make every turn wait for it.
 """
 LEAST_ASKING_S = 30.0
-"""A turn may wait this long for answers even when less time is left, so that a short budget brings an answer, too."""
+"""Shortest time that a turn waits for answers, even when less is left, so that a run with a short budget gets an
+answer.
+"""
 FAILED, SHORT = "policy_failed", "answers_missing"
 """Kinds of events: no answer at all, and fewer answers than requested."""
 
@@ -42,13 +44,13 @@ class Authors:
         return self._policies[name]
 
     def able(self, turn: int) -> list[str]:
-        """Return the policies that did not fail lately."""
+        """Return the policies that did not fail within the last `LEFT_OUT_TURNS` turns."""
         lately = {name for name in self.failures if turn < self._failed[name][0] + LEFT_OUT_TURNS}
         return [name for name in self._policies if name not in lately]
 
     @property
     def failures(self) -> dict[str, str]:
-        """The last failure of each policy that failed when last asked and gave no other answer in that turn."""
+        """Map each policy that failed when it was last asked, and gave no answer in that turn, to its error."""
         return {name: what for name, (turn, what) in self._failed.items() if self._answered.get(name, -1) < turn}
 
     def stop(self) -> None:

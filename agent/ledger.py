@@ -1,8 +1,8 @@
-"""The attempts of one run as its loop sees them, stored before the loop goes on.
+"""The attempts of one run, as the loop sees them. Each is stored before the loop continues.
 
 The store is the truth. A resumed run is read from it, so every answer is requested once and every attempt graded once,
-whatever a checkpoint says. A run that was forked from another run's attempt knows what that run knew once the attempt
-was judged, and continues its count of turns; its own results are stored only under itself.
+whatever a checkpoint says. A run that was forked from an attempt starts with the history up to that attempt's turn and
+continues the count of turns; its own results are stored under its own id only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from triton_agent.policy.episode import Graded
 from triton_agent.tools.candidate.identity import structure_of
 
 RECALLED = "recalled"
-"""Kind of the event that keeps the recalled lessons, so that a resumed run is shown the same."""
+"""Kind of the event that stores the recalled lessons, so that a resumed run shows the same lessons again."""
 
 
 class Ledger:
@@ -68,18 +68,18 @@ class Ledger:
         return self._graded[key]
 
     def history(self, before_turn: int | None = None) -> list[Graded]:
-        """Return the graded attempts in the order of turn and answer, those that could not be measured included."""
+        """Return the graded attempts by turn and index, including those that could not be measured."""
         if before_turn is None:
             return list(self._history)
         return [item for item in self._history if item.attempt.turn < before_turn]
 
     def past(self, before_turn: int) -> list[Graded]:
-        """Return the history, preceded by that of the run that this one was forked from."""
+        """Return the history, preceded by the history of the run that this run was forked from."""
         return [*self._inherited, *self.history(before_turn)]
 
     @property
     def first_turn(self) -> int:
-        """0, or for a forked run the turn after the one it was forked from."""
+        """0; in a forked run, the turn after the one that it was forked from."""
         return self._inherited[-1].attempt.turn + 1 if self._inherited else 0
 
     def of_turn(self, turn: int) -> list[Attempt]:
@@ -88,7 +88,7 @@ class Ledger:
         return sorted(found, key=lambda attempt: attempt.index)
 
     def asked(self, policy: str, before_turn: int) -> int:
-        """Return how many answers a policy gave in earlier turns."""
+        """Return how many answers a policy gave before this turn."""
         earlier = [attempt for attempt in self._attempts.values() if attempt.turn < before_turn]
         earlier += [item.attempt for item in self._inherited]
         return sum(attempt.completion.policy == policy for attempt in earlier)
@@ -110,7 +110,7 @@ class Ledger:
             self._enter(attempt)
 
     async def add_grading(self, grading: Grading) -> None:
-        """Store a verdict; those that arrive during a write are written together."""
+        """Store a verdict. Verdicts that arrive during a write are written together in the next one."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unwritten.append((grading, written))
         if self._writing is None:
@@ -171,7 +171,9 @@ class Ledger:
 
 
 def _inherited(store: Store, run: Run) -> tuple[Graded, ...]:
-    """Return the history of the runs that this one was forked from, up to the forked attempt's turn."""
+    """Return the graded attempts of all runs that this run descends from, each up to the turn in which it was
+    forked.
+    """
     found: list[Graded] = []
     origin, seen = run.forked_from, {run.id}
     while origin is not None and store.has_attempt(origin):  # an imported run may lack the run it was forked from
@@ -187,7 +189,7 @@ def _inherited(store: Store, run: Run) -> tuple[Graded, ...]:
 
 
 def graded_like(attempt: Attempt, twin: Graded) -> Grading:
-    """Copy the verdict of a file that differs only in names and layout."""
+    """Return the verdict of `twin` for an attempt whose file differs only in names and layout."""
     evaluation = twin.grading.evaluation
     assert evaluation is not None and attempt.source is not None
     note = f"differs from {twin.attempt.key} only in names and layout: not evaluated again"

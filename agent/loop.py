@@ -2,9 +2,9 @@
 
     START -> recall -> propose -> evaluate x n -> reflect -> propose | finish -> END
 
-Nodes are methods of `Loop`, which is given policies, evaluator and ledger; the state holds keys only. Every answer is
-stored before it is judged and every verdict before the next turn, so a killed run resumes at the node it was in, and
-nothing that was stored is requested, judged or stored again.
+The nodes are methods of `Loop`, which is given policies, evaluator and ledger; the state holds keys only. Every answer
+is stored before it is judged, and every verdict before the next turn. A killed run therefore resumes at the node it was
+in, and nothing that was stored is requested, judged or stored again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from triton_agent.policy.protocol import Policy
 from triton_agent.tools.ranking import best_of
 
 LANES = 8
-"""Parallel evaluations that the graph knows of; with more, several share one lane. Each lane costs a checkpoint, 1.5
+"""Most parallel `evaluate` nodes. With more attempts, several share a lane, because each lane costs a checkpoint of 1.5
 ms.
 """
 STEPS_PER_TURN = 3
@@ -60,8 +60,8 @@ class Loop:
         machine: GradingMachine | None = None,
         checkpointer: BaseCheckpointSaver[Any] | None = None,
     ) -> None:
-        """`judges`: one for each GPU, all of one model; they share the evaluations. `recall` and `earlier_tasks` ask
-        the store what earlier runs teach, and how often their tasks paid off.
+        """`judges` holds one judge for each GPU, all of one model; they share the evaluations. `recall` returns the
+        lessons of earlier runs, and `earlier_tasks` counts how often the tasks of earlier runs paid off.
         """
         self.ledger = ledger
         self.settings = settings
@@ -108,15 +108,18 @@ class Loop:
         start: LoopState | None = self._start()
         if self._checkpointer:
             known = await graph.aget_state(config)
-            if known.next:  # it was killed during a turn
+            if known.next:  # the run was killed during a turn
                 self._seconds_before, start = known.values["seconds"], None
                 self._take_up_memory()
-        kept: Literal["sync"] | None = "sync" if self._checkpointer else None  # without one, langgraph fails over it
+        # langgraph refuses `durability` without a checkpointer
+        kept: Literal["sync"] | None = "sync" if self._checkpointer else None
         async for event in graph.astream(start, config, stream_mode="custom", durability=kept):
             yield event
 
     def _start(self) -> LoopState:
-        """Return the state by the ledger: the beginning of the run, or the turn after its last end."""
+        """Return the initial state according to the ledger: the beginning of the run, or the turn after its last
+        end.
+        """
         turns = {attempt.turn for attempt in self.ledger.attempts()}
         turn = max(turns, default=self.ledger.first_turn)
         if turns and all(self.ledger.is_graded(attempt.key) for attempt in self.ledger.of_turn(turn)):
@@ -127,7 +130,7 @@ class Loop:
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     async def recall(self, state: LoopState) -> dict[str, Any]:
-        """Recall what earlier runs teach about similar problems, and how often their tasks paid off."""
+        """Load lessons of earlier runs on similar problems, and how often the tasks of those runs paid off."""
         if not self._take_up_memory():
             lessons = tuple(await asyncio.to_thread(self._recall_from_memory))
             task_counts = await asyncio.to_thread(self._tasks_from_memory)
@@ -138,14 +141,14 @@ class Loop:
         return {}
 
     def _take_up_memory(self) -> bool:
-        """Take what was recalled when the run began; return False if recall has not run yet."""
+        """Restore what was recalled when the run began; return False if nothing was recalled yet."""
         noted = self.ledger.noted(RECALLED)
         self._recalled = tuple(Lesson(**lesson) for event in noted for lesson in event.data["lessons"])
         self._earlier_tasks = tasks.summed(event.data.get("tasks", {}) for event in noted)
         return bool(noted)
 
     async def propose(self, state: LoopState) -> Command[Literal["evaluate", "finish"]]:
-        """Request the turn's answers, unless they were given before a crash."""
+        """Request the turn's answers, unless the ledger already holds them from before a crash."""
         turn = state["turn"]
         attempts = self.ledger.of_turn(turn)
         if not attempts:
@@ -162,7 +165,7 @@ class Loop:
         return Command(goto=[Send("evaluate", Assignment(keys=keys)) for keys in lanes], update={"due": due})
 
     async def _ask(self, turn: int, state: LoopState) -> list[Attempt]:
-        """Request the turn's answers; if the chosen policies give none, ask the others."""
+        """Request the turn's answers; if the chosen policies give none, ask the remaining ones."""
         history, able = self.ledger.past(before_turn=turn), self._authors.able(turn)
         while able and not self._asked_to_stop:
             names = portfolio.assign(history, able, n=self.settings.parallel, seed=f"{self.settings.seed}/{turn}")
@@ -194,8 +197,8 @@ class Loop:
         ]
 
     def _assigned(self, names: list[str], history: list[Graded], turn: int) -> list[Assigned]:
-        """Return the parents that the search chooses, and tasks for policies that take them; a forked run starts from
-        the attempt it was forked from.
+        """Return the parents that the search chooses, and tasks for policies that accept them. The first turn of a
+        forked run builds on the attempt that the run was forked from.
         """
         origin, n = self.ledger.run.forked_from, self.settings.parallel
         if origin is not None and turn == self.ledger.first_turn:
@@ -209,7 +212,9 @@ class Loop:
         return chosen
 
     async def _answers(self, name: str, seen: Observation, count: int) -> list[Completion]:
-        """Ask a policy. A trusted policy on a GPU is asked for many more, and the fastest by a quick look are kept."""
+        """Ask a policy. On GPUs, ask a trusted policy for several times as many answers and keep the fastest by a quick
+        look.
+        """
         policy, early = self._authors[name], seen.turn == 0
         trusted = getattr(policy, "trusted", False)
         # In the first turn an early verdict is worth more than the best of many.
@@ -240,7 +245,7 @@ class Loop:
         )
 
     async def evaluate(self, state: Assignment) -> dict[str, Any]:
-        """Judge answers that were not judged before a crash and are no twins of others."""
+        """Judge the attempts that were not judged before a crash. Copies of other attempts take over the verdict."""
         done = await asyncio.gather(*map(self._evaluate, state["keys"]))
         return {"graded": [key for key, graded in zip(state["keys"], done) if graded]}
 
@@ -261,7 +266,7 @@ class Loop:
         return True
 
     async def _grade(self, attempt: Attempt, judge: Judge) -> Grading | None:
-        """Grade an attempt; None if the run is being stopped, and the attempt waits for `--resume`."""
+        """Grade an attempt; return None if the run is being stopped: `--resume` will grade it."""
         if self._asked_to_stop:
             return None
         write, loop = get_stream_writer(), asyncio.get_running_loop()
@@ -274,13 +279,13 @@ class Loop:
         return graded_like(attempt, twin) if twin else await grade(attempt, judge, self._machine, on_stage)
 
     def _trouble(self, grading: Grading | None) -> str:
-        """Return why the attempt has to be judged again; empty if it has not."""
+        """Return why the attempt must be judged again; empty if it need not be."""
         if grading is None or grading.failure is None or self._asked_to_stop:
             return ""
         return grading.failure.what or grading.failure.kind
 
     async def _leave_out(self, judge: Judge, what: str) -> None:
-        place = getattr(getattr(judge, "facts", None), "place", "a judge")  # an evaluator knows its card
+        place = getattr(getattr(judge, "facts", None), "place", "a judge")  # evaluators name their card in `facts`
         await self._tell(LEFT_OUT, judge=place, what=what, others=len(self._judges.members))
 
     async def reflect(self, state: LoopState) -> Command[Literal["propose", "finish"]]:
@@ -334,8 +339,8 @@ class Loop:
         return StopReason.POLICY_FAILED if self._authors.failures else StopReason.POLICY_DONE
 
     def _near_floor(self, history: list[Graded]) -> bool:
-        """Return True if the best kernel nearly reaches the floor: in time or, for a draft, by one launch that moves
-        hardly more than the fewest bytes.
+        """Return True if the best kernel nearly reaches the floor: its time does, or, for a draft, it is a single
+        launch that moves hardly more than the fewest bytes.
         """
         best = best_of(history)
         evaluation = best.evaluation if best else None

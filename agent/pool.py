@@ -1,10 +1,11 @@
-"""A pool of members that do the same work, one for each GPU: judges of a loop, or cards of a benchmark.
+"""A pool of workers that can all do the same work, one for each GPU: judges of a loop, or cards of a benchmark.
 
-The member with least to do gets the next piece of work. Work that an instrument fails at is tried once more, by another
-member if there is one. A member that fails twice in a row where another succeeds is left out from then on: a card that
-fell off its bus fails at everything. Work that fails everywhere counts against no member, and the last member stays.
+The least busy member gets the next piece of work. If an instrument fails, the work is tried once more, by another
+member if there is one. A member that fails twice in a row where another succeeds is left out from then on, because a
+GPU that fell off its bus fails at everything. Work that fails everywhere counts against no member, and the last member
+stays.
 
-Not covered: taking a member in again; moving work that hangs before its own time limit ends it.
+Not covered: readmitting a member; moving work that hangs before its own time limit ends it.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 FAILURES_AT_MOST = 2
-"""Failures in a row. A single one may pass: a checker that died is restarted for the next piece of work."""
+"""Failures in a row after which a member is left out. A single failure may pass: a checker that died is restarted for
+the next piece of work.
+"""
 
 Member = TypeVar("Member", covariant=True)
 Result = TypeVar("Result")
 
 LeftOut = Callable[[Member, str], Awaitable[None]]
-"""Called with a member that is left out from now on, and the reason."""
+"""Called with a member that has just been left out, and the reason."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -51,7 +54,7 @@ class Pool(Generic[Member]):
 
     @property
     def members(self) -> list[Member]:
-        """The members that were not left out."""
+        """The members that are still in use."""
         return [post.member for post in self._serving()]
 
     async def tried(
@@ -63,9 +66,10 @@ class Pool(Generic[Member]):
         again_alone: bool = False,
         left_out: LeftOut[Member] | None = None,
     ) -> Result:
-        """Do `work` with one member; if `trouble` names a problem with the result, do it once more.
+        """Do `work` with one member; if `trouble` returns a reason to reject the result, do it once more.
 
-        `at_once`: most pieces under way, over all members. `again_alone`: an only member tries twice, too.
+        `at_once` is the most pieces of work under way over all members. With `again_alone`, a pool with a single member
+        tries twice, too.
         """
         async with self._turn(at_once) as first:
             began_s = time.monotonic()
@@ -100,7 +104,7 @@ class Pool(Generic[Member]):
                 self._changed.notify_all()
 
     def _freest(self, at_once: int, besides: _Post[Member] | None) -> _Post[Member] | None:
-        """Return the member with room that has least to do; among several, the one that was given least."""
+        """Return the least busy member that has room; among equals, the one that was given the least work."""
         serving = self._serving()
         room = max(1, math.ceil(at_once / len(serving)))
         others = [post for post in serving if post is not besides] or serving
@@ -111,7 +115,9 @@ class Pool(Generic[Member]):
         return [post for post in self._posts if not post.left_out]
 
     def _fell_short(self, post: _Post[Member], began_s: float) -> bool:
-        """Count a failure; return True if the member is left out now. Work under way during one failure counts once."""
+        """Count a failure; return True if the member is left out because of it. Pieces of work that overlapped with an
+        earlier failure do not count again.
+        """
         if post.left_out or began_s < post.accident_s or len(self._serving()) == 1:
             return False
         post.accidents += 1

@@ -1,7 +1,7 @@
 """Divides a turn's answers among several policies by measured improvement per cost.
 
-Every policy sees the best attempts of all. One that was tried too little counts as average; one without success keeps a
-small share, since it may become useful later.
+Every policy sees the best attempts of all policies. A policy with few answers counts as average; a policy without
+success keeps a small share, since it may become useful later.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from triton_agent.policy.episode import Graded
 
 PRIOR_GAIN = 0.05
-"""Prior gain of an untried policy, and gain of a first kernel that passes, in log speed-up."""
+"""Gain, in log speed-up, that is assumed of an untried policy and credited for a first kernel that passes."""
 LEAST_SHARE = 0.1
 MEMORY = 0.8
-"""Weight of a turn's results one turn later: a policy that was good at first may not be now."""
+"""Factor by which the weight of a result shrinks each turn: a policy that was good at first may not be good now."""
 
 
 def shares(history: Sequence[Graded], policies: Sequence[str]) -> dict[str, float]:
@@ -39,7 +39,7 @@ def shares(history: Sequence[Graded], policies: Sequence[str]) -> dict[str, floa
 
 
 def _gain(item: Graded, best: Graded | None) -> float:
-    """Gain over the best so far, or over the reference while nothing is faster."""
+    """Return the gain over the best so far, or over the reference while nothing is faster."""
     new, old = item.standing.speedup, best.standing.speedup if best else None
     if new is None:
         return PRIOR_GAIN
@@ -47,7 +47,7 @@ def _gain(item: Graded, best: Graded | None) -> float:
 
 
 def assign(history: Sequence[Graded], policies: Sequence[str], *, n: int, seed: str) -> list[str]:
-    """Choose a policy for each of n answers; every policy is heard once before results count."""
+    """Choose a policy for each of n answers. Every policy answers once before results count."""
     if len(policies) == 1:
         return [policies[0]] * n
     known = shares(history, policies)

@@ -1,7 +1,7 @@
-"""Chooses parents for the next answers: a beam of incumbents, repairs of failures, fresh starts.
+"""Chooses the parents of the next answers: a beam of incumbents, repairs of failures, fresh starts.
 
-Pure functions of history and seed, so that a resumed run searches as it would have. Elitist: the best is replaced only
-by an attempt that is better with confidence (`tools/ranking.py`).
+Pure functions of history and seed, so a resumed run searches as the uninterrupted run would have. Elitist: the best is
+replaced only by an attempt that is better with confidence (`tools/ranking.py`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from triton_agent.tools.ranking import best_of
 from triton_agent.tools.results import Status
 
 REPAIRS = 2
-"""Consecutive repairs of a failure before its line is given up."""
+"""Consecutive repairs of a failure before it is given up."""
 HOPELESS = frozenset({Status.CHEATED, Status.NO_ANSWER})
-"""Statuses without anything to repair."""
+"""Statuses that leave nothing to repair."""
 
 
 def beam(history: Sequence[Graded], width: int) -> list[Graded]:
-    """Return the best, then others that passed, each of a different structure."""
+    """Return the best attempt, then other passing attempts of different structures."""
     best = best_of(history)
     ranked = sorted((item for item in history if item.standing.passed), key=lambda item: item.standing, reverse=True)
     chosen: list[Graded] = []
@@ -36,7 +36,7 @@ def beam(history: Sequence[Graded], width: int) -> list[Graded]:
 
 
 def choose_parents(history: Sequence[Graded], settings: LoopSettings, *, turn: int, n: int) -> list[str | None]:
-    """Choose the parent of each of the turn's answers; None is a fresh start."""
+    """Choose the parent of each of the turn's answers; None means a fresh start."""
     if settings.search is Search.CHAIN:
         return [predecessor(history, turn=turn, index=index) for index in range(n)]
     chance = random.Random(f"{settings.seed}/{turn}")
@@ -46,7 +46,7 @@ def choose_parents(history: Sequence[Graded], settings: LoopSettings, *, turn: i
 
 
 def _choose(slot: int, incumbents: list[str], repairs: list[str], explore: float, chance: random.Random) -> str | None:
-    """Choose one parent: the first slot gets the best, or the latest failure while nothing passed; others spread."""
+    """Choose one parent. Slot 0 gets the best attempt, or the latest failure while nothing passed; others spread."""
     exploring = chance.random() < explore
     if not incumbents:
         return repairs[slot % len(repairs)] if repairs and (slot == 0 or not exploring) else None
@@ -57,7 +57,9 @@ def _choose(slot: int, incumbents: list[str], repairs: list[str], explore: float
 
 
 def repairs_of(history: Sequence[Graded]) -> list[str]:
-    """Return failures of the latest turn to repair, unless their line has failed too often."""
+    """Return the keys of the latest turn's failures that are worth a repair: those without too many failed
+    ancestors.
+    """
     if not history:
         return []
     latest = max(item.attempt.turn for item in history)

@@ -14,20 +14,20 @@ class StopReason(enum.StrEnum):
     TOKENS = "tokens"
     COST = "cost"
     NEAR_FLOOR = "near_floor"
-    """The best is so close to the floor that further search is not worth it."""
+    """The best kernel is so close to the floor that further search is not worth it."""
     NO_PROGRESS = "no_progress"
-    """Too many turns in a row without a better kernel."""
+    """Too many turns in a row brought no better kernel."""
     POLICY_DONE = "policy_done"
     """No policy has more to propose."""
     INTERRUPTED = "interrupted"
     INSTRUMENT = "instrument"
     """Nothing could be measured for several turns."""
     POLICY_FAILED = "policy_failed"
-    """No policy can be asked: a server is down, refuses the key, or does not know the model."""
+    """No policy can be asked: a server is down, rejects the key, or does not know the model."""
 
 
 GO_ON = frozenset({StopReason.INTERRUPTED, StopReason.INSTRUMENT, StopReason.POLICY_FAILED})
-"""Ends after which `--resume` continues the run; after any other it is finished."""
+"""Stop reasons after which `--resume` continues the run. A run with any other stop reason is finished."""
 
 MEANS = {
     StopReason.TURNS: "all turns were used",
@@ -63,13 +63,15 @@ class LoopSettings:
     max_cost: float | None = None
     search: Search = Search.BEAM
     beam: int = 3
-    """Incumbents that answers build on."""
+    """Number of incumbents that answers may build on."""
     explore: float = 0.25
-    """Share of answers that do not build on the best."""
+    """Share of answers that do not build on the best attempt."""
     near_floor: float = 0.97
-    """Stop once floor time over the best time is at least this."""
+    """Stop once the floor time divided by the best time is at least this."""
     patience: int = 3
-    """Turns without a better kernel after which the run ends, once there is one to ship; 0: it ends with that turn."""
+    """Turns without a better kernel after which the run ends, counted once there is a kernel to ship. 0 ends the run in
+    the turn that found it.
+    """
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -89,7 +91,6 @@ class Spent:
 
 
 def left(settings: LoopSettings, spent: Spent) -> BudgetLeft:
-    """Return the budget that is left."""
     return BudgetLeft(
         turns=settings.turns - spent.turns,
         seconds=None if settings.seconds is None else max(0.0, settings.seconds - spent.seconds),
@@ -99,7 +100,7 @@ def left(settings: LoopSettings, spent: Spent) -> BudgetLeft:
 
 
 def exhausted(budget: BudgetLeft) -> StopReason | None:
-    """Return the part of the budget that is used up; None if all of it has something left."""
+    """Return the first limit that is used up; None if every limit has something left."""
     limits = (
         (StopReason.TURNS, budget.turns),
         (StopReason.TIME, budget.seconds),

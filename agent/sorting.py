@@ -1,7 +1,7 @@
 """Sorts a trusted author's variants by a quick look on a GPU before full verdicts.
 
-The built-in author's variants differ in numbers it chose itself. Judging each in full would take most of a run's time;
-a short race in a reused worker shows which ones are worth it. The looks are stored with the run.
+The built-in author's variants differ in numbers that the author chose itself. Judging each in full would take most of a
+run's time; a short race in a reused worker shows which ones are worth a verdict. The looks are stored with the run.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from triton_agent.tools.ranking import LATENCY_NOISE
 from triton_agent.tools.results import Sketch
 
 LOOKS_PER_VERDICT = 6
-"""Variants looked at for each one judged."""
+"""Variants that get a quick look for each variant that gets a verdict."""
 AT_ONCE = 12
-"""Looks under way per judge."""
+"""Quick looks under way per judge."""
 LOOKING_S = 15.0
-"""No look begins after this time: with large inputs a few looks have to do."""
+"""No quick look begins after this time. With large inputs the variants seen until then have to suffice."""
 
 
 @runtime_checkable
 class Sketcher(Protocol):
     @property
     def sketches(self) -> bool:
-        """True if it can take quick looks on this device."""
+        """True if quick looks are possible on this device."""
 
     def sketch(self, source: str) -> Sketch:
-        """Check one case and run a short race; this is no verdict."""
+        """Check one case and run a short race. The result is no verdict."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +48,19 @@ class QuickLook:
     sketch: Sketch | None
     """None if the instrument failed or time was up."""
     failure: str = ""
-    """Why there was no look; says nothing about the variant."""
+    """Why there was no quick look; says nothing about the variant."""
 
     @property
     def speedup(self) -> float:
-        """Speed-up over the reference, by the worse of its figures; 0 if something was wrong."""
+        """Speed-up over the reference: the lowest over device time, latency and sets of inputs; 0 if the answer was
+        wrong.
+        """
         if self.sketch is None or self.sketch.finding is not None or not self.sketch.timings:
             return 0.0
         return min(timing.speedup.median for timing in self.sketch.timings)
 
     def of_kind(self, kind: str) -> float:
-        """Speed-up over the reference by one figure; the geometric mean over several sets of inputs."""
+        """Return the speed-up in one kind of time, as the geometric mean over several sets of inputs."""
         timings = self.sketch.timings if self.sketch is not None else ()
         found = [timing.speedup.median for timing in timings if timing.kind == kind]
         return statistics.geometric_mean(found) if found else 0.0
@@ -79,10 +81,10 @@ async def most_promising(
     keep: int,
     left_out: LeftOut[Judge] | None = None,
 ) -> tuple[list[Completion], list[QuickLook]]:
-    """Return the fastest variants by a quick look, and all looks. If none is right, return the first variants for
-    verdicts.
+    """Return the fastest variants by a quick look, and all looks. If no variant is right, return the first variants.
 
-    The judges share the looks: each look is a ratio, measured on one card from beginning to end.
+    The judges share the looks. A look is a ratio of two times measured on one card, so looks of different cards
+    compare.
     """
     if len(completions) <= keep:
         return list(completions), []
@@ -98,7 +100,9 @@ async def most_promising(
 
 
 def fastest_first(looks: Sequence[QuickLook]) -> list[QuickLook]:
-    """Sort by device time; a latency counts only where it is worse than the best by more than noise."""
+    """Sort by device time. The latency of a variant lowers its rank only where it exceeds the best by more than
+    noise.
+    """
     enough = (1 - LATENCY_NOISE) * max((look.of_kind("latency") for look in looks), default=0.0)
 
     def promise(look: QuickLook) -> float:

@@ -1,4 +1,4 @@
-"""The graph's state: small plain data passed from node to node. Texts, verdicts and history are in the store."""
+"""The graph's state: small plain data that nodes hand on. Texts, verdicts and history are in the store."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ class LoopState(TypedDict):
 
     run: str
     turn: int
-    """The turn under way, from 0."""
+    """Number of the turn under way, from 0."""
     due: list[str]
     """Keys of the turn's attempts that are not graded yet."""
     graded: Annotated[list[str], operator.add]
-    """Keys in the order of their gradings."""
+    """Keys of graded attempts, in the order in which they were graded."""
     seconds: float
-    """Seconds used so far, those before a resume included."""
+    """Seconds used so far, including those before a resume."""
     stop: str
-    """A StopReason; empty while the run goes on."""
+    """A StopReason; empty while the run continues."""
 
 
 class Assignment(TypedDict):
-    """Input of one parallel `evaluate`."""
+    """Input of one parallel `evaluate` node."""
 
     keys: list[str]
 

@@ -1,12 +1,12 @@
-"""Chooses what each answer of a language model is asked to do: repair, improve, start over, or combine two.
+"""Chooses the task of each answer of a language model: repair, improve, start over, or combine two attempts.
 
 A task pays off if its attempt surpasses the best of all earlier turns. How often each task pays off is estimated from
-this run and from earlier runs in the store, and each answer's task is drawn by Thompson sampling: a share of success is
-drawn for each possible task from its Beta distribution, and the highest one wins. A task that pays off is thus chosen
-more often, and one that was tried little still gets its turn.
+this run and from earlier runs in the store. Each answer's task is drawn by Thompson sampling: draw a success rate for
+each possible task from its Beta distribution, and take the task with the highest. Tasks that pay off are chosen more
+often, and tasks with few trials still get their turn.
 
-Pure functions of history, counts and seed, so that a resumed run searches as it would have. Not covered: policies that
-read no task; their parents are chosen in `search.py`.
+Pure functions of history, counts and seed, so a resumed run searches as the uninterrupted run would have. Not covered:
+policies that do not read a task; their parents are chosen in `search.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from triton_agent.policy.episode import Graded
 from triton_agent.tools.ranking import best_of
 
 PRIOR = (1.0, 3.0)
-"""Answers that paid off and that did not, assumed of every task before anything is known: one in four pays off."""
+"""Successes and failures assumed for every task before there are any results: one answer in four pays off."""
 EARLIER_AT_MOST = 20.0
 """Answers of earlier runs count as at most this many for each task, so that a run's own results soon weigh more."""
 
@@ -67,7 +67,7 @@ def summed(earlier: Iterable[Mapping[str, Sequence[int]]]) -> dict[Task, TaskCou
     """Add up the counts that earlier runs left in their summaries; see `to_plain`."""
     found: dict[Task, TaskCount] = {}
     for plain in earlier:
-        for task in set(plain) & set(Task):  # what another version of this program calls a task may be none here
+        for task in set(plain) & set(Task):  # other versions of this program may know other tasks
             answers, paid = plain[task]
             found[Task(task)] = found.get(Task(task), TaskCount()) + TaskCount(answers=answers, paid=paid)
     return found
@@ -91,7 +91,7 @@ def belief(task: Task, own: Mapping[Task, TaskCount], earlier: Mapping[Task, Tas
 def assign(
     history: Sequence[Graded], settings: LoopSettings, earlier: Mapping[Task, TaskCount], *, turn: int, n: int
 ) -> list[Assigned]:
-    """Choose task and parents of n answers."""
+    """Choose the task and parents of each of n answers."""
     incumbents = [item.attempt.key for item in beam(history, settings.beam)]
     repairs = repairs_of(history)
     possible = [Task.RESTART] if history else [Task.ANY]
@@ -110,7 +110,9 @@ def assign(
 
 
 def _assigned(task: Task, number: int, incumbents: Sequence[str], repairs: Sequence[str]) -> Assigned:
-    """Return the assignment; `number` counts the turn's answers with this task, which spread over the parents."""
+    """Return the assignment. `number` counts the turn's earlier answers with this task, to spread them over the
+    parents.
+    """
     if task is Task.REPAIR:
         return Assigned(parent=repairs[number % len(repairs)], task=task)
     if task is Task.IMPROVE:

@@ -1,10 +1,10 @@
 """Parses an answer into a plan in words and one complete Python file; tolerant in form, exact about what is missing.
 
-Every author's answer is text, so that the text that trains a language model later is the text that was judged. The file
-may be in a fence, in tags, in a field of JSON, or stand alone; thoughts before it are dropped. The time taken is linear
-in the length of the answer, whatever it holds.
+Every author answers in text, so a language model is later trained on exactly the text that was judged. The file may be
+in a fence, in tags, in a field of JSON, or without any of these; thoughts before it are dropped. The time taken is
+linear in the length of any answer.
 
-Not covered: the quality of the file, which is for the evaluator. Diffs are not applied.
+Not covered: the quality of the file, which the evaluator judges. Diffs are not applied.
 """
 
 from __future__ import annotations
@@ -42,26 +42,25 @@ PLAN_FIELDS = ("plan", "thought", "thoughts", "reasoning", "explanation")
 _PLAN = r"[^`\n ][^`]{0,4000}"
 _CODE = r"[^`]*\nclass ModelNew\(nn\.Module\):\n[^`]*\n"
 ANSWER_PATTERN = rf"{_PLAN}\n```python\nimport torch\n{_CODE}```\n?"
-"""The form of an answer as a regular expression, for engines that can hold a model to one: a plan, then one file.
+"""The form of an answer as a regular expression, for engines with constrained decoding: a plan, then one file.
 
-Small models forget the form; with it every answer holds a file to judge, and recorded log-probabilities are those among
-the tokens that the form allows.
+Small models forget the form. With constrained decoding every answer holds a file to judge, and recorded
+log-probabilities are normalized over the tokens that the form allows.
 """
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedAnswer:
-    """An author's answer, taken apart."""
+    """The parts of an author's answer."""
 
     plan: str
     source: str | None
-    """The file; None if there is none to judge."""
+    """The file; None if the answer has none."""
     complaint: str = ""
-    """What is wrong with the answer's form, for its author; empty exactly if there is a file."""
+    """What is wrong with the answer's form, written for its author; empty exactly if there is a file."""
 
 
 def read_answer(text: str) -> ParsedAnswer:
-    """Parse an answer."""
     whole = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     said, thought, thinking = _without_thoughts(whole)
     found = blocks(said)
@@ -73,24 +72,24 @@ def read_answer(text: str) -> ParsedAnswer:
 
 
 NOTE = re.compile(r"^(?:# )?decided: \{[^\n]*\n?", re.MULTILINE)
-"""Notes of the built-in author to itself, in plan and file."""
+"""Lines in which the built-in author records its decisions, in its plan and in its file."""
 
 
 def without_notes(text: str) -> str:
-    """Remove the built-in author's notes from a plan, a file or an answer."""
+    """Remove the built-in author's recorded decisions from a plan, a file or an answer."""
     return NOTE.sub("", text)
 
 
 def write_answer(plan: str, source: str) -> str:
-    """Write an answer that `read_answer` splits into these two again."""
+    """Write an answer from which `read_answer` returns this plan and source."""
     return f"{plan.strip()}\n\n```python\n{source.rstrip()}\n```\n"
 
 
-# -- where a file may stand --------------------------------------------------------------------------------------------
+# -- where the file may be ---------------------------------------------------------------------------------------------
 
 
 def _fenced(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
-    """Take the last fenced file, for authors correct themselves; a truncated one only if there is no complete one."""
+    """Take the last fenced file, because authors correct themselves; a truncated one only if no file is complete."""
     files = [block for block in found if model_in(block.text) and not is_diff(block)]
     if not files:
         return None
@@ -109,7 +108,7 @@ def _fenced(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
 
 
 def _with_what_it_needs(file: CodeBlock, found: Sequence[CodeBlock]) -> str:
-    """Join a file given in pieces: the last has the class, earlier ones its imports."""
+    """Join a file that was given in pieces: the last block has the class, earlier blocks its imports."""
     if IMPORTS_TORCH.search(file.text):
         return file.text
     before = [
@@ -142,7 +141,7 @@ def _tagged(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
 
 
 def _from_json(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
-    """Take the file from a field of JSON, whatever its name."""
+    """Take the file from any field of JSON that holds one."""
     for text in json_texts(said, found):
         try:
             data, _ = JSON.raw_decode(text)
@@ -158,7 +157,7 @@ def _from_json(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
 
 
 def _texts_in(data: object) -> Iterator[str]:
-    """Yield all text values that define the class, at any depth."""
+    """Yield every string, at any depth, that defines the class."""
     waiting = [data]
     while waiting:
         value = waiting.pop()
@@ -171,7 +170,7 @@ def _texts_in(data: object) -> Iterator[str]:
 
 
 def _bare(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
-    """Take a file without a fence, after words that are not Python."""
+    """Take a file that follows prose without a fence."""
     if any(block.label in PYTHON for block in found) or diff_in(said) is not None or said.lstrip().startswith("{"):
         return None
     begin = BARE_FILE.search(said)
@@ -185,9 +184,9 @@ def _bare(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
 
 
 def thoughts_apart(text: str) -> tuple[str, str]:
-    """Split the thoughts that a text begins with from the answer after them; thoughts that never end leave no answer.
+    """Split a text into the thoughts that it begins with and the answer after them. Unended thoughts leave no answer.
 
-    A chat template may have opened the thought, so that the text holds only its end.
+    A chat template may have opened the thoughts already, so that the text holds only their end tag.
     """
     tags = THOUGHT.finditer(text)
     first = next(tags, None)
@@ -204,9 +203,9 @@ def thoughts_apart(text: str) -> tuple[str, str]:
 
 
 def _without_thoughts(text: str) -> tuple[str, str, bool]:
-    """Return the answer, the thoughts, and True if the thinking never ended.
+    """Return the answer, the thoughts, and True if the thoughts never ended.
 
-    A chat may begin in the middle of a thought, so text before an end tag without a begin tag is a thought, too.
+    A chat may begin in the middle of a thought, so text before an end tag without a begin tag counts as a thought, too.
     """
     said: list[str] = []
     thought: list[str] = []
@@ -229,12 +228,12 @@ def _begins_line(text: str, place: int) -> bool:
 
 
 def _plan_around(file: CodeBlock, said: str, found: Sequence[CodeBlock]) -> str:
-    """Return the text before the file, or else after it."""
+    """Return the text before the file; if that is empty, the text after it."""
     return _plan(said[: file.begin], found) or _plan(said[file.end :], blocks(said[file.end :]))
 
 
 def _plan(text: str, found: Sequence[CodeBlock]) -> str:
-    """Return the words without code and tags."""
+    """Return the prose, without code and tags."""
     words, at = [], 0
     for block in found:
         if block.begin < len(text):

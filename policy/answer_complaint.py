@@ -1,6 +1,6 @@
-"""Names the one thing to fix first in the form of an answer, and how.
+"""Names the first thing to fix in the form of an answer, and how to fix it.
 
-Written for the author, who gets it as a verdict. Not covered: faults of a file that was found.
+Written for the author, who gets it as the message of a verdict. Not covered: faults of a file that was found.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WANTED = "write a plan, then one complete file with `class ModelNew` in one ```p
 
 
 def complain(whole: str, said: str, thought: str, thinking: bool, found: Sequence[CodeBlock]) -> str:
-    """Explain why an answer has no file; `thinking` says that its thoughts never ended."""
+    """Explain why an answer has no file. `thinking` is True if its thoughts never ended."""
     if not whole.strip():
         return f"the answer is empty: {WANTED}"
     if thinking and not said.strip():

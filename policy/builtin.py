@@ -1,10 +1,10 @@
-"""The built-in author as a policy: knowledge in code, no weights, no key. The writing is done in `author/`.
+"""The built-in author as a policy: it writes kernels by rules, with no weights and no key. `author/` does the writing.
 
-It answers as a language model would, with a plan in words and a file. What it decided stands in the plan's last line
-and at the end of the file, and is read from there again: so it keeps nothing between calls, and a run that is resumed
-or forked goes on with the same thoughts. The same observation gives the same answers.
+It answers in the form that a language model uses: a plan in words and a file. Its decisions stand in the plan's last
+line and at the end of the file, and are read from there again. It therefore keeps nothing between calls, and a resumed
+or forked run continues from the decisions of its parent. It gives the same answers to the same observation.
 
-Not covered: learning across problems, beyond what memory recalls; graphs that change with the values of inputs.
+Not covered: learning across problems beyond the recalled lessons; graphs that change with the values of inputs.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Status
 
 NAME = "builtin"
-VERSION = "17"
-"""Of the author; raised whenever the same observation could lead to another answer."""
+VERSION = "18"
+"""Version of the author; raised whenever the same observation could lead to another answer."""
 DECIDED = re.compile(r"^(?:# )?decided: (\{.*\})$", re.MULTILINE)
 DEPTH = 2
-"""How far from a starting point the author looks for something not tried yet."""
+"""How many changes away from a starting point the author looks for an untried choice."""
 
 
 class Builtin:
-    """Writes from what it knows of operators, GPUs and what was tried."""
+    """Writes kernels by rules about operators and GPUs, and from the feedback on earlier attempts."""
 
     name = NAME
     version = VERSION
     trusted = True
-    """Its files differ in numbers it chose itself, so a quick look may sort them."""
+    """Its files differ only in numbers that it chose itself, so quick looks may sort them."""
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
-        """The most promising files that were not tried yet."""
+        """Return the most promising files that were not tried yet."""
         brief = _brief(observation.problem, observation.rules)
         if brief is None:
             return []
@@ -56,7 +56,7 @@ class Builtin:
                 continue
             tried.add(choice)
             answer = _written(brief, choice)
-            if answer is not None and answer.source not in files:  # not every decision shows in every kernel
+            if answer is not None and answer.source not in files:  # different decisions may give the same file
                 files.add(answer.source)
                 answers.append(_completion(choice, answer))
             if len(answers) == n:
@@ -68,11 +68,11 @@ class Builtin:
         return [answers[0] if answers else None for answers in found]
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
 
 def why_nothing(problem: ProblemView, rules: Rules) -> str:
-    """Why the author has no file for a problem; empty where it has one."""
+    """Return why the author has no file for a problem; empty if it has one."""
     brief = _brief(problem, rules)
     if brief is None:
         return "there is no graph of its operators"
@@ -84,7 +84,7 @@ def why_nothing(problem: ProblemView, rules: Rules) -> str:
 
 
 def _next_choices(brief: Brief, observation: Observation) -> Iterator[Choice]:
-    """From the parent outwards; without one, from what is written before anything is known."""
+    """Yield choices near the parent's, nearest first; without a parent, begin with the first choice."""
     parent = observation.parent
     if parent is None:
         start, feedback = first_choice(brief), Feedback()
@@ -105,12 +105,12 @@ def _next_choices(brief: Brief, observation: Observation) -> Iterator[Choice]:
 
 
 def _worth_trying(choice: Choice, start: Choice, brief: Brief, feedback: Feedback) -> bool:
-    """Where nothing is timed, other numbers in the same kernels tell nothing."""
+    """Return False for a change of tiles on the CPU after a pass: nothing is timed there, so it would teach nothing."""
     return brief.device != "cpu" or feedback.status != Status.PASSED or choice.tiles == start.tiles
 
 
 def _written(brief: Brief, choice: Choice) -> Answer | None:
-    """None where the author has no words for it."""
+    """Write the file of a choice; return None if the author cannot write it."""
     try:
         return write(brief, choice)
     except BeyondAuthor:
@@ -145,11 +145,11 @@ def _feedback(parent: Tried) -> Feedback:
     )
 
 
-# -- what the author is told of the problem --------------------------------------------------------------------------
+# -- facts about the problem ------------------------------------------------------------------------------------------
 
 
 def _brief(problem: ProblemView, rules: Rules) -> Brief | None:
-    """None where there is no graph to read."""
+    """Collect the facts that the author works from; None if there is no operator graph."""
     if not problem.graphs:
         return None
     spec = ProblemSpec.from_json(problem.spec)
@@ -176,7 +176,7 @@ def _brief(problem: ProblemView, rules: Rules) -> Brief | None:
 
 
 def _to_plain(choice: Choice) -> dict[str, object]:
-    """Only what differs from the defaults, so that it stays short."""
+    """Return only the fields that differ from the defaults, to keep the recorded line short."""
     plain = _differing(choice, Choice())
     if choice.tiles:
         plain["tiles"] = {key: _differing(tiles, Tiles()) for key, tiles in choice.tiles}
@@ -184,7 +184,7 @@ def _to_plain(choice: Choice) -> dict[str, object]:
 
 
 def _in_words(choice: Choice) -> str:
-    """Say how the choice differs from what the author writes when nothing is known."""
+    """Describe how the choice differs from the first choice."""
     stored, left, tiles = len(choice.stored), len(choice.left_to_torch), len(choice.tiles)
     said = [
         f"{stored} more value{'s' * (stored > 1)} stored between kernels" if stored else "",
@@ -204,7 +204,7 @@ def _differing(value: Choice | Tiles, default: Choice | Tiles) -> dict[str, obje
 
 
 def _decided(text: str) -> Choice | None:
-    """What a plan or a file says was decided; None where it is not the author's own."""
+    """Return the choice that a plan or a file records; None if another author wrote it."""
     found = DECIDED.findall(text)
     if not found:
         return None

@@ -1,7 +1,7 @@
 """One step of an episode: building an observation, and turning an answer into a graded attempt.
 
 The agent's graph and the trainer's rollouts both use these functions, so a policy meets the same observations in
-training and at work. `observe` is pure; `step` turns an answer into an attempt and, through the evaluator, a grading.
+training and in use. `observe` is pure; `step` turns an answer into an attempt and has the evaluator grade it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from triton_agent.tools.results import GRADER, Environment, Evaluation, Finding,
 
 INCUMBENTS_SHOWN = 3
 TRIED_SHOWN = 32
-"""Latest attempts shown, each in short; what matters of older ones is among the incumbents and recalled lessons."""
+"""Latest attempts shown, each in short. Important older attempts are shown as incumbents and recalled lessons."""
 PLAN_CHARACTERS = 400
 MESSAGE_CHARACTERS = 1200
-"""Findings are short already; this cuts the rare one that is not."""
+"""Most messages are shorter; this cuts the exceptions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Graded:
     attempt: Attempt
     grading: Grading
     standing: Standing = dataclasses.field(init=False, compare=False)
-    """Its rank among attempts of the same run."""
+    """Rank of the attempt within its run."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "standing", standing(self.grading.evaluation))
@@ -49,7 +49,7 @@ class Judge(Protocol):
     """The part of an evaluator that an episode needs."""
 
     async def evaluate_async(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
-        """Evaluate one candidate; raises InstrumentError if that fails."""
+        """Evaluate one candidate; raise InstrumentError if the evaluation cannot be made."""
 
 
 def observe(
@@ -66,8 +66,8 @@ def observe(
     task: Task = Task.ANY,
     partner: str | None = None,
 ) -> Observation:
-    """Build the observation for the next answer; `parent` is the key of the attempt to build on, `partner` that of an
-    attempt to combine with it.
+    """Build the observation for the next answer. `parent` is the key of the attempt to build on, `partner` the key of
+    an attempt to combine with it.
     """
     shown = _roles(history, parent, partner)
     tried = tuple(_condensed(item, shown[item.attempt.key]) for item in history if item.attempt.key in shown)
@@ -86,7 +86,7 @@ def observe(
 
 
 def _roles(history: Sequence[Graded], parent: str | None, partner: str | None) -> dict[str, Role]:
-    """Choose the attempts that are shown, each in its strongest role."""
+    """Choose the attempts that are shown. An attempt with several roles gets the most important one."""
     roles = {item.attempt.key: Role.TRIED for item in history[-TRIED_SHOWN:]}
     best = sorted((item for item in history if item.standing.passed), key=lambda item: item.standing, reverse=True)
     if len(best) > INCUMBENTS_SHOWN:
@@ -122,13 +122,13 @@ def _condensed(item: Graded, role: Role) -> Tried:
 
 
 def _right_at(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the sizes at which every answer was right."""
+    """Return the variants at which every case was right."""
     wrong = {case.variant for case in evaluation.accuracy if not case.ok}
     return tuple(dict.fromkeys(case.variant for case in evaluation.accuracy if case.variant not in wrong))
 
 
 def _baselines_ms(evaluation: Evaluation | None) -> dict[str, float]:
-    """Return the device time of each baseline, over all sets of inputs."""
+    """Return the device time of each baseline, taken over all sets of inputs."""
     timed = [timing for timing in evaluation.timings if timing.kind == "device"] if evaluation else []
     return {asked_as(timing.baseline): timing.baseline_ms.median for timing in timed if not timing.input_set}
 
@@ -138,7 +138,9 @@ def _against_reference(evaluation: Evaluation | None, kind: str) -> Timing | Non
 
 
 def trajectory_seed(run: str, seed: int) -> int:
-    """Return the seed of a run's observations: runs with one seed draw different answers, a resumed run equal ones."""
+    """Return the seed of a run's observations. Different runs with one seed get different answers; a resumed run
+    repeats its own.
+    """
     return int.from_bytes(hashlib.sha256(f"{seed}/{run}".encode()).digest()[:4]) >> 1
 
 
@@ -151,7 +153,7 @@ def predecessor(history: Sequence[Graded], *, turn: int, index: int) -> str | No
 def make_attempt(
     run: str, observation: Observation, completion: Completion, *, index: int, parent: str | None
 ) -> Attempt:
-    """Make an attempt from an answer that nobody has judged yet."""
+    """Make an attempt from an answer that has not been judged."""
     answer = read_answer(completion.whole)
     return Attempt(
         run=run,
@@ -169,7 +171,7 @@ def make_attempt(
 async def grade(
     attempt: Attempt, judge: Judge, machine: GradingMachine, on_stage: Callable[[str], None] | None = None
 ) -> Grading:
-    """Grade an attempt. An instrument failure is kept as such and never blamed on the author."""
+    """Grade an attempt. An instrument failure is stored as a failure and never counts against the author."""
     evaluation, failure = None, None
     if attempt.source is None:
         completion = attempt.completion
@@ -206,7 +208,7 @@ async def step(
 
 
 def no_answer(text: str, problem: str, *, cut: bool) -> Evaluation:
-    """Return the verdict on an answer without a file; `cut` says that it ended at the limit of tokens."""
+    """Return the verdict on an answer without a file. `cut` is True if the answer ended at the token limit."""
     complaint = read_answer(text).complaint
     if cut:
         complaint = f"{complaint} (it had reached the limit of tokens for an answer)"

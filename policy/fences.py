@@ -1,7 +1,7 @@
-"""Finds the code blocks of an answer, also those that Markdown would not find: unclosed, nested, indented, in a list.
+"""Finds the code blocks of an answer, including unclosed, nested and indented ones that Markdown would not find.
 
 A fence within a docstring does not close the block around it, unless no other fence does. A fence that opens another
-block ends the one before it, which then counts as unclosed. One pass over the text.
+block ends the block before it, which then counts as unclosed. One pass over the text.
 """
 
 from __future__ import annotations
@@ -13,24 +13,22 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 FENCES = (re.compile(r"(````*)([^\n]*)"), re.compile(r"(~~~~*)([^\n]*)"))
-"""Two patterns that each begin with a literal are many times faster than one with an alternative."""
+"""Two patterns that each begin with a literal; one pattern with an alternative would be many times slower."""
 BEFORE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?\Z")
-"""Text allowed before a fence on its line: an indent, a list marker."""
+"""Text that may precede a fence on its line: an indent, a list marker."""
 INDENT_CHARACTERS = 80
 TRIPLE_QUOTES = (re.compile('"""'), re.compile("'''"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CodeBlock:
-    """A code block."""
-
     label: str
     """First word after the opening fence, in lower case."""
     text: str
     begin: int
-    """Start of the line of the opening fence."""
+    """Position at which the line of the opening fence begins."""
     end: int
-    """End of the line of the closing fence, or of the text."""
+    """Position at which the line of the closing fence, or the text, ends."""
     closed: bool
 
 
@@ -52,15 +50,15 @@ class _Open:
     label: str
     looked_at: int
     quotes: str = ""
-    """The triple quotes that are open at `looked_at`."""
+    """The triple quotes that are open at `looked_at`; empty if none are."""
     passed_over: _FenceLine | None = None
-    """The first fence that would have closed the block but is inside a string."""
+    """The first fence that would have closed the block if it were not inside a string."""
     inner: bool = False
-    """True if a block within that string is open."""
+    """True if a fence within that string has opened a block that is not closed yet."""
 
 
 def blocks(text: str) -> list[CodeBlock]:
-    """Return the code blocks in order; they do not overlap."""
+    """Return the code blocks in order, without overlaps."""
     return list(_scan(text))
 
 
@@ -86,13 +84,15 @@ def _scan(text: str) -> Iterator[CodeBlock]:
         if end is None:
             yield _block(text, block, len(text), len(text), closed=False)
             return
-        # The quotes of that string are never closed, so they were none: from here on quotes do not count.
+        # The triple quotes were never closed, so they did not open a string. Ignore quotes from here on.
         yield _block(text, block, end.start, end.end, closed=True)
         mind_strings, begin, block = False, end.end + 1, None
 
 
 def _second_opening(line: _FenceLine, block: _Open) -> _Open | None:
-    """Return the block that a fence within a string opens if a block is open there already: then it is in no string."""
+    """Return the block that a fence within a supposed string opens if another one is open there already. Two openings
+    without a closing fence mean that the triple quotes did not open a string.
+    """
     if _closes(line, block):
         block.passed_over = block.passed_over or line
         block.inner = not block.inner
@@ -104,7 +104,7 @@ def _second_opening(line: _FenceLine, block: _Open) -> _Open | None:
 
 
 def _fence_lines(text: str, begin: int) -> Iterator[_FenceLine]:
-    """Yield lines that begin with a fence, whatever follows."""
+    """Yield the lines that begin with a fence."""
     for found in _in_order(FENCES, text, begin, len(text)):
         at = found.start()
         line_feed = text.rfind("\n", max(0, at - INDENT_CHARACTERS - 1), at)
@@ -119,7 +119,7 @@ def _in_order(patterns: Iterable[re.Pattern[str]], text: str, begin: int, end: i
 
 
 def _opened(line: _FenceLine) -> _Open | None:
-    """Return the block that a fence line opens; None for inline code that only looks like a fence."""
+    """Return the block that a fence line opens; None if the line is inline code that looks like a fence."""
     if line.fence[0] in line.rest:
         return None
     words = re.split(r"[\s:{},]+", line.rest.strip(" \t{}").lower(), maxsplit=1)

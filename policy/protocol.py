@@ -1,9 +1,11 @@
 """The interface of authors of kernels: the built-in author, scripts and language models.
 
-A policy keeps nothing between calls: everything it may use is in the observation, otherwise a run could not be resumed,
-replayed or forked. It may give fewer answers than requested, or none if it has no more to propose. A policy with a true
-attribute `trusted` writes only numbers of its own choice, so a quick look in a shared worker may sort its files before
-verdicts. One with a true attribute `takes_tasks` does what `Observation.task` says, so the search may choose tasks.
+A policy keeps nothing between calls. Everything it may use is in the observation; otherwise a run could not be resumed,
+replayed or forked. It may give fewer answers than requested, or none if it has no more to propose.
+
+A policy with a true attribute `trusted` varies only numbers that it chose itself, so quick looks in a shared worker may
+sort its files before verdicts. A policy with a true attribute `takes_tasks` follows `Observation.task`, so the search
+may choose tasks for it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ class Policy(Protocol):
         """Return at most `n` answers to one observation, as different as possible."""
 
     async def propose_many(self, observations: Sequence[Observation]) -> list[Completion | None]:
-        """Return one answer to each observation, in one batch; None if it has nothing to propose."""
+        """Return one answer to each observation, asked in one batch; None where there is nothing to propose."""
 
     async def close(self) -> None:
         """Close servers and engines."""

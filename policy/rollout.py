@@ -1,8 +1,9 @@
-"""Runs episodes for a trainer: verdicts are reached while the policy answers other episodes.
+"""Runs episodes for a trainer: candidates are judged while the policy answers other episodes.
 
-No graph and no search. Uses `observe` and `grade` as the agent's graph does; with the same answers both build the same
-observations. An episode that has its verdict is ready for its next turn, whatever the others do. A `Keeper` is told of
-every answer before it is judged and of every verdict, so that a killed trainer loses neither.
+There is no graph and no search. `observe` and `grade` are the functions that the agent's graph uses, so the same
+answers lead to the same observations. An episode takes its next turn as soon as it has its verdict, independently of
+the others. A `Keeper` is told of every answer before it is judged and of every verdict, so that a killed trainer loses
+neither.
 """
 
 from __future__ import annotations
@@ -25,38 +26,38 @@ class Episode:
     """A trajectory in progress."""
 
     run: str
-    """Run id in the keys of its attempts; every episode has its own, from which its seed follows."""
+    """Run id in the keys of its attempts. Every episode needs its own, because its seed is derived from the id."""
     problem: ProblemView
     judge: Judge
     rules: Rules
     seed: int = 0
     history: list[Graded] = dataclasses.field(default_factory=list)
     unjudged: Attempt | None = None
-    """An answer that an earlier process kept and did not judge: it is judged first."""
+    """An answer that an earlier process stored and did not judge; it is judged first."""
     over: bool = False
     """True once the policy has no more to propose."""
 
 
 class Keeper(Protocol):
-    """Stores what happens in episodes, as it happens."""
+    """Stores answers and verdicts of episodes as they arrive."""
 
     def keep_answer(self, attempt: Attempt) -> None:
-        """Store an answer that nobody has judged yet."""
+        """Store an answer before it is judged."""
 
     def keep_verdict(self, grading: Grading) -> None:
-        """Store the verdict on it."""
+        """Store the verdict on an answer."""
 
 
 @dataclasses.dataclass(slots=True)
 class TimeSpent:
-    """Where the time of a rollout went."""
+    """Seconds that a rollout spent on generation and on verdicts."""
 
     generation_s: float = 0.0
     """Time during which the policy was answering."""
     verdicts_s: float = 0.0
-    """Time during which verdicts were reached while the policy had nothing to answer."""
+    """Time during which only verdicts were under way."""
     overlapped_s: float = 0.0
-    """The part of `generation_s` during which verdicts were reached as well."""
+    """Part of `generation_s` during which verdicts were under way, too."""
 
 
 async def roll_out(
@@ -70,10 +71,11 @@ async def roll_out(
     machine: GradingMachine | None = None,
     spent: TimeSpent | None = None,
 ) -> list[list[Graded]]:
-    """Let every episode take its turns up to `turns`; return the graded attempts of each, in order.
+    """Roll out every episode for up to `turns` turns; return the graded attempts of each, in order.
 
-    The policy is asked about at most `batch_size` episodes at once (None: all that are ready), and about so many
-    batches at a time: one for an engine that takes one after the other, more for an engine that batches by itself.
+    The policy is asked about at most `batch_size` episodes at once (None: all that are ready), in at most `questions`
+    batches at a time: one for an engine that takes one batch after the other, more for an engine that batches by
+    itself.
     """
     if len({episode.run for episode in episodes}) < len(episodes):
         raise ValueError("two episodes have one run id: they would draw the same answers under the same keys")

@@ -1,7 +1,7 @@
 """A policy that reads its answers from files: for demonstrations, tests of the loop, and grading existing kernels.
 
 `scripted:FOLDER` proposes the kernel files of a folder by name, each once; the first line of a docstring serves as the
-plan. The next answer follows from the number of answers asked for before, so a resumed run continues where it was.
+plan. The number of earlier answers in the observation decides which file is next, so a resumed run continues in order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Scripted:
         return cls([write_answer(_first_line(text), text) for text in files], name=f"scripted:{folder.name}")
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
-        """Return the next answers; the observation says how many were asked for before."""
+        """Return the next answers, starting at the number of earlier answers in the observation."""
         start = observation.attempts_before
         return [self._completion(text) for text in self._answers[start : start + n]]
 
@@ -49,7 +49,7 @@ class Scripted:
         return [self._completion(texts[0]) if texts else None for texts in found]
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def _completion(self, text: str) -> Completion:
         return Completion(text=text, policy=self.name, policy_version=self.version)

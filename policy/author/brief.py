@@ -1,4 +1,4 @@
-"""What the author is told of a problem, and what it hands back. Plain values; nothing here needs torch."""
+"""Facts about a problem that the author works from, and the answer that it returns. Plain values, without torch."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from triton_agent.tools.graph.module_attributes import HeldTensor
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """What is known of the GPU to write for. The defaults are those of an H200."""
+    """Properties of the target GPU. The defaults are those of an H200."""
 
     processors: int = 132
     shared_bytes: int = 227 * 1024
-    """Most shared memory that one program may ask for."""
+    """Most shared memory that one program may use."""
     lanes: int = 32
-    """Threads of a warp."""
+    """Threads per warp."""
 
     @classmethod
     def of(cls, target: str, processors: int | None = None) -> Hardware:
-        """By the name of what is compiled for; `processors` where the very card is known."""
+        """Look up the hardware of a compilation target. `processors` overrides the count where the actual card is
+        known.
+        """
         known = TARGETS.get(target)
         if known is None:
             return cls() if processors is None else cls(processors=processors)
@@ -35,42 +37,46 @@ class Hardware:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """One problem as the author sees it."""
+    """The facts about one problem that the author works from."""
 
     source: str
     """Text of the file that defines the model."""
     class_name: str = "Model"
     graphs: tuple[OperatorGraph, ...]
-    """What a call in evaluation mode runs: at the main sizes first, then at other sizes of the shape family."""
+    """Operator graphs of a call in evaluation mode: at the main sizes first, then at other sizes of the shape
+    family.
+    """
     numbers: tuple[Mapping[str, float], ...] = ()
-    """For each of those calls, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`."""
+    """For each graph in `graphs`, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`."""
     tensors: tuple[HeldTensor, ...] = ()
     """Tensors that modules hold as plain attributes, at the main sizes."""
     train_graphs: tuple[OperatorGraph, ...] = ()
-    """The same in training mode, at the same sizes; empty where the modes run the same operators."""
+    """Graphs of a call in training mode at the same sizes; empty where both modes run the same operators."""
     allow_library: bool = False
     allow_tf32: bool = False
     target: str = "cuda:90"
     device: str = "cuda"
-    """`cpu`: the file will be judged in the interpreter."""
+    """`cpu` means that the file will be judged in the interpreter."""
     input_structure: str = ""
-    """How the arguments of a call are nested, a star for each tensor: `[*, [*, *], 5]`; empty: tensors only."""
+    """Nesting of a call's arguments, with a star for each tensor: `[*, [*, *], 5]`. Empty if all arguments are
+    tensors.
+    """
     hardware: Hardware = dataclasses.field(default_factory=Hardware)
 
     def __post_init__(self) -> None:
         if not self.graphs:
             raise ValueError("a brief needs the graph of at least one call")
         if self.numbers and len(self.numbers) != len(self.graphs):
-            raise ValueError("numbers have to be given for every graph or for none")
+            raise ValueError("numbers must be given for every graph or for none")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A plan in words and the file."""
+    """A plan in words and a file."""
 
     plan: str
     source: str
 
 
 class BeyondAuthor(Exception):
-    """Something the author has no words for; whoever catches it leaves that part to torch."""
+    """Raised where the author cannot write kernels for something. Callers leave that part to torch."""

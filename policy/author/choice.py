@@ -1,4 +1,4 @@
-"""All decisions behind one file, as a value: which values are stored, and the tiles of each kernel."""
+"""All decisions behind one file as a value: which values are stored, and the tiles of each kernel."""
 
 from __future__ import annotations
 
@@ -7,52 +7,56 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tiles:
-    """How one kernel is cut up. Zero means: as the skeleton sees fit."""
+    """Tile sizes of one kernel. Zero leaves a number to the kernel's skeleton."""
 
     rows: int = 0
-    """Rows, or the m of a product, that one program takes."""
+    """Rows per program; the m of a product."""
     columns: int = 0
-    """Columns, elements, or the n of a product, taken at once."""
+    """Columns or elements per tile; the n of a product."""
     inner: int = 0
-    """The k of a product taken at once."""
+    """Length of a step along k in a product."""
     looped: bool | None = None
-    """True if a row is walked through in steps; None: only if it is long."""
+    """True if a row is processed in steps; None: only if the row is long."""
     flat: bool = False
-    """True if all elements are taken as one line, and their rows and columns found by division."""
+    """True if all elements are numbered in one dimension and their rows and columns are found by division."""
     splits: int = 0
-    """Parts into which the inner dimension or a long row is cut, for more programs than there are rows."""
+    """Parts into which the inner dimension or a long row is cut, to have more programs than rows."""
     warps: int = 0
     stages: int = 0
-    """Steps of a loop whose loads are under way at the same time, through shared memory."""
+    """Pipeline stages of a loop: steps whose loads are in flight at the same time, through shared memory."""
     unrolled: int = 0
-    """Steps of a loop that the compiler writes out one after another, so that their loads come before what is done."""
+    """Steps of a loop that the compiler unrolls, so that their loads come before their computation."""
     described: bool | None = None
-    """True if a product's tiles are loaded by tensor descriptors, one after another by as many programs as run at once;
-    None: where that is promising."""
+    """True if a product's tiles are loaded by tensor descriptors in a persistent kernel, with as many programs as run
+    at once; None: where that is estimated to be faster.
+    """
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Decisions; two equal ones give the same text."""
+    """The decisions behind one file. Equal choices give the same text."""
 
     stored: tuple[str, ...] = ()
-    """Values that are stored although a kernel could have kept them to itself."""
+    """Values that are written to memory although one kernel could keep them in registers."""
     merge: bool = True
-    """True if kernels over the same axes become one."""
+    """True if kernels over the same axes are fused."""
     joined: bool = False
-    """True if products that meet are summed up by one kernel, and a few rows computed by the product that takes them.
-    Less is moved and launched, and there is less room for tiles; that cost more than it saved where it was timed."""
+    """True if products that are added up are computed by one kernel, and small products of a few rows are recomputed in
+    the product that uses them. This moves less memory and needs fewer launches but leaves fewer tile sizes to choose
+    from, which cost more than it saved where it was timed.
+    """
     chained: bool = True
-    """True if small products one after another become one kernel where that is estimated to be quicker."""
+    """True if small consecutive products become one kernel where that is estimated to be faster."""
     online: bool = True
-    """True if a softmax and the product that takes its shares become one kernel, which keeps the scores to itself."""
+    """True if a softmax and the product with its result become one kernel, which never stores the scores."""
     tiles: tuple[tuple[str, Tiles], ...] = ()
-    """By the first value that a kernel stores."""
+    """Tiles by the first value that a kernel stores."""
     left_to_torch: tuple[int, ...] = ()
-    """Operators, by their place in the graph, that no kernel is written for."""
+    """Operators, by their index in the graph, that are left to torch."""
     exact: bool = False
-    """Products of float32 in full precision (`ieee`); else, where the target can, as three products of TF32. Also keeps
-    the inside of an operator in float32 where it would be rounded for the matrix unit."""
+    """True if float32 products use full precision (`ieee`). Otherwise a target with TF32 computes them as three TF32
+    products. Also keeps intermediate values of an operator in float32 where they would be rounded for the matrix unit.
+    """
 
     def tiles_of(self, key: str) -> Tiles:
         return dict(self.tiles).get(key, Tiles())

@@ -1,8 +1,8 @@
-"""The first choice for a problem, and the choices next to one, in the light of what came of it.
+"""The first choice for a problem, and the choices next to a given one according to its feedback.
 
-Pure functions. What is done follows from what was seen: a kernel that spills gets a smaller tile or more warps, one
-that is slow for its traffic another tile or another partition, wrong values or a refusal of the compiler another way
-of writing that part, and in the end torch for it.
+Pure functions. A kernel that spills gets a smaller tile or more warps. A kernel that is slow for its memory traffic
+gets another tile or another partition. After wrong values or a compile error the part is written in another way, and in
+the end it is left to torch.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from triton_agent.policy.author.ir.sizes import product
 from triton_agent.policy.author.writer import Draft, drafts_of
 
 MOST_NEIGHBOURS = 96
-"""More than are looked at in three turns: those that were tried come by again."""
+"""More than three turns examine; choices that were tried before are generated again and count, too."""
 MOST_TOGETHER = 6
-"""Ideas that all products of a file try together."""
+"""Alternative tiles that all products of a file try together."""
 MOST_SINGLY = 3
-"""Products that are left to the library by themselves."""
+"""Products that are left to the library one at a time."""
 IDEAS_AT_ONCE, MOST_IDEAS = 4, 12
-"""Tiles tried of one kernel before others have their turn, and in all."""
+"""Alternative tiles of one kernel that are tried before the next kernel has its turn, and in total."""
 
 BYTES_PER_US, HALF_PER_US, SINGLE_PER_US = 3.5e6, 5e8, 1e8
-"""What a large GPU moves and computes, of a product's operations in half precision and in float32."""
+"""Rough throughput of a large GPU per microsecond: bytes moved, and floating-point operations of products in half
+precision and in float32.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFeedback:
-    """What was seen of one kernel, by its name in the file."""
+    """Measurements of one kernel, by its name in the file."""
 
     name: str
     spill_bytes: int = 0
@@ -43,10 +45,10 @@ class KernelFeedback:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """What came of a choice, as plain values."""
+    """The result of evaluating a choice, as plain values."""
 
     status: str = "passed"
-    """As in `tools/results.py`: passed, compile_error, wrong_values, out_of_memory, ..."""
+    """Status as in `tools/results.py`: passed, compile_error, wrong_values, out_of_memory, ..."""
     message: str = ""
     kernels: tuple[KernelFeedback, ...] = ()
     device_ms: float | None = None
@@ -55,12 +57,12 @@ class Feedback:
 
 
 def first_choice(brief: Brief) -> Choice:
-    """What is written before anything is known."""
+    """Return the choice that is written before there is any feedback."""
     return Choice()
 
 
 def neighbours(brief: Brief, choice: Choice, feedback: Feedback) -> list[Choice]:
-    """Choices worth trying next, the most promising first; never the one given."""
+    """Return choices worth trying next, the most promising first, without the given one."""
     try:
         drafts = drafts_of(brief, choice)
     except BeyondAuthor:
@@ -79,7 +81,7 @@ def neighbours(brief: Brief, choice: Choice, feedback: Feedback) -> list[Choice]
 
 
 def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Feedback) -> Iterator[Choice]:
-    """Another way of writing what failed; the kernels that the message names come first."""
+    """Yield other ways of writing a failed file. Kernels that the message names come first."""
     kernels = sorted(_kernels(drafts), key=lambda kernel: kernel.name not in feedback.message)
     if not choice.exact and any(kernel.kernel.multiplies for kernel in kernels):
         yield dataclasses.replace(choice, exact=True)
@@ -102,14 +104,14 @@ def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Fe
 
 
 def _left(choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterator[Choice]:
-    """All of the kernel's operators left to torch."""
+    """Yield the choice that leaves all operators of the kernel to torch."""
     program = _program_of(drafts, kernel)
     places = {program.origins[name][0] for name in kernel.kernel.covers if name in program.origins}
     yield _leaving(choice, places)
 
 
 def _leaving(choice: Choice, places: Iterable[int]) -> Choice:
-    """These operators left to torch as well."""
+    """Return the choice with these operators left to torch as well."""
     return dataclasses.replace(choice, left_to_torch=tuple(sorted({*choice.left_to_torch, *places})))
 
 
@@ -117,7 +119,7 @@ def _leaving(choice: Choice, places: Iterable[int]) -> Choice:
 
 
 def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Feedback) -> Iterator[Choice]:
-    """Spills first, then the slowest kernel's tiles, then other partitions."""
+    """Yield remedies for spills first, then tiles of the slowest kernels, then other partitions."""
     told = {kernel.name: kernel for kernel in feedback.kernels}
     kernels = list(_kernels(drafts))
     for kernel in kernels:
@@ -133,7 +135,7 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
     slowest = sorted(kernels, key=lambda kernel: -_time(told.get(kernel.name)))
     if not told:
         slowest = sorted(kernels, key=lambda kernel: -_guessed_us(_program_of(drafts, kernel), kernel))
-    # A few ideas for each kernel, the slowest first, before more for any of them.
+    # Try a few tiles for each kernel, the slowest first, before more for any of them.
     for start in range(0, MOST_IDEAS, IDEAS_AT_ONCE):
         for kernel in slowest:
             yield from _with(choice, kernel, _other_tiles(kernel)[start : start + IDEAS_AT_ONCE])
@@ -143,14 +145,17 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
         for name in choice.stored:
             yield dataclasses.replace(choice, stored=tuple(other for other in choice.stored if other != name))
     yield dataclasses.replace(choice, merge=not choice.merge)
-    if told:  # else it came first
+    if told:  # without timings it was yielded above
         yield from _joined_otherwise(brief, choice, kernels)
 
 
 def _library_products(
     brief: Brief, choice: Choice, drafts: Sequence[Draft], *, singly: bool = False
 ) -> Iterator[Choice]:
-    """Where it is allowed, products by the library with kernels around them: all, or none again; or any of several."""
+    """Yield choices that leave products to the library, where the rules allow it, and write kernels around them.
+
+    Leave all products to the library, or none again. With `singly`, leave single products to it, one at a time.
+    """
     if not brief.allow_library:
         return
     if choice.left_to_torch and not singly:
@@ -158,7 +163,8 @@ def _library_products(
     places = tuple(dict.fromkeys(place for kernel in _kernels(drafts) for place in _products_in(drafts, kernel)))
     for left in [(place,) for place in places if len(places) > 1][:MOST_SINGLY] if singly else [places]:
         other = _leaving(choice, left)
-        if left and any(True for _ in _kernels(drafts_of(brief, other))):  # the library's work alone is nobody's
+        # without any kernel there is nothing to judge
+        if left and any(True for _ in _kernels(drafts_of(brief, other))):
             yield other
 
 
@@ -171,7 +177,7 @@ def _products_in(drafts: Sequence[Draft], kernel: KernelText) -> Iterator[int]:
 
 
 def _joined_otherwise(brief: Brief, choice: Choice, kernels: Sequence[KernelText]) -> Iterator[Choice]:
-    """Products that meet in one kernel instead of two, or the reverse, where there are any."""
+    """Yield the choice with `joined` flipped if that changes the number of kernels."""
     if any(kernel.kernel.kind == "product" for kernel in kernels):
         other = dataclasses.replace(choice, joined=not choice.joined)
         if len(list(_kernels(drafts_of(brief, other)))) != len(kernels):
@@ -179,7 +185,7 @@ def _joined_otherwise(brief: Brief, choice: Choice, kernels: Sequence[KernelText
 
 
 def _all_alike(choice: Choice, kernels: Sequence[KernelText]) -> Iterator[Choice]:
-    """Before anything is measured: the second, third, ... idea for every product at once."""
+    """Yield choices that give every product its second, third, ... alternative tiles, before anything is measured."""
     products = [kernel for kernel in kernels if kernel.kernel.kind == "product"]
     if len(products) < 2:
         return
@@ -196,7 +202,9 @@ def _time(seen: KernelFeedback | None) -> float:
 
 
 def _guessed_us(program: Program, kernel: KernelText) -> float:
-    """About how long a kernel takes on a GPU, to order kernels by: what it moves or multiplies."""
+    """Estimate a kernel's time on a GPU, for ordering, from the bytes that it moves and the operations of its
+    products.
+    """
     plan, width = kernel.kernel, program.width
     tensors = {*plan.loads, *(root.value for root in plan.roots)}
     moved = sum(program.values[name].elements() * ITEM_BYTES[program.stored_dtype(name)] for name in tensors)
@@ -223,7 +231,7 @@ def _with(choice: Choice, kernel: KernelText, tiles: Sequence[Tiles]) -> Iterato
 
 
 def _cut(choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterator[Choice]:
-    """Values in the middle of the kernel stored: what was one kernel becomes two."""
+    """Yield choices that store an intermediate value of the kernel, which splits the kernel in two."""
     program = _program_of(drafts, kernel)
     order = {name: i for i, name in enumerate(program.values)}
     for name in sorted(kernel.kernel.covers, key=order.__getitem__, reverse=True):

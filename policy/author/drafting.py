@@ -1,7 +1,7 @@
-"""What the steps from a program to its kernels share: the request, the program, and how the host names things.
+"""State shared by the stages from a program to its kernels: the brief, the choice, the program and the host's names.
 
-Planning and writing take one `Drafting` instead of its parts. It is made in `writer.py`, once for each program that is
-tried, and once more with the wanted tiles for each kernel.
+Planning and writing take one `Drafting` instead of its parts. `writer.py` makes one for each program that it tries, and
+a copy for each kernel with the tiles chosen for that kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triton_agent.policy.author.ir.sizes import Size, SizeNames, power_of_two
 
 
 class HostNames:
-    """How the method that launches the kernels writes tensors and sizes. Kernels use the same names.
+    """Names of tensors and sizes in the method that launches the kernels. Kernels use the same names.
 
     `emit/forward.py` fills it while it writes the method.
     """
@@ -26,32 +26,34 @@ class HostNames:
         self._program = program
         self.sizes = SizeNames(program.width)
         self.texts: dict[str, str] = {}
-        """Value -> expression of the host."""
+        """Maps a value to its expression in the host code."""
         self.in_place: dict[str, str] = {}
-        """Values that are written over the source they replace, and that source."""
+        """Maps a value that is written over the source that it replaces to that source."""
         self.loaded_later: frozenset[str] = frozenset()
-        """Tensors that kernels behind the one being written read, and may find in the cache."""
+        """Tensors that later kernels read. The kernel being written should leave them in the cache."""
 
     def size_name(self, size: Size) -> str | None:
-        """Return the host's name of a size, if it has one that is an identifier."""
+        """Return the host's name of a size if that name is an identifier, else None."""
         name = self.sizes.find(size)
         return name if name is not None and name.isidentifier() else None
 
     def tensor_name(self, value: str) -> str:
-        """Return what a kernel calls a tensor."""
+        """Return the name that kernels use for a tensor."""
         if value in self.texts:
             return last_word(self.texts[value])
         return self._program.values[value].hint or "value"
 
 
 def last_word(text: str) -> str:
-    """`self.blocks[0].weight` is called `weight`, `self.linear.weight` too."""
+    """Return the last identifier in an expression: `weight` for `self.blocks[0].weight` and for
+    `self.linear.weight`.
+    """
     words = re.findall(r"[A-Za-z_]\w*", text)
     return words[-1] if words else "value"
 
 
 def tf32_convolutions(brief: Brief, choice: Choice) -> bool:
-    """Return whether convolutions of float32 are TF32: as cuDNN's are by default, while a CPU's are exact."""
+    """Return True if float32 convolutions run in TF32, as cuDNN's do by default. Convolutions on a CPU are exact."""
     return brief.target.startswith("cuda") and brief.device != "cpu" and not choice.exact
 
 
@@ -65,11 +67,11 @@ class Drafting:
     program: Program
     host: HostNames
     tiles: Tiles = dataclasses.field(default_factory=Tiles)
-    """Wanted for the kernel that is being written; zeros leave the decision to its skeleton."""
+    """Tiles wanted for the kernel that is being written; zeros leave the numbers to its skeleton."""
 
     @property
     def width(self) -> int:
-        """Sizes at which each number is known."""
+        """Number of sizes at which the program is known."""
         return self.program.width
 
     @property
@@ -78,12 +80,14 @@ class Drafting:
 
     @property
     def warpgroups(self) -> bool:
-        """True if four warps share one product, and shared memory holds the large tiles for it."""
+        """True if the target has warp-group products (four warps share one) and shared memory for the tiles they
+        need.
+        """
         return self.on_cuda and 90 <= int(self.brief.target.partition(":")[2] or 0) < 120
 
     @property
     def float32_products(self) -> str:
-        """`ieee` or `tf32x3`."""
+        """Precision of float32 products: `ieee` or `tf32x3`."""
         return "ieee" if self.choice.exact or not self.on_cuda else "tf32x3"
 
     @property
@@ -92,19 +96,19 @@ class Drafting:
 
     @property
     def interpreted(self) -> bool:
-        """True in the interpreter, where a program costs about a millisecond, however little it does."""
+        """True if the kernels run in the interpreter, where each program costs about a millisecond."""
         return self.brief.device == "cpu"
 
     def each_of(self, work: int, least: int) -> int:
-        """Return how much of some work a program takes at most, a power of two, for all processors to have a share."""
+        """Return the work per program that gives every processor a share, as a power of two and at least `least`."""
         if self.interpreted:
             return power_of_two(work)
         return max(least, power_of_two(-(-work // self.brief.hardware.processors)))
 
     def dtype_of(self, value: str) -> str:
-        """Return the dtype in which a value lies in memory."""
+        """Return the dtype that a value has in memory."""
         return self.program.stored_dtype(value)
 
     def with_tiles(self, key: str) -> Drafting:
-        """Return the same with the tiles chosen for one kernel."""
+        """Return a copy with the tiles chosen for one kernel."""
         return dataclasses.replace(self, tiles=self.choice.tiles_of(key))

@@ -1,6 +1,6 @@
-"""The whole way from a brief and a choice to a plan in words and a file.
+"""Runs all stages from a brief and a choice to a plan in words and a file.
 
-`write` is a function of its two arguments: the same brief and choice give the same text.
+`write` is a pure function: equal briefs and choices give the same text.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ _WHOLE_NUMBER = re.compile(r"((?<![\w.'])-?\d+(?![\w.']))")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """One forward, written: its kernels, its text, and what was learned on the way."""
+    """One written method, `forward` or its part for one mode: program, kernels, text and known limits."""
 
     program: Program
     kernels: tuple[KernelText, ...]
     lines: tuple[str, ...]
     limits: tuple[str, ...]
     statements: tuple[str, ...] = ()
-    """What the constructor has to do beside what the reference's does, for this forward and those before it."""
+    """Statements that the constructor runs after the reference's own, for this draft and earlier drafts of the file."""
     of_the_file: tuple[str, ...] = ()
-    """Tensors at the top level of the reference's file that it reads."""
+    """Tensors at module level of the reference's file that the method reads."""
 
 
 def write(brief: Brief, choice: Choice) -> Answer:
-    """The plan and the file."""
+    """Write a file and its plan in words."""
     drafts = drafts_of(brief, choice)
     if not choice.left_to_torch and not any(one.kernels for one in drafts):
         raise BeyondAuthor("; ".join(["nothing of it becomes a kernel", *_limits(drafts)]))
@@ -80,14 +80,14 @@ def write(brief: Brief, choice: Choice) -> Answer:
 
 
 def describe_limits(brief: Brief, choice: Choice | None = None) -> list[str]:
-    """What the author cannot do of this problem, a line each."""
+    """Return a line for each part of the problem that the author cannot write."""
     return _limits(drafts_of(brief, choice or Choice()))
 
 
 def drafts_of(brief: Brief, choice: Choice) -> list[Draft]:
-    """One for evaluation, and one for training where that runs other operators."""
+    """Return a draft for evaluation mode, and one for training mode if that runs other operators."""
     model = ModelText(brief.source, brief.class_name)
-    if not model.stands_alone:  # then the new module has parameters, and none of the reference's other attributes
+    if not model.stands_alone:  # the new module then has the reference's parameters but none of its other attributes
         brief = _without_attributes(brief)
     file = FileParts(model, brief.source)
     if not brief.train_graphs:
@@ -108,7 +108,7 @@ def _limits(drafts: Sequence[Draft]) -> list[str]:
 
 
 def draft(brief: Brief, choice: Choice, file: FileParts, graphs: Sequence[OperatorGraph], method: str) -> Draft:
-    """One forward; where torch is allowed and all of it would be torch's, also what torch does better."""
+    """Write one method. If every operator were left to torch, try again without the library where torch would win."""
     aligned = align(graphs, brief.numbers)
     _require_one_way(aligned.main)
     before = file.state()
@@ -122,7 +122,7 @@ def draft(brief: Brief, choice: Choice, file: FileParts, graphs: Sequence[Operat
 def _attempted(
     brief: Brief, choice: Choice, file: FileParts, aligned: AlignedGraph, method: str, *, library: bool
 ) -> Draft:
-    """An operator that no kernel can be found for is left to torch, and the rest is tried again."""
+    """Write the method. Each time no kernel can be written for an operator, leave it to torch and start again."""
     left = dict.fromkeys(choice.left_to_torch, BY_CHOICE)
     apart: set[int] = set()
     before = file.state()
@@ -145,19 +145,20 @@ def _attempted(
             if program.values[stuck.value].operation == "attention" and place not in apart:
                 apart.add(place)
                 continue
-            if place < 0 or place in left:  # nothing that could be told: all of the rest is left to torch
+            # the failing operator is unknown or already left to torch: leave all the others to torch
+            if place < 0 or place in left:
                 left = {**dict.fromkeys((node.node.index for node in aligned.nodes), NO_KERNEL), **left}
             left[place] = NO_KERNEL
     raise BeyondAuthor("no operator is left to leave to torch")
 
 
 def _require_one_way(graph: OperatorGraph) -> None:
-    """Nothing is written for a call that looks at values to decide what to run, or makes a plain number of them."""
+    """Refuse a graph that depends on the values of tensors, in control flow or as plain numbers."""
     told = [node for node in graph.nodes if not node.outputs]
     by_operators = any(node.operator.removeprefix("aten.") in _BY_VALUES for node in graph.nodes)
     if told or (graph.data_dependent and not by_operators):
         by = f" ({told[0].operator})" if told else ""
-        raise BeyondAuthor(f"the model looks at the values of tensors{by}: one call does not tell what others run")
+        raise BeyondAuthor(f"the model reads values of tensors{by}: calls with other values may run other operators")
 
 
 _BY_VALUES = frozenset(
@@ -166,7 +167,9 @@ _BY_VALUES = frozenset(
         *("index", "index_put", "_unsafe_index", "_unsafe_index_put", "masked_scatter"),
     }
 )
-"""Operators that look at values themselves: their results have as many elements as those say, or masks are indices."""
+"""Operators with results whose sizes depend on values, and operators whose masks become indices. They are
+data-dependent without branches in the model.
+"""
 
 
 def _drafted(drafting: Drafting, file: FileParts, method: str) -> Draft:
@@ -215,7 +218,7 @@ def _drafted(drafting: Drafting, file: FileParts, method: str) -> Draft:
         and v.name not in program.strides
         and v.shape
     ]
-    guessed = [f"the size {size[0]} is written as it is at the main size" for size in forward.sizes.guessed]
+    guessed = [f"the size {size[0]} is fixed to its value at the main size" for size in forward.sizes.guessed]
     return Draft(
         program=program,
         kernels=tuple(written),
@@ -227,7 +230,7 @@ def _drafted(drafting: Drafting, file: FileParts, method: str) -> Draft:
 
 
 def _with_results_joined(drafting: Drafting) -> tuple[Drafting, Partition]:
-    """The kernels; those of a result's pieces store them in their place wherever that is less work."""
+    """Partition the program. Write the pieces of a concatenated result directly into it wherever that is less work."""
     wanted = _wanted(drafting.program)
     best = _partitioned(drafting, wanted)
     for name in sorted(joined_results(drafting.program, wanted)):
@@ -243,9 +246,9 @@ def _with_results_joined(drafting: Drafting) -> tuple[Drafting, Partition]:
 
 
 def _partitioned(drafting: Drafting, wanted: Collection[str]) -> Partition:
-    """The kernels; planned again where values between them should lie in memory otherwise."""
+    """Partition the program into kernels, and again if some stored values should get another memory layout."""
     program = drafting.program
-    # What is chosen for one mode's program may be the name of anything in the other's.
+    # A value stored by choice belongs to one mode's program; the other program may use its name for another value.
     known = (program.values[name] for name in drafting.choice.stored if name in program.values)
     apart = [value.name for value in known if value.operation in MIDDLE]
     stored = stored_instead(program, wanted)
@@ -258,7 +261,9 @@ def _partitioned(drafting: Drafting, wanted: Collection[str]) -> Partition:
 
 
 def _counted_up(program: Program, source: str, value: str) -> int | None:
-    """By how much a single whole number goes up: a count of batches, which takes no kernel."""
+    """Return the increment of an integer counter, such as a count of batches, that torch adds on the host; else
+    None.
+    """
     made = program.values[value]
     if made.operation != "point" or made.function != "add" or made.shape or made.operands[0] != source:
         return None
@@ -267,7 +272,7 @@ def _counted_up(program: Program, source: str, value: str) -> int | None:
 
 
 def _write_in_place(program: Program, forward: Forward, steps: Sequence[Kernel | Value]) -> None:
-    """New contents go straight over the old ones where one kernel reads those, element by element."""
+    """Write an update over its source where a single kernel reads the source, element by element."""
     for source, value in program.updates.items():
         made, old = program.values[value], program.values[source]
         readers = [step for step in steps if source in _needs(program, step)]
@@ -284,7 +289,7 @@ def _write_in_place(program: Program, forward: Forward, steps: Sequence[Kernel |
 
 
 def _wanted(program: Program) -> set[str]:
-    """What has to be stored whatever the kernels are: results, updates, and what torch works on."""
+    """Return the values that must be in memory in any partition: results, updates, and inputs of torch operators."""
     needed = program.needed()
     found: set[str] = set()
     counted = {v for s, v in program.updates.items() if _counted_up(program, s, v) is not None} - set(program.outputs)
@@ -301,7 +306,7 @@ def _wanted(program: Program) -> set[str]:
 
 
 def _base(program: Program, name: str, *, whole: bool) -> set[str]:
-    """What a kernel has to store so that the host can show this value as a view."""
+    """Return the values that must be stored for the host to show this value as a view of them."""
     value = program.values[name]
     if not whole and (moved := first_moved(program, name)) is not None:
         return {moved}
@@ -318,7 +323,7 @@ def _base(program: Program, name: str, *, whole: bool) -> set[str]:
 
 
 def _in_order(program: Program, partition: Partition) -> list[Kernel | Value]:
-    """Kernels and operators of torch, each after what it needs."""
+    """Sort kernels and torch operators so that each follows its inputs."""
     needed = program.needed()
     order = {name: i for i, name in enumerate(program.values)}
     torch_calls = [v for v in program.values.values() if v.operation == "torch" and v.name in needed]
@@ -330,7 +335,7 @@ def _in_order(program: Program, partition: Partition) -> list[Kernel | Value]:
     while waiting:
         ready = next((step for step in waiting if _needs(program, step) & computed <= made), None)
         if ready is None:
-            raise BeyondAuthor("kernels that need each other")
+            raise BeyondAuthor("two kernels depend on each other")
         waiting.remove(ready)
         steps.append(ready)
         made |= {ready.name} if isinstance(ready, Value) else {root.value for root in ready.roots}
@@ -352,7 +357,7 @@ def _needs(program: Program, step: Kernel | Value) -> set[str]:
 
 
 def _kernel_texts(drafting: Drafting, file: FileParts, forward: Forward, kernel: Kernel) -> list[KernelText]:
-    """One kernel; two where it is cut into parts."""
+    """Write one kernel; two if its rows are split into parts."""
     program = drafting.program
     name, comment = kernel_name(program, kernel), kernel_comment(program, kernel)
     small = collapsed(kernel)
@@ -366,7 +371,7 @@ def _kernel_texts(drafting: Drafting, file: FileParts, forward: Forward, kernel:
         return [text(small, name, comment, kernel.key)]
     first, second = split(program, small, parts)
     forward.name_outputs(root.value for root in first.roots)
-    put_together = (f"{comment[0].split(':')[0]}: the parts put together.",)
+    put_together = (f"{comment[0].split(':')[0]}: combines the parts.",)
     return [
         text(first, f"{name.removesuffix('_kernel')}_parts_kernel", comment, kernel.key),
         text(collapsed(second), name, put_together, f"{kernel.key}/parts"),
@@ -374,10 +379,10 @@ def _kernel_texts(drafting: Drafting, file: FileParts, forward: Forward, kernel:
 
 
 def _structure(structures: Sequence[str], forward: Forward) -> str:
-    """How outputs are nested, with whole numbers among them that change with the sizes as expressions."""
+    """Return the nesting of the outputs, with an expression for each whole number in it that changes with the sizes."""
     apart = [_WHOLE_NUMBER.split(structure) for structure in structures]
     if any(len(parts) != len(apart[0]) or parts[::2] != apart[0][::2] for parts in apart):
-        raise BeyondAuthor("what is returned is nested otherwise at other sizes")
+        raise BeyondAuthor("the outputs are nested differently at other sizes")
     made = ""
     for entries in zip(*apart):
         known = len(set(entries)) == 1
@@ -461,7 +466,7 @@ def _kernel_lines(kernel: KernelText) -> list[str]:
 
 
 def _tidy(lines: Sequence[str]) -> list[str]:
-    """At most two empty lines in a row, none at the end."""
+    """Remove all but two of consecutive blank lines, and those at the end."""
     made: list[str] = []
     for line in lines:
         if line or not (len(made) > 1 and not made[-1] and not made[-2]):

@@ -1,6 +1,6 @@
-"""What a kernel is given: tensors, sizes, numbers and constants, and what the host passes for each.
+"""The arguments of a kernel: tensors, sizes, numbers and constants, with the host's expression for each.
 
-A size gets one argument however often it is used; small numbers that never change are written into the kernel.
+Equal sizes share one argument. Small numbers that never change are written into the kernel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RESERVED = frozenset({"tl", "triton", "torch", "math", "libdevice", "self", "ran
 
 
 class Names:
-    """Hands out identifiers, each once."""
+    """Issues identifiers, each once."""
 
     def __init__(self, taken: frozenset[str] | set[str] = frozenset()) -> None:
         self._taken = set(taken) | RESERVED | set(keyword.kwlist)
@@ -37,7 +37,7 @@ class Names:
         return frozenset(self._taken)
 
     def back_to(self, state: frozenset[str]) -> None:
-        """Every name handed out since is free again."""
+        """Release every name that was issued since `state`."""
         self._taken = set(state)
 
     def is_free(self, name: str) -> bool:
@@ -45,7 +45,7 @@ class Names:
 
 
 def identifier(text: str) -> str:
-    """A Python name made of any text."""
+    """Return a Python identifier made from any text."""
     made = re.sub(r"\W+", "_", text).strip("_") or "value"
     return f"n{made}" if made[0].isdigit() else made
 
@@ -57,15 +57,15 @@ class Arguments:
         self.width = width
         self.names = Names()
         self.tensors: dict[str, str] = {}
-        """Argument -> the value whose memory it points to."""
+        """Maps an argument to the value whose memory it points to."""
         self.matrices: dict[str, Matrix] = {}
-        """Argument -> the matrix that it describes, or points to where that is not aligned."""
+        """Maps an argument to the matrix that it describes, or points to if the matrix is not aligned."""
         self.sizes: dict[str, Size] = {}
         self.numbers: dict[str, Number] = {}
         self.divisors: set[str] = set()
-        """Sizes that something is divided by: constants for the compiler, since a division by a variable is slow."""
+        """Sizes that are divisors. They are constants for the compiler, because a division by a variable is slow."""
         self.constants: dict[str, str] = {}
-        """Argument -> the host's expression for it."""
+        """Maps an argument to the host's expression for it."""
 
     def pointer(self, value: str, wanted: str) -> str:
         for name, known in self.tensors.items():
@@ -76,7 +76,7 @@ class Arguments:
         return name
 
     def loaded(self) -> list[str]:
-        """Every value whose memory it is given."""
+        """Return every value whose memory the kernel is given."""
         return [*self.tensors.values(), *(matrix.value for matrix in self.matrices.values())]
 
     def matrix(self, matrix: Matrix, wanted: str) -> str:
@@ -88,7 +88,7 @@ class Arguments:
         return name
 
     def size(self, size: Size, wanted: str) -> str:
-        """Text for a size inside the kernel."""
+        """Return the text of a size inside the kernel."""
         if is_constant(size) and abs(size[0]) <= LITERAL_LIMIT:
             return str(size[0])
         return self.size_argument(size, wanted)
@@ -102,7 +102,7 @@ class Arguments:
         return name
 
     def known_size(self, values: tuple[float | int | bool, ...]) -> str | None:
-        """An argument that holds these numbers already."""
+        """Return an argument that already holds these numbers; None if there is none."""
         return next((name for name, size in self.sizes.items() if tuple(values) == tuple(size)), None)
 
     def number(self, number: Number, wanted: str) -> str:

@@ -1,7 +1,7 @@
-"""Writes the nodes of a kernel as lines of Triton, each where it varies.
+"""Writes the nodes of a kernel as lines of Triton, each in the outermost block in which it can be computed.
 
-A node becomes a variable when it is used twice, costs something, or would make a line hard to read; otherwise it is
-written into the line that uses it. Inside a loop, what does not vary along the loop is put before it.
+A node becomes a variable if it is used twice, is costly, or would make a line hard to read; otherwise it is written
+into the line that uses it. Inside a loop, nodes that do not vary along the loop are computed before it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from triton_agent.policy.author.plan.tiling import Dimension, depends_on
 
 INDENT = "    "
 SMALL = 16
-"""A dimension of at most so many elements that never changes is a window's, or counts heads or groups."""
+"""Largest constant dimension that is named like a window's position or like one of a few heads or groups."""
 _LONGEST_INLINE = 56
 LONG = 80
-"""An expression so long is broken at its operators, which takes brackets around it."""
+"""Length from which on an expression is put in parentheses, so that it can be broken at its operators."""
 _MOST_OPERATIONS = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Text:
-    """An expression and how it holds together."""
+    """An expression and its precedence."""
 
     text: str
     binding: Binding = Binding.ATOM
@@ -46,12 +46,12 @@ class Text:
 
 
 class Scope:
-    """Lines of one block, and the variables that hold in it."""
+    """The lines of one block, and the variables that are valid in it."""
 
     def __init__(self, parent: Scope | None, varies: frozenset[str], depth: int) -> None:
         self.parent = parent
         self.varies = varies
-        """Dimensions along which this block is a loop step."""
+        """Dimensions along which this block is the body of a loop."""
         self.depth = depth
         self.lines: list[str] = []
         self.nodes: dict[int, str] = {}
@@ -66,9 +66,11 @@ class Place:
     """How positions are written in a part of the kernel."""
 
     suffixes: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Dimension -> `[:, None]` or the like, where its variable is a plain vector."""
+    """Maps a dimension to `[:, None]` or the like where its variable is a plain vector."""
     mask: Callable[[frozenset[str]], str] = lambda dimensions: ""
-    """What is inside of the tensors, for something that varies along these dimensions; empty where all is."""
+    """Returns the condition that a value varying along these dimensions is inside the tensors; empty if it always
+    is.
+    """
 
 
 class Body:
@@ -91,7 +93,7 @@ class Body:
         self.place = Place()
         self.fillers = fillers_of_choices(kernel)
         self.filled: dict[int, float] = {}
-        """The same for nodes whose variable was filled afterwards."""
+        """Values of masked lanes, for nodes whose variable was overwritten with that value in these lanes."""
         self.scope = Scope(None, frozenset(), 1)
         self._outermost = self.scope
         self._tensor_name = tensor_name
@@ -102,23 +104,23 @@ class Body:
         self._skipped_loads = SkippedLoads(kernel)
         self.helpers: set[str] = set()
         self.raw = False
-        """True if loads keep the dtype that is stored, as the matrix unit wants them."""
+        """True if loads keep the stored dtype, as the matrix unit takes it."""
         self.pointers: dict[int, str] = {}
-        """Loads by arguments that are not only pointers."""
+        """Arguments of loads from tensors that may also come as descriptors."""
         self.counters: frozenset[str] = frozenset()
-        """Dimensions that a loop counts through one by one: in the interpreter, their positions are plain numbers."""
+        """Dimensions that a loop counts through one by one. In the interpreter, their positions are plain numbers."""
         self.apart: tuple[str, ...] = ()
-        """Dimensions whose share of an address is a variable of its own, computed outside of loops where it can be."""
+        """Dimensions whose part of an address is a separate variable, computed outside of loops where possible."""
         self.multiplies_sizes = False
-        """True if the kernel computes sizes from others: the host would pass one for each of many steps."""
+        """True if the kernel computes sizes as multiples of others, where the host would have to pass too many."""
         self.policies: dict[int, str] = {}
-        """What the cache is told of a load."""
+        """Eviction policies of loads."""
         self.replaced: dict[int, Text] = {}
-        """Nodes that a skeleton computes in its own way."""
+        """Texts of nodes that a skeleton computes itself."""
         self._vectors: dict[str, str] = {}
-        """Variables that are plain vectors where others are tiles -> the dimension they run along."""
+        """Maps a variable that is a plain vector, where others are tiles, to its dimension."""
         self._as_vector = ""
-        """The dimension along which plain vectors are made just now."""
+        """The dimension along which nodes are currently written as plain vectors."""
 
     def _count_uses(self) -> Counter[int]:
         uses: Counter[int] = Counter()
@@ -139,7 +141,7 @@ class Body:
 
     @contextlib.contextmanager
     def loop(self, header: str, *varies: str) -> Iterator[None]:
-        """A block whose lines come after whatever it puts before itself; what varies like it stays inside."""
+        """Write a block. Lines that do not vary along its dimensions are put before it, the others into it."""
         outer = self.scope
         self.scope = Scope(outer, outer.varies.union(varies), outer.depth + 1)
         names, self.arguments.names._taken = self.arguments.names._taken, set(self.arguments.names._taken)
@@ -154,7 +156,7 @@ class Body:
 
     @contextlib.contextmanager
     def dealt(self, *dimensions: Dimension) -> Iterator[None]:
-        """A part of the kernel in which axes belong to other dimensions than before."""
+        """Assign axes to other dimensions for a part of the kernel."""
         before = self.dimensions, self._dimension_of
         self.dimensions = dimensions
         self._dimension_of = {axis: dimension for dimension in dimensions for axis in dimension.axes}
@@ -164,7 +166,7 @@ class Body:
             self.dimensions, self._dimension_of = before
 
     def _home(self, dimensions: frozenset[str]) -> Scope:
-        """The outermost block in which something that varies like this can be computed."""
+        """Return the outermost block in which a value that varies along these dimensions can be computed."""
         scope = self.scope
         while scope.parent is not None and not (scope.varies - scope.parent.varies) & dimensions:
             scope = scope.parent
@@ -181,7 +183,7 @@ class Body:
     # -- dimensions ------------------------------------------------------------------------------------------------
 
     def along(self, node: int) -> frozenset[str]:
-        """Names of the dimensions a node varies along."""
+        """Return the names of the dimensions that a node varies along."""
         return self._names_of(self.varies[node])
 
     def _names_of(self, axes: frozenset[Axis] | set[Axis]) -> frozenset[str]:
@@ -192,7 +194,7 @@ class Body:
         return multiple or self.arguments.size(size, self._size_name(size) or wanted)
 
     def _multiple(self, size: Size) -> str | None:
-        """Return a size as a few times one that is an argument, or the product of two."""
+        """Return a size as a small multiple of an argument or of a product of two; None if that is not possible."""
         if (is_constant(size) and abs(size[0]) <= LITERAL_LIMIT) or size in self.arguments.sizes.values():
             return None
         known = [(name, one) for name, one in self.arguments.sizes.items() if all(one)]
@@ -206,17 +208,17 @@ class Body:
         return (text if count == 1 else f"{count} * {text}") if found else None
 
     def divisor(self, size: Size, wanted: str) -> str:
-        text = self.arguments.size(size, self._size_name(size) or wanted)  # the compiler has to know it
+        text = self.arguments.size(size, self._size_name(size) or wanted)  # the compiler needs the value
         if text in self.arguments.sizes:
             self.arguments.divisors.add(text)
         return text
 
     def axis(self, axis: Axis) -> Text:
-        """Position along an axis."""
+        """Return the position along an axis."""
         return self._stretch((axis,))
 
     def _stretch(self, axes: tuple[Axis, ...]) -> Text:
-        """Position along neighbouring axes of a dimension, taken as one."""
+        """Return the position along neighbouring axes of a dimension, numbered as one."""
         dimension = self._dimension_of[axes[0]]
         suffix = self.place.suffixes.get(dimension.name, "")
         if axes == dimension.axes:
@@ -246,9 +248,10 @@ class Body:
         return "outer" if is_first else "inner"
 
     def _stretches(self, index: Index) -> list[tuple[Axis, ...]]:
-        """Neighbouring axes that the index crosses in step: their positions need not be told apart.
+        """Return runs of neighbouring axes that the index traverses in step, so that they need one common position.
 
-        Fewer divisions; and only so does the compiler see that neighbours lie next to each other.
+        This takes fewer divisions, and the compiler only recognizes contiguous elements if their position is not
+        divided.
         """
         found: list[tuple[Axis, ...]] = []
         for dimension in self.dimensions:
@@ -264,7 +267,7 @@ class Body:
         return found
 
     def index(self, index: Index, wanted: str = "") -> Text:
-        """Offset in elements; `wanted` is what the tensor is called, for naming its strides."""
+        """Return the offset in elements. `wanted` is the tensor's name, for naming its strides."""
         terms = sorted(index.terms, key=lambda term: [-abs(c) for c in term[1]])
         texts: list[str] = []
         if self.apart and self.place.suffixes:
@@ -293,7 +296,7 @@ class Body:
         return Text(joined, binding, len(texts) - 1)
 
     def _shares(self, index: Index, wanted: str) -> tuple[Index, list[str]]:
-        """Return what is left of an index, and the shares of the dimensions that are computed apart."""
+        """Return the rest of an index, and the texts of the parts that are computed separately."""
         shares: dict[str, list[tuple[Axis | Piece | Lookup, Size]]] = {}
         rest: list[tuple[Axis | Piece | Lookup, Size]] = []
         for base, coefficient in index.terms:
@@ -303,7 +306,7 @@ class Body:
         texts: list[str] = []
         offset = index.offset
         for dimension in sorted(shares, key=self.apart.index):
-            # What is added to all goes with the share that is a single number.
+            # Add the constant offset to the part that is a single number.
             own = offset if dimension == "tap" else constant(0, index.width)
             offset = constant(0, index.width) if dimension == "tap" else offset
             texts.append(self._share(dimension, Index(tuple(shares[dimension]), own), wanted))
@@ -319,7 +322,8 @@ class Body:
                 name = text
                 if not text.isidentifier():
                     name = self.arguments.names.new(f"{wanted or 'place'}_{SHARES.get(dimension, dimension)}")
-                    home.line(f"{name} = ({text})" if len(text) > LONG else f"{name} = {text}")  # so that it may break
+                    # parentheses, so that the line can be broken
+                    home.line(f"{name} = ({text})" if len(text) > LONG else f"{name} = {text}")
             self.place = before
             home.others[key] = name
         return f"{home.others[key]}{suffix}"
@@ -380,7 +384,7 @@ class Body:
         return self._uses[node] > 1
 
     def named(self, node: int) -> str:
-        """The node as a variable."""
+        """Return the node as a variable."""
         text = self.text(node)
         if text.text.isidentifier():
             return text.text
@@ -399,7 +403,7 @@ class Body:
         return found.hint or POINTS[found.function].hint if found.function in POINTS else found.hint or "value"
 
     def text(self, node: int) -> Text:
-        """The node as an expression; a variable where it is one or deserves to be."""
+        """Return the node as an expression, or as a variable if it has one or deserves one."""
         scope: Scope | None = self.scope
         while scope is not None:
             if node in scope.nodes and self._has_shape(node, scope.nodes[node]):
@@ -423,7 +427,7 @@ class Body:
             self._vectors[name] = self._as_vector
 
     def _has_shape(self, node: int, name: str) -> bool:
-        """A tile is no vector; a vector may be shown as a tile."""
+        """Return False if a vector is needed and the variable is a tile. A vector can be shown as a tile."""
         return not self._as_vector or name in self._vectors or not self.along(node)
 
     def _shaped(self, name: str) -> str:
@@ -450,7 +454,7 @@ class Body:
         return Text(self.literal(number, found.dtype))
 
     def literal(self, number: Number, dtype: str) -> str:
-        """A number in the kernel: written out, or an argument where it changes with the sizes."""
+        """Return a number's text: a literal, or an argument if it changes with the sizes."""
         value = number.values[0]
         if number.fixed:
             return written(value, dtype)
@@ -483,7 +487,7 @@ class Body:
         address = pointer if at.text == "0" else f"{pointer} + {at.text}"
         mask = self._joined([self.mask(self.along(node), found.guards), *self._needed_where(node)])
         if found.guards and not found.index.lookups():
-            # A mask has the shape of the addresses, also along dimensions that only a guard varies along.
+            # The mask must have the shape of the addresses, even along dimensions that only a guard varies along.
             for name in sorted(self.along(node) - self._names_of(found.index.axes())):
                 address += f" + 0 * {name}{self.place.suffixes.get(name, '')}"
         parts = [address]
@@ -498,7 +502,7 @@ class Body:
         return made if stored == found.dtype or self.raw else _cast(made, found.dtype)
 
     def _needed_where(self, load: int) -> list[str]:
-        """Conditions without which nobody asks for what is loaded."""
+        """Return the conditions without which no user needs the loaded value."""
         if self.kernel.multiplies:
             return []
         axis, found = beside(self.kernel, load), []
@@ -520,7 +524,7 @@ class Body:
         )
 
     def _group(self, axis: Axis) -> str:
-        """The first of the neighbours that are loaded together."""
+        """Return the variable with the first position of each group of neighbours that are loaded together."""
         dimension = self._dimension_of[axis]
         home = self._home(frozenset({dimension.name}))
         key = ("group", axis)
@@ -530,7 +534,7 @@ class Body:
         return home.others[key]
 
     def mask(self, dimensions: frozenset[str], guards: tuple[Guard, ...] = ()) -> str:
-        """What has to hold for an access that varies along these dimensions."""
+        """Return the condition of an access that varies along these dimensions."""
         return self._joined([self.place.mask(dimensions), *self.conditions(guards)])
 
     @staticmethod
@@ -557,7 +561,7 @@ class Body:
         return Text(f"tl.where({condition}, {yes}, {no})", Binding.ATOM, 2)
 
     def _is_filled(self, found: Node) -> bool:
-        """A load under the very same condition has the other value already where the condition does not hold."""
+        """Return True if a load under the same guards already has the other value in its masked lanes."""
         yes, no = found.arguments
         if not isinstance(yes, int) or not isinstance(no, Number) or not no.fixed:
             return False
@@ -591,9 +595,9 @@ class Body:
         return Text(made, point.binding, 1 + sum(text.operations for text in texts))
 
     def _by_precision(self, node: int, found: Node) -> str:
-        """The function, or one of fewer instructions where it does as well.
+        """Return the function, or a cheaper one that is accurate enough here.
 
-        An exponential within a row is summed up: what is too small for a normal float32 need not be told from nought.
+        Exponentials within a row are summed, so values too small for a normal float32 may become zero.
         """
         if found.dtype != "float32":
             return found.function
@@ -604,10 +608,10 @@ class Body:
         return IN_HALF_PRECISION.get(found.function, found.function) if is_half else found.function
 
     def _divides_many(self, node: int, found: Node) -> bool:
-        """Return whether many are divided by one: its inverse is taken once, since a division is several instructions.
+        """Return True if many elements are divided by one number: multiply them by its inverse, which is computed once.
 
-        The compiler's own division errs as much as the two steps do. What is rounded to a whole number later, or
-        compared, stays as it is: there the last digit decides.
+        A division takes several instructions, and the compiler's own errs as much as these two steps. Divisions whose
+        result is later compared or rounded to an integer stay as they are, because there the last digit decides.
         """
         divisor = found.arguments[1] if len(found.arguments) > 1 else None
         if found.function != "div" or found.dtype != "float32" or not isinstance(divisor, int):
@@ -616,7 +620,7 @@ class Body:
 
     @functools.cached_property
     def _decisive(self) -> frozenset[int]:
-        """Nodes whose last digit may decide what a whole number or a truth becomes."""
+        """Nodes whose last digit may change an integer or a boolean."""
         waiting: list[int] = []
         for i in self.kernel.live():
             found = self.kernel.nodes[i]
@@ -641,7 +645,7 @@ class Body:
         return home.others[key]
 
     def _compute_dtype(self, found: Node) -> str:
-        """Of the operands: that of the result, except where the result is a truth."""
+        """Return the dtype of the operands: that of the first one that is not boolean."""
         for argument in found.arguments:
             if isinstance(argument, int) and self.kernel.nodes[argument].dtype != "bool":
                 return self.kernel.nodes[argument].dtype
@@ -662,15 +666,15 @@ class Body:
 
     _scan = _dot = _attention = _reduce
 
-    # -- what is outside of the tensors ----------------------------------------------------------------------------
+    # -- masked lanes ----------------------------------------------------------------------------------------------
 
     def filler(self, node: int) -> float | None:
-        """The value of a node in lanes that no element belongs to; None where it is not known."""
+        """Return the value of a node in lanes beyond the tensor; None if it is not known."""
         found = self.kernel.nodes[node]
         if node in self.filled:
             return self.filled[node]
         if found.kind == "load":
-            # What does not vary along the row is no filler beyond its end, but the value it has everywhere.
+            # A load that does not vary along the row has its value in these lanes, too, not the filler.
             return self.fillers.get(node) if self.varies[node] & set(self.kernel.reduced) else None
         if found.kind == "choose" and self._is_filled(found):
             return self.filler(found.arguments[0])  # type: ignore[arg-type]
@@ -685,7 +689,7 @@ class Body:
 
 
 def fillers_of_choices(kernel: Kernel) -> dict[int, float]:
-    """Return what masked lanes of a load may hold: the number that is chosen where nothing is loaded."""
+    """Map each load to the number that replaces it where its mask is false."""
     found: dict[int, float] = {}
     for i in sorted(kernel.live()):
         node = kernel.nodes[i]
@@ -698,7 +702,9 @@ def fillers_of_choices(kernel: Kernel) -> dict[int, float]:
 
 
 def _filled(function: str, fills: list[float | None], steady: list[bool]) -> float | None:
-    """Of a point function's result, where it follows from that of the operands; steady ones are finite numbers."""
+    """Return the value of a point function in masked lanes, if it follows from its operands; `steady` marks finite
+    ones.
+    """
     first = fills[0] if fills else None
     if function == "cast":
         return first
@@ -720,7 +726,7 @@ def _filled(function: str, fills: list[float | None], steady: list[bool]) -> flo
 
 
 def written(value: float | int | bool, dtype: str) -> str:
-    """A number as Triton text."""
+    """Return a number as Triton text."""
     if dtype == "bool":
         return str(bool(value))
     if dtype in INTEGERS:
@@ -733,7 +739,7 @@ def written(value: float | int | bool, dtype: str) -> str:
 
 
 def _grouped(condition: str) -> str:
-    """In parentheses, unless it is a row of conditions that are."""
+    """Put a condition in parentheses, unless it is a conjunction of conditions that are."""
     return (
         condition if condition.startswith("(") and condition.endswith(")") and " & " in condition else f"({condition})"
     )
@@ -752,7 +758,7 @@ def _cast(inner: Text, dtype: str) -> Text:
 
 
 SHARES = {"m": "row", "n": "column", "tap": "tap"}
-"""What a dimension's share of an address is called, after the tensor."""
+"""Suffixes of the variables with a dimension's part of an address."""
 SINGULAR = {
     "rows": "row",
     "columns": "column",

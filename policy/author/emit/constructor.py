@@ -1,9 +1,9 @@
-"""The constructor of the new module, taken from the reference's text.
+"""The constructor of the new module, derived from the reference's text.
 
-Parameters must have the names they have in the reference, and the surest way to that is its own constructor. What the
-constructor reads of its file (classes, functions, constants, imports) is taken along, helper modules without the
-methods that only a call needs. Where the text cannot stand alone, a tree of empty modules holds parameters of the
-same names and of the shapes that the main size has.
+Parameters must have the names that they have in the reference, which its own constructor ensures. Everything that the
+constructor reads of its file (classes, functions, constants, imports) is copied, modules without the methods that only
+a call needs. If the text cannot stand alone, a tree of empty modules holds parameters with the reference's names and
+with their shapes at the main size.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ALWAYS_THERE = {"torch": "import torch", "nn": "import torch.nn as nn", "math":
 
 
 class ModelText:
-    """The reference's file, as far as the new one needs it."""
+    """The parts of the reference's file that the new file needs."""
 
     def __init__(self, source: str, class_name: str) -> None:
         self.tree = ast.parse(source)
@@ -33,7 +33,7 @@ class ModelText:
         self.model = self._class(class_name)
 
     def _class(self, name: str) -> ast.ClassDef:
-        """The class of that name, which may be another name for a class."""
+        """Return the class with this name, following assignments of a class to another name."""
         found = self.definitions.get(name)
         for _ in self.definitions:
             if not (isinstance(found, ast.Assign) and isinstance(found.value, ast.Name)):
@@ -50,7 +50,9 @@ class ModelText:
         return None if method is None else method.args
 
     def tensors_kept_as_attributes(self) -> list[str]:
-        """Attributes that the constructor makes of torch functions: tensors that are neither parameters nor buffers."""
+        """Return attributes that the constructor makes with torch functions: tensors, neither parameters nor
+        buffers.
+        """
         method = self._method(self.model, "__init__")
         found = []
         for node in ast.walk(method) if method is not None else ():
@@ -63,7 +65,7 @@ class ModelText:
 
     @functools.cached_property
     def stands_alone(self) -> bool:
-        """True if the constructor can be taken along."""
+        """True if the constructor can be copied."""
         try:
             self.header()
         except BeyondAuthor:
@@ -75,10 +77,10 @@ class ModelText:
     def header(
         self, more: Sequence[str] = (), beside: Sequence[str] = ()
     ) -> tuple[list[str], list[str], str, list[str]]:
-        """Imports, helpers, the class statement, and the lines of the class up to `forward`.
+        """Return imports, helpers, the class statement, and the lines of the class up to `forward`.
 
-        `more`: statements at the end of the constructor; `beside`: further names of the file that the new one needs,
-        which stand for tensors.
+        `more` are statements to append to the constructor. `beside` are further module-level names, of tensors, that
+        the new file needs.
         """
         members = self._members(self.model, keep=set())
         if more:
@@ -91,7 +93,7 @@ class ModelText:
         needed = self._needed(body)
         for name in beside:
             if "rand" in ast.unparse(self.definitions[name]):
-                raise BeyondAuthor(f"{name} is drawn at random when the file is imported: no other file can have it")
+                raise BeyondAuthor(f"{name} is random at import: another file cannot reproduce it")
         imports, helpers = [], []
         for name in needed:
             definition = self.definitions[name]
@@ -107,7 +109,7 @@ class ModelText:
 
     @property
     def _default_dtype(self) -> ast.expr | None:
-        """What the file sets torch's default dtype to."""
+        """The dtype that the file sets as torch's default, if it does."""
         for node in self.tree.body:
             call = node.value if isinstance(node, ast.Expr) else None
             if isinstance(call, ast.Call) and call.args and ast.unparse(call.func) == "torch.set_default_dtype":
@@ -115,7 +117,7 @@ class ModelText:
         return None
 
     def _members(self, model: ast.ClassDef, keep: set[str]) -> list[ast.stmt]:
-        """Class attributes, the constructor, and the methods it calls, by whichever class of the file they are."""
+        """Return class attributes, the constructor, and the methods that it calls, also of base classes in the file."""
         methods: dict[str, list[ast.FunctionDef]] = {}
         for one in self._with_bases(model):
             for node in one.body:
@@ -142,7 +144,7 @@ class ModelText:
         return chosen
 
     def _with_bases(self, model: ast.ClassDef) -> list[ast.ClassDef]:
-        """The class and those of the file that it is derived from."""
+        """Return the class and its base classes in the file."""
         found = [model]
         for one in found:
             bases = (self.definitions.get(ast.unparse(base)) for base in one.bases)
@@ -159,7 +161,7 @@ class ModelText:
         return ast.unparse(definition)
 
     def _needed(self, body: ast.ClassDef) -> list[str]:
-        """Names of the file that this class reads, and what those read, in the order of the file."""
+        """Return the module-level names that this class reads, and those that they read, in the order of the file."""
         found: set[str] = set()
         waiting: list[ast.AST] = [body]
         while waiting:
@@ -179,7 +181,7 @@ class ModelText:
         return [name for name in self.definitions if name in found]
 
     def _method(self, model: ast.ClassDef, name: str) -> ast.FunctionDef | None:
-        """The class' own, or that of the nearest base in the file."""
+        """Return the method of the class, or of its nearest base class in the file."""
         for node in model.body:
             if isinstance(node, ast.FunctionDef) and node.name == name:
                 return node
@@ -193,7 +195,7 @@ class ModelText:
 
 
 def _definitions(tree: ast.Module) -> dict[str, ast.stmt]:
-    """What the file binds at its top level, by name, in order."""
+    """Return the module-level definitions of the file by name, in order."""
     found: dict[str, ast.stmt] = {}
     for node in tree.body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
@@ -209,7 +211,7 @@ def _definitions(tree: ast.Module) -> dict[str, ast.stmt]:
 
 
 def _names(tree: ast.AST) -> set[str]:
-    """Names read that are not bound inside."""
+    """Return the names that are read but not bound inside."""
     read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     bound |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
@@ -233,10 +235,10 @@ def _require_allowed(definition: ast.stmt) -> None:
 
 
 def _require_harmless(text: str) -> None:
-    """Of what a candidate may not do, that which can be read off the text."""
-    objection = screen("\n".join([*_ALWAYS_THERE.values(), text]))  # names are followed from their imports
+    """Refuse text with constructs that the screen forbids to candidates."""
+    objection = screen("\n".join([*_ALWAYS_THERE.values(), text]))  # the screen resolves names through their imports
     if objection is not None:
-        raise BeyondAuthor(f"the constructor cannot be taken along: {objection.message}")
+        raise BeyondAuthor(f"the constructor cannot be copied: {objection.message}")
 
 
 def _import_line(definition: ast.Import | ast.ImportFrom, name: str) -> str:
@@ -247,7 +249,7 @@ def _import_line(definition: ast.Import | ast.ImportFrom, name: str) -> str:
 
 
 class _Super(ast.NodeTransformer):
-    """`super(Model, self)` names a class that is called otherwise here."""
+    """Removes the arguments of `super(Model, self)`, as the class has another name here."""
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
@@ -264,7 +266,7 @@ def _plain_super(node: ast.FunctionDef) -> ast.FunctionDef:
 
 
 def _with_statements(members: list[ast.stmt], more: Sequence[str]) -> list[ast.stmt]:
-    """With these at the end of the constructor; one that hands on what it is given, where there was none."""
+    """Append statements to the constructor; if there is none, add one that forwards its arguments."""
     found = [node for node in members if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
     plain = "def __init__(self, *arguments, **keywords):\n    super().__init__(*arguments, **keywords)"
     (made,) = found or ast.parse(plain).body
@@ -275,7 +277,7 @@ def _with_statements(members: list[ast.stmt], more: Sequence[str]) -> list[ast.s
 
 
 def _without_hooks(node: ast.FunctionDef) -> ast.FunctionDef:
-    """What hooks on the model do to a call was seen with the call, and is done by `forward`."""
+    """Remove hooks on the model itself: the graph contains their operators, so `forward` computes them."""
     for parent in ast.walk(node):
         body = getattr(parent, "body", None)
         if isinstance(body, list) and any(map(_hooks_on_self, body)):
@@ -284,7 +286,7 @@ def _without_hooks(node: ast.FunctionDef) -> ast.FunctionDef:
 
 
 def _cast_at_the_end(member: ast.stmt, dtype: ast.expr) -> ast.stmt:
-    """Parameters get the dtype that the file makes its default, and this process has not."""
+    """Cast the parameters to the file's default dtype, which the new file does not set."""
     if isinstance(member, ast.FunctionDef) and member.name == "__init__":
         member.body = [*member.body, ast.parse(f"self.to({ast.unparse(dtype)})").body[0]]
     return member
@@ -306,7 +308,7 @@ def _text(node: ast.stmt) -> list[str]:
 
 
 def tree_of_parameters(graph: OperatorGraph) -> list[str]:
-    """A constructor that makes nothing but parameters and buffers of the right names."""
+    """Write a constructor that only makes parameters and buffers with the right names."""
     lines = ["    def __init__(self, *arguments, **keywords):", "        super().__init__()"]
     made: set[str] = set()
     for name, meta in {**graph.parameters, **graph.buffers}.items():
@@ -330,14 +332,14 @@ def tree_of_parameters(graph: OperatorGraph) -> list[str]:
 
 
 def path_of(source: str) -> str:
-    """How `forward` reaches a parameter or buffer: `self.blocks[0].weight`."""
+    """Return how `forward` reaches a parameter or buffer: `self.blocks[0].weight`."""
     kind, _, path = source.partition(":")
     parts = path.split(".")
     text = "self"
     for part in parts:
         if part.isdigit():
             text += f"[{part}]"
-        elif part.partition("[")[0].isidentifier():  # of a list held as an attribute: `tables[1]`
+        elif part.partition("[")[0].isidentifier():  # an element of a list attribute: `tables[1]`
             text += f".{part}"
         else:
             getter = "get_parameter" if kind == "p" else "get_buffer"

@@ -1,6 +1,6 @@
-"""What the methods of one file share: the model's text, names of kernels, kernels already written, constants.
+"""State shared by the methods of one file: the model's text, names of kernels, kernels written so far, constants.
 
-Kernels that differ in names only are written once: the layers of a stack, the steps of a loop.
+Kernels that differ only in names are written once: the layers of a stack, the steps of a loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORD = re.compile(r"(?<![\w.\"])[A-Za-z_]\w*")
 
 
 def anonymous(kernel: KernelText) -> tuple[str, ...]:
-    """What a kernel does, with its own names numbered in the order they are met."""
+    """Return a kernel's text with its own names numbered in order of appearance, for comparison."""
     arguments = kernel.arguments
     signature = [*arguments.matrices, *arguments.tensors, *arguments.sizes, *arguments.numbers, *kernel.blocks]
     text = "\n".join(kernel.lines)
@@ -53,11 +53,11 @@ class WrittenKernels:
         return dict(self._known)
 
     def back_to(self, state: dict[tuple[str, ...], KernelText]) -> None:
-        """As it was before what was written since came to nothing."""
+        """Restore an earlier state after an attempt failed."""
         self._known = dict(state)
 
     def once(self, kernel: KernelText) -> KernelText:
-        """The kernel as it is, or as one more launch of an equal one; only blocks may be passed differently."""
+        """Return the kernel, or a further launch of an equal one; the blocks passed may differ."""
         first = self._known.setdefault(anonymous(kernel), kernel)
         if first is kernel:
             return kernel
@@ -66,13 +66,13 @@ class WrittenKernels:
 
 
 class Constants:
-    """Tensors of a few known numbers, by what makes them; those of all methods together."""
+    """Constant tensors of all methods, by the expression that makes each."""
 
     def __init__(self, source: str) -> None:
-        """`source`: the reference's text, whose names stay free."""
+        """`source` is the reference's text, whose names are avoided."""
         self._source = source
         self.made: dict[str, str] = {}
-        """Text that makes one -> the attribute that holds it."""
+        """Maps the expression of a tensor to the attribute that holds it."""
 
     def name_of(self, made: str) -> str:
         if made not in self.made:
@@ -87,35 +87,35 @@ class Constants:
 LAID_OUT = "laid_out_weights"
 LAYING_OUT = (
     f"def {BY_TAPS}(module, name, weight, tf32=False):",
-    '    """Return a convolution\'s weight as [out, *taps, in]; it is laid out again when the parameter changes."""',
+    '    """Return a convolution\'s weight as [out, *taps, in], from a cache until the parameter changes."""',
     "    made_of = (weight.data_ptr(), weight._version, weight.device, weight.dtype)",
     f"    known = module.{LAID_OUT}.get(name)",
     "    if known is None or known[0] != made_of:",
     "        made = weight.detach().permute(0, *range(2, weight.dim()), 1).contiguous()",
-    "        if tf32:  # to the nearest: the matrix unit cuts off what is left",
+    "        if tf32:  # round to nearest: the matrix unit would truncate",
     "            nearest = ((made.view(torch.int32) + 4096) & -8192).view(torch.float32)",
     "            made = torch.where(made.abs() < 3e38, nearest, made)",
     f"        known = module.{LAID_OUT}[name] = (made_of, made)",
     "    return known[1]",
 )
-"""What a file defines on the host where convolutions read weights in another order than torch keeps them."""
+"""Host function of a file whose convolutions read weights in another memory layout than torch stores them."""
 
 
 class FileParts:
     """One file while it is being written."""
 
     def __init__(self, model: ModelText, source: str) -> None:
-        """`source`: the reference's text."""
+        """`source` is the reference's text."""
         self.model = model
         self.names = Names({"ModelNew", "nn", BY_TAPS, *HOST_FUNCTIONS})
-        """Of kernels."""
+        """Names of kernels."""
         self.kernels = WrittenKernels()
         self.constants = Constants(source)
         self.lays_out = False
-        """True if a method lays out weights once for all calls."""
+        """True if a method calls the cached layout of weights."""
 
     def statements(self) -> list[str]:
-        """Return what the constructor has to do beside what the reference's does."""
+        """Return the statements that the constructor needs beside the reference's own."""
         return [*self.constants.statements(), *([f"self.{LAID_OUT} = {{}}"] if self.lays_out else [])]
 
     def state(self) -> tuple[frozenset[str], dict[tuple[str, ...], KernelText]]:

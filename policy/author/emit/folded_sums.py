@@ -1,4 +1,4 @@
-"""The lines of a sum over a long row that is computed in the pass of another (`plan/one_pass.py`)."""
+"""Writes a sum over a long row that is computed in the pass of another reduction (`plan/one_pass.py`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from triton_agent.policy.author.ir.points import Binding
 from triton_agent.policy.author.plan.one_pass import Fold
 
 _EXP = "libdevice.fast_expf"
-"""As in `points.py`, for exponentials that are summed up."""
+"""The exponential of sums, as in `points.py`."""
 
 
 class Folded:
@@ -30,7 +30,9 @@ class Folded:
         body.line(f"{self.name} = tl.zeros({shape}, tl.float32)")
 
     def step(self, body: Body, value: Text) -> None:
-        """`value` holds minus infinity in masked lanes of a maximum, anything else in those of a sum."""
+        """Write one step. `value` must be minus infinity in masked lanes for a maximum; for a sum it may be
+        anything.
+        """
         if self.fold.kind == "squares":
             self._step_of_squares(body, value)
         else:
@@ -55,11 +57,11 @@ class Folded:
 
     @property
     def maximum(self) -> str | None:
-        """What holds the maximum that it belongs to, lane by lane."""
+        """The variable with the maximum of each lane, if the fold belongs to a maximum."""
         return self.local if self.fold.kind == "powers" else None
 
     def conclude(self, body: Body, limit: str, lanes: str, axis: str) -> None:
-        """After the sum or maximum itself is known."""
+        """Write the combination of the lanes, once the sum or maximum itself is known."""
         centre = body.text(self.fold.centre)
         if self.fold.kind == "powers":
             lifted = f"{_EXP}({self.local} - {centre.within(Binding.PRODUCT)})"

@@ -1,4 +1,4 @@
-"""The `forward` of the new module: shapes, memory, launches, and what is left to torch."""
+"""Writes the `forward` of the new module: shapes, memory, launches, and calls of torch operators."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _DIMENSION_NAMES = {
 }
 _INDENT = "        "
 _LONGEST_HEAD = 96
-"""Of a launch with its grid written into it."""
+"""Longest line up to the arguments of a launch whose grid is written in place."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Unpacked:
-    """One dimension of a tensor under a name of its own."""
+    """One dimension of a tensor that is unpacked into a variable."""
 
     tensor: str
     dim: int
@@ -48,7 +48,7 @@ class _Unpacked:
 
 
 class Forward:
-    """Writes one method. Names of tensors and sizes are decided first, since the kernels use them too."""
+    """Writes one method. Names of tensors and sizes are decided first, because the kernels use them, too."""
 
     def __init__(self, drafting: Drafting, file: FileParts) -> None:
         self.file = file
@@ -58,9 +58,11 @@ class Forward:
         self.sizes, self.texts, self.in_place = self.host.sizes, self.host.texts, self.host.in_place
         self.limits: list[str] = []
         self.loaded: frozenset[str] = frozenset()
-        """Values that kernels read. Those that torch makes may lie in memory otherwise elsewhere, or at other sizes."""
+        """Values that kernels read. Results of torch operators among them are made contiguous, as their strides may
+        differ.
+        """
         self.of_the_file: list[str] = []
-        """Names at the top level of the reference's file that stand for tensors."""
+        """Module-level names of the reference's file that stand for tensors."""
         self.parameters = self._parameters(file.model.forward_arguments())
         self._inputs(drafting.brief.input_structure)
         self._owned(file.model.tensors_kept_as_attributes() if file.model.stands_alone else [], drafting.brief.tensors)
@@ -72,15 +74,15 @@ class Forward:
             self.sizes.fractions[text] = tuple(float(value) for value in values)
             if all(isinstance(value, int) for value in values):
                 self.sizes.attributes[text] = tuple(int(value) for value in values)
-        # Halves come last: a number of the module itself says more.
+        # Halves come last: the module's own numbers explain more.
         halves = {f"({text} // 2)": tuple(v // 2 for v in held) for text, held in self.sizes.attributes.items()}
         self.sizes.attributes |= {text: held for text, held in halves.items() if not is_constant(held)}
         self._derived = self._derived_sizes()
         self._lines: list[str] = []
         self._begun: set[str] = set()
-        """Values whose memory is made, while their pieces are stored one by one."""
+        """Values that are allocated while their pieces are stored one by one."""
         self._results: dict[str, list[str]] = {}
-        """Of operators that stay torch's, how each of the results is written."""
+        """The text of each result of a torch operator."""
 
     # -- names -----------------------------------------------------------------------------------------------------
 
@@ -111,7 +113,7 @@ class Forward:
         return plain + [argument.arg for argument in arguments.kwonlyargs]
 
     def _inputs(self, structure: str) -> None:
-        """Which argument each input tensor came by."""
+        """Find the argument that holds each input tensor."""
         places = _places(structure, self.parameters) if structure else self.parameters
         for source, place in zip(self.graph.main.inputs, places):
             self._texts_of(source, place)
@@ -122,7 +124,7 @@ class Forward:
                 self.texts[value.name] = text
 
     def _take_out(self) -> None:
-        """Tensors inside of lists and dicts get names of their own: what the caller passed is not written to."""
+        """Assign tensors inside lists and dicts to variables: the caller's containers must not be written to."""
         needed = self.program.needed()
         for value in self._sources():
             text = self.texts.get(value.name, "")
@@ -132,7 +134,7 @@ class Forward:
         moved = {name for n in self.graph.main.nodes if n.operator == "aten._to_copy" for name in n.references()}
         for value in self._sources():
             if value.function in moved and value.function in self.graph.main.constants:
-                # It was told to come to where the inputs are; here that is done before anything is launched.
+                # The model moves this constant to the inputs' device; move it before anything is launched.
                 own = self.texts[value.name]
                 self.texts[value.name] = self.names.new(last_word(own))
                 self._opening.append(f"{_INDENT}{self.texts[value.name]} = {own}.to({self._first_tensor()}.device)")
@@ -165,7 +167,7 @@ class Forward:
                 raise BeyondAuthor("the model uses a tensor that is no input, parameter, buffer or attribute")
 
     def _constant(self, source: str) -> str:
-        """A list of numbers in the reference's text becomes a buffer, which is where the module is."""
+        """Return the buffer for a literal list of numbers in the reference. A buffer is on the module's device."""
         if any(
             repr(graph.contents.get(source)) != repr(self.graph.main.contents[source]) for graph in self.graph.graphs
         ):
@@ -181,12 +183,12 @@ class Forward:
         return [v for v in self.program.values.values() if v.operation == "source" and v.name in needed]
 
     def _idle_inputs(self) -> list[Value]:
-        """Inputs that nothing is computed from."""
+        """Return inputs that nothing is computed from."""
         used = {value.name for value in self._sources()}
         return [v for v in self.program.values.values() if _is_input(v) and v.name not in used]
 
     def _dimensions(self) -> dict[str, _Unpacked]:
-        """A name for each size that some tensor's dimension has, the inputs' first."""
+        """Name each size that a tensor's dimension has, those of the inputs first."""
         found: dict[str, _Unpacked] = {}
         order = sorted(self._sources(), key=lambda value: (not _is_input(value), value.name))
         for value in [*order, *self._idle_inputs()]:
@@ -205,7 +207,7 @@ class Forward:
         return found
 
     def _derived_sizes(self) -> dict[str, str]:
-        """Sizes of values in between that are no plain product of dimensions, such as a convolution's height."""
+        """Name sizes of intermediate values that are not plain products, such as a convolution's height."""
         found = self._formulas()
         needed = self.program.needed()
         for value in self.program.values.values():
@@ -223,7 +225,7 @@ class Forward:
         return found
 
     def _formulas(self) -> dict[str, str]:
-        """Sizes that operators say how to compute, and whose operands are known by now."""
+        """Name sizes for which an operator provides a formula with known operands."""
         found: dict[str, str] = {}
         for formula in self.program.formulas:
             if is_constant(formula.size) or self.sizes.find(formula.size) is not None:
@@ -238,7 +240,7 @@ class Forward:
         return found
 
     def name_outputs(self, outputs: Iterable[str]) -> None:
-        """Names for values that kernels store, `out` for what is returned."""
+        """Name the values that kernels store; a single result is called `out`."""
         for value in outputs:
             if value not in self.texts:
                 last = len([o for o in self.program.outputs if o == value]) and len(set(self.program.outputs)) == 1
@@ -274,7 +276,7 @@ class Forward:
         self.line(f"{kernel.name}[{grid}]({', '.join([*passed, *options])})")
 
     def _described(self, kernel: KernelText) -> tuple[str, list[str]]:
-        """Names of the flag and of the matrices, once the line that makes them is written."""
+        """Write the line that makes tensor descriptors; return the names of the flag and of the matrices."""
         items, names = [], []
         for name, matrix in kernel.arguments.matrices.items():
             one = () if matrix.batch is None else ("1",)
@@ -302,7 +304,7 @@ class Forward:
         values = [float(value) for value in number.values]
         found = number_expression(values, self.sizes)
         if found is None:
-            self.limits.append(f"the number {values[0]} is written as it is at the main size")
+            self.limits.append(f"the number {values[0]} is fixed to its value at the main size")
             return repr(values[0])
         return found
 
@@ -334,9 +336,9 @@ class Forward:
         return " * ".join(parts) or "1"
 
     def _allocate_to_add_to(self, value: str) -> None:
-        """Nought, or a copy of the tensor that is added to."""
+        """Allocate zeros, or a copy of the tensor that is added to."""
         start = self.program.values[value].inputs[2:]
-        if self.program.values[value].function:  # written into what another kernel stored for nobody else
+        if self.program.values[value].function:  # the copy that another kernel stored is overwritten
             self.texts[value] = self.texts[start[0]]
             return
         if not start:
@@ -350,7 +352,7 @@ class Forward:
             return
         made = self.program.values[value]
         like = self._like(made) if self.program.stored_dtype(value) == made.dtype else None
-        if like is not None:  # kernels store row by row, and an input that no kernel reads lies as the caller made it
+        if like is not None:  # kernels store contiguously; an input that no kernel reads keeps the caller's strides
             layout = "" if like.name in self.loaded else ", memory_format=torch.contiguous_format"
             self.line(f"{self.texts[value]} = torch.{how}_like({self.texts[like.name]}{layout})")
             return
@@ -359,7 +361,7 @@ class Forward:
         self.line(f"{self.texts[value]} = torch.{how}({self.shape_text(made.shape)}, {options})")
 
     def _find_place(self, value: str) -> None:
-        """A part of another value's memory, which is made when the first of them is stored."""
+        """Take a view of another value's memory, which is allocated when the first of its pieces is stored."""
         place = self.program.placed[value]
         if place.whole not in self._begun:
             self._begun.add(place.whole)
@@ -372,7 +374,7 @@ class Forward:
             self.line(f"{self.texts[value]} = {whole}.narrow({place.dim}, {start}, {length})")
 
     def _like(self, made: Value) -> Value | None:
-        """An input of the same shape and dtype."""
+        """Return an input with the same shape and dtype."""
         for value in self._sources():
             alike = value.shape == made.shape and value.dtype == made.dtype and value.name not in self.program.strides
             if alike and value.function.startswith("x") and made.shape and value.name in self.texts:
@@ -383,7 +385,7 @@ class Forward:
         for value in [*sorted(self._sources(), key=lambda value: not _is_input(value)), *self._idle_inputs()]:
             if value.name in self.texts:
                 return self.texts[value.name]
-        raise BeyondAuthor("no tensor goes in")
+        raise BeyondAuthor("the method has no input tensor")
 
     def _dtype(self, dtype: str) -> str:
         for value in self._sources():
@@ -398,18 +400,18 @@ class Forward:
     # -- torch -----------------------------------------------------------------------------------------------------
 
     def call_torch(self, value: Value) -> None:
-        """An operator that stays an operator of torch."""
+        """Write the call of an operator that is left to torch."""
         if value.function == BY_TAPS:
             self._lay_out_weight(value)
             return
         call: TorchCall = value.detail
         operands = [self.view_text(operand) for operand in value.inputs]
         for place in call.overwritten:
-            # It may be needed as it was, too.
+            # The operand may be needed unchanged, too.
             fresh = self.names.new("written")
             self.line(f"{fresh} = {operands[place]}.clone()")
             operands[place] = fresh
-        # From the second argument on by name: some of the schemas' arguments are passed in no other way.
+        # Pass the arguments after the first by name: some schemas have keyword-only arguments.
         by_place = [not name or name.isdigit() or i == 0 for i, (name, _) in enumerate(call.arguments)]
         given = list(zip(call.arguments, by_place))
         texts = [self._argument(item, operands, name) for (name, item), plain in given if plain]
@@ -420,7 +422,7 @@ class Forward:
         ]
         if value.function == "aten.batch_norm":
             texts.append("cudnn_enabled=True")
-        if call.on_device:  # else torch would make it on the CPU
+        if call.on_device:  # otherwise torch would allocate on the CPU
             texts.append(f"device={self._first_tensor()}.device")
         name = self.names.new(value.hint or "made")
         packet = f"torch.ops.{value.function}" + (f".{call.overload}" if call.overload else "")
@@ -439,7 +441,7 @@ class Forward:
         self.texts[value.name] = name
 
     def torch_output(self, value: Value) -> None:
-        """A further output of an operator that has several."""
+        """Take a further output of an operator with several."""
         self._take_result(value, self.program.values[value.inputs[0]], value.detail)
 
     def _take_result(self, value: Value, call: Value, position: int) -> None:
@@ -476,7 +478,7 @@ class Forward:
     # -- views -----------------------------------------------------------------------------------------------------
 
     def view_text(self, name: str) -> str:
-        """A value as the host can write it: a name, or a view of one."""
+        """Return a value as host code: a name, or a view of one."""
         if name in self.texts:
             return self.texts[name]
         value = self.program.values[name]
@@ -503,10 +505,10 @@ class Forward:
             return f"{inner}.permute({', '.join(map(str, value.detail))})"
         if value.operation == "slice":
             return self._slice_text(value, inner)
-        raise BeyondAuthor(f"{value.operation} on the host")
+        raise BeyondAuthor(f"{value.operation} is not a view that the host can write")
 
     def _shaped_like(self, value: Value) -> str | None:
-        """An input of the same shape, which says more than its sizes."""
+        """Return an input of the same shape, which reads better than the sizes."""
         alike = (v for v in self._sources() if v.shape == value.shape and v.function.startswith("x") and v.shape)
         return next((self.texts[v.name] for v in alike if v.name in self.texts), None)
 
@@ -570,7 +572,7 @@ _TORCH_WORDS = frozenset(
 
 
 def _nested(elements: Iterator[Any], shape: Sequence[int]) -> str:
-    """Numbers as nested lists of this shape."""
+    """Format numbers as nested lists of this shape."""
     if not shape:
         element = next(elements)
         return repr(element) if element == element and abs(element) != float("inf") else f'float("{element}")'
@@ -586,7 +588,7 @@ def _bare(argument: ast.arg) -> ast.arg:
 
 
 def _places(structure: str, parameters: list[str]) -> list[str]:
-    """Where each tensor is among the arguments, from the nesting as text with a star for each tensor."""
+    """Return the expression of each tensor within the arguments, given their nesting with a star for each tensor."""
     try:
         nested = ast.literal_eval(re.sub(r"\*", "'*'", structure))
     except (ValueError, SyntaxError):

@@ -1,4 +1,4 @@
-"""A written kernel: its text and what the host needs to launch it."""
+"""A written kernel: its text and the data that the host needs to launch it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from triton_agent.policy.author.ir.sizes import Size
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 
 MOST_ASIDE = 65535
-"""Programs along the second or third dimension of a grid. Only the first one has no such limit."""
+"""Most programs along the second or third dimension of a grid; the first one has no such limit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GridEntry:
-    """Programs along one axis of the grid: a product of sizes, each cut into blocks."""
+    """Number of programs along one axis of the grid: a product of sizes, each divided into blocks."""
 
     parts: tuple[tuple[Size, int | str], ...]
-    """Size and block; a block of one means one program each."""
+    """Each size with its block; a block of one means one program per element."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +43,16 @@ class KernelText:
     grid: tuple[GridEntry, ...]
     blocks: dict[str, BlockSize]
     repeats: bool = False
-    """True if an equal kernel stands in the file already, under the same name."""
+    """True if the file already has an equal kernel under the same name."""
     key: str = ""
-    """Under which a choice names its tiles."""
+    """Key under which a choice stores the kernel's tiles."""
     tiles: Tiles
-    """As they came out, with nothing left open."""
+    """The tiles as written, with no number left open."""
     alternatives: tuple[Tiles, ...] = ()
-    """Others worth measuring, the most promising first."""
+    """Other tiles worth measuring, the most promising first."""
     uses_libdevice: bool = False
     functions: tuple[str, ...] = ()
-    """Names of small functions that the file has to define beside it."""
+    """Names of helper functions that the file must define."""
 
     def signature(self) -> list[str]:
         arguments = self.arguments
@@ -62,10 +62,12 @@ class KernelText:
         return [*plain, *(f"{name}: tl.constexpr" for name in self.blocks)]
 
     def _is_constant(self, name: str) -> bool:
-        """Return whether the compiler is told a size: where something is divided by it, or wide loads depend on it.
+        """Return True if a size must be a constant for the compiler: a divisor, or a size that decides the width of
+        loads.
 
-        It sees by itself that an argument is a multiple of 16. From a row of 1000 elements it would read one at a
-        time, had it not the number. A limit of rows alone changes with every batch and has no part in that.
+        The compiler specializes arguments that are multiples of 16 by itself. With rows of 1000 elements it would load
+        single elements unless it knew the number. A limit that only bounds rows changes with every batch and stays a
+        variable.
         """
         if name in self.arguments.divisors:
             return True

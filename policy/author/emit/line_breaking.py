@@ -1,4 +1,4 @@
-"""Lines of Python no longer than a limit: broken at the outermost commas of their brackets, else at operators."""
+"""Breaks long lines of Python at the outermost commas of their brackets, or else at operators."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ LIMIT = 110
 _STEP = "    "
 _OPEN, _CLOSE = "([{", ")]}"
 _OPERATORS = (" & ", " + ", " - ", " * ")
-"""Where a long expression in brackets may be broken, the loosest first."""
+"""Operators at which a long expression in brackets may be broken, loosest first."""
 
 
 def wrapped(line: str) -> list[str]:
-    """The line, broken where it is too long."""
+    """Return the line, broken if it is too long."""
     if len(line) <= LIMIT:
         return [line]
     several = line.lstrip().startswith("return ") and len(split_at_commas(line)) > 1
@@ -28,7 +28,7 @@ def wrapped(line: str) -> list[str]:
     together = f"{indent}{_STEP}{', '.join(items)}"
     if len(together) <= LIMIT and len(items) > 1:
         return [head, together, indent + tail]
-    comma = "," if len(items) > 1 or inside.rstrip().endswith(",") else ""  # a tuple of one stays a tuple
+    comma = "," if len(items) > 1 or inside.rstrip().endswith(",") else ""  # a tuple of one keeps its comma
     lines = [head]
     for position, item in enumerate(items):
         last = position == len(items) - 1
@@ -37,7 +37,7 @@ def wrapped(line: str) -> list[str]:
 
 
 def _item(line: str) -> list[str]:
-    """One item in brackets; where it is a long expression, its operands stand below each other."""
+    """Return one item in brackets; a long expression has its operands below each other."""
     if len(line) <= LIMIT:
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
@@ -60,13 +60,13 @@ def _item(line: str) -> list[str]:
 
 
 def _keyword(text: str) -> tuple[str, str]:
-    """`mask=...` as the keyword with its sign, and the value."""
+    """Split `mask=...` into the keyword with its sign, and the value."""
     word, sign, rest = text.partition("=")
     return (word + sign, rest) if sign and word.isidentifier() and not rest.startswith("=") else ("", text)
 
 
 def _longest_brackets(line: str) -> tuple[int, int] | None:
-    """Of the outermost round or square brackets, those that hold the most; subscripts are left alone."""
+    """Return the longest of the outermost round or square brackets, except subscripts."""
     best: tuple[int, int] | None = None
     depth, start = 0, 0
     for position, character in _code(line):
@@ -87,7 +87,7 @@ def split_at_commas(text: str) -> list[str]:
 
 
 def _split_at(text: str, separator: str) -> list[str]:
-    """At separators outside of brackets and quotes."""
+    """Split at separators outside of brackets and quotes."""
     parts, depth, begin = [], 0, 0
     for position, character in _code(text):
         if character in _OPEN:
@@ -101,7 +101,7 @@ def _split_at(text: str, separator: str) -> list[str]:
 
 
 def _code(text: str) -> Iterator[tuple[int, str]]:
-    """Characters that are not within quotes."""
+    """Yield the characters outside of quotes."""
     quote = ""
     for position, character in enumerate(text):
         if quote:

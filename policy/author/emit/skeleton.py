@@ -1,4 +1,4 @@
-"""What all skeletons share: the writer of one kernel, from its plan to its text."""
+"""Functions that the skeletons share."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from triton_agent.policy.author.plan.product_facts import cast_source, stored_dt
 from triton_agent.policy.author.plan.tiling import Dimension
 
 _LARGE = 2**31 - 2**16
-"""Elements beyond which 32 bits do not reach; the last block may reach past the end."""
+"""Most elements that 32-bit offsets can address; the last block may extend past the end."""
 
 LITTLE = 3
-"""Bytes read for each that is stored, from which on what is read passes through the cache: 4% to 13% faster, while
-kernels that store as much as they read became 3% slower (H200, 17 kernels)."""
+"""Ratio of bytes read to bytes stored from which on loads are marked for early eviction. This made such kernels 4% to
+13% faster, while kernels that store as much as they read became 3% slower (H200, 17 kernels).
+"""
 
 
 def body_of(drafting: Drafting, kernel: Kernel, arguments: Arguments, dimensions: tuple[Dimension, ...]) -> Body:
-    """Return the empty body of a kernel, which knows what the cache should be told of each load."""
+    """Return the empty body of a kernel, with the eviction policies of its loads."""
     host = drafting.host
     body = Body(
         kernel,
@@ -43,16 +44,16 @@ def body_of(drafting: Drafting, kernel: Kernel, arguments: Arguments, dimensions
 
 
 def read_once(drafting: Drafting, kernel: Kernel) -> list[int]:
-    """Return the loads that the cache need not keep anything of."""
+    """Return the loads whose data is not needed again, neither in this kernel nor in a later one."""
     found = tiling.read_once(kernel, lambda name: drafting.program.values[name].elements())
     return [i for i in found if kernel.nodes[i].tensor not in drafting.host.loaded_later]
 
 
 def _stores_little(drafting: Drafting, kernel: Kernel, passing: list[int]) -> bool:
-    """Return whether the cache is better used for what others left in it than for what is read here.
+    """Return True if the kernel reads much more than it stores, so that its loads should not evict others' data.
 
-    Lines of the cache that were written have to go to memory before others can take their place. A kernel that stores
-    as much as it reads makes that room anyway.
+    Written cache lines must go to memory before they can be replaced. A kernel that stores as much as it reads evicts
+    that much anyway.
     """
 
     def moved(names: Iterable[str]) -> int:
@@ -69,7 +70,7 @@ def needs_int64(drafting: Drafting, kernel: Kernel) -> bool:
 
 
 def operand(body: Body, drafting: Drafting, argument: int | Number, wanted: str) -> str:
-    """Return an operand of a product in the dtype that the matrix unit is to be fed."""
+    """Return an operand of a product in the dtype that the matrix unit takes."""
     assert isinstance(argument, int)
     as_stored = stored_dtype(body.kernel, drafting, argument) == wanted
     body.raw = as_stored
@@ -85,7 +86,7 @@ def program_id(axis: int, wide: bool) -> str:
 
 
 def stores(body: Body, drafting: Drafting, roots: list[int] | None = None) -> None:
-    """Write the kernel's results (or those of the given positions)."""
+    """Write the kernel's results, or those at the given positions."""
     for position, root in enumerate(body.kernel.roots):
         if roots is None or position in roots:
             made = body.text(root.node)
@@ -97,7 +98,7 @@ def stores(body: Body, drafting: Drafting, roots: list[int] | None = None) -> No
 
 
 def store(body: Body, root: Root, tensor: str, pointer: str, made: str) -> str:
-    """The line that stores one result, or adds it to what is there."""
+    """Return the line that stores one result, or adds it to memory."""
     at = body.index(root.index, tensor)
     address = pointer if at.text == "0" else f"{pointer} + {at.text}"
     if root.adds:
@@ -110,7 +111,7 @@ def store(body: Body, root: Root, tensor: str, pointer: str, made: str) -> str:
 
 
 def _within(index: Index) -> tuple[Guard, ...]:
-    """Nothing is added outside of the tensor, whatever the places say."""
+    """Return guards that keep a scatter inside the tensor, whatever its indices are."""
     looked_up = [base for base, _ in index.terms if isinstance(base, Lookup)]
     return tuple(Guard(of(base), base.size, below=True, above=True) for base in looked_up)
 

@@ -1,12 +1,13 @@
-"""Attention by an online softmax: a program holds a few queries and walks through the keys in blocks.
+"""Attention with an online softmax: a program holds a few queries and goes through the keys in blocks.
 
-Of each query it keeps the largest score so far, the sum of the exponentials, and the values weighted by them. When a
-larger score comes, the two sums are scaled down. Nothing of the size of the scores is ever stored (Milakov and
+For each query the program keeps the largest score so far, the sum of the exponentials, and the sum of the values
+weighted by them. When a larger score comes, both sums are rescaled. The scores are never stored (Milakov and
 Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
 
-Blocks in which the mask shows every key to every query have a loop of their own, which does not look at the mask;
-blocks in which it shows none are left out (`visible_keys.py`). Exponents are of base two, as the GPU computes them.
-Not covered: keys cut into parts for several programs, where there are few queries.
+Blocks in which the mask shows every key to every query have a loop of their own, which does not evaluate the mask.
+Blocks in which it shows none are skipped (`visible_keys.py`). Exponents are of base two, as the GPU computes them.
+
+Not covered: keys split into parts for several programs, where there are few queries.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _OWN_WORDS = (
     *("tile", "start", "end", "whole", "products", "scores", "highest", "anchor", "power", "kept"),
     *("largest", "total", "accumulator"),
 )
-"""Variables of the skeleton, which nothing else in a kernel may be called."""
+"""Variables of the skeleton; no other name in the kernel may equal one."""
 
 
 def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
@@ -54,7 +55,7 @@ class _Attention:
         live = sorted(kernel.live())
         (self.attended,) = (i for i in live if kernel.nodes[i].kind == "attention")
         self.product = next((i for i in live if kernel.nodes[i].kind == "dot"), None)
-        """The product of queries and keys; None where scores are loaded."""
+        """The product of queries and keys; None if scores are loaded."""
         self.scores, self.values, self.empty = kernel.nodes[self.attended].arguments
         self.m = Dimension(name="m", plural="queries", axes=kernel.rows)
         self.n = Dimension(name="n", plural="columns", axes=kernel.columns)
@@ -71,7 +72,7 @@ class _Attention:
         self.body.fillers = {i: 0.0 for i in live if kernel.nodes[i].kind == "load"}
         assert isinstance(self.scores, int)
         if not {"m", "k"} <= self.body.along(self.scores):
-            raise BeyondAuthor("scores that are the same for all queries or all keys")
+            raise BeyondAuthor("the scores do not vary by query and key")
         self.visible = visible_keys(kernel, self.scores)
         self.alternatives = self._alternatives()
         best, wanted = self.alternatives[0], drafting.tiles
@@ -82,7 +83,7 @@ class _Attention:
             stages=wanted.stages or best.stages,
         )
         self.is_masked = False
-        """True while a block is written that ends beyond the last key or that the mask hides a part of."""
+        """True while writing a block that extends beyond the last key or that the mask hides in part."""
 
     def _alternatives(self) -> list[Tiles]:
         queries, keys, columns, width, copies = (
@@ -101,14 +102,15 @@ class _Attention:
             shared_limit_bytes=hardware.shared_bytes,
         )
 
-    # -- what the matrix unit is fed -------------------------------------------------------------------------------
+    # -- dtypes of the matrix unit's operands
+    # ---------------------------------------------------------------------------
 
     def _values_dtype(self) -> str:
         dtype = self.kernel.nodes[self.attended].function
         return dtype if dtype in HALF else "float32"
 
     def _keys_dtype(self) -> str:
-        """Half precision where queries and keys are stored so."""
+        """Return half precision if queries and keys are both stored in it."""
         assert self.product is not None
         node = self.kernel.nodes[self.product]
         stored = {stored_dtype(self.kernel, self.drafting, argument) for argument in node.arguments[:2]}
@@ -155,7 +157,7 @@ class _Attention:
         )
 
     def _batch_first(self) -> bool:
-        """Only the first dimension of the grid has no limit of programs."""
+        """Return True if the batch needs the first dimension of the grid, the only one without a limit."""
         return max(self.batch.size(self.width)) > MOST_ASIDE
 
     def _position(self) -> None:
@@ -164,7 +166,7 @@ class _Attention:
         if self.visible.last is None:
             body.line(f"tile = tl.program_id({axis})")
         else:
-            body.comment("Later queries see more keys: the programs that take longest begin first.")
+            body.comment("Later queries see more keys. Start with them, because their programs take longest.")
             body.line(f"tile = tl.num_programs({axis}) - 1 - tl.program_id({axis})")
         if self.kernel.batch:
             body.line(f"batch = {program_id(1 - axis, wide)}")
@@ -175,7 +177,7 @@ class _Attention:
             body.line(f"d = tl.arange(0, BLOCK_D){suffix}")
 
     def _all_keys(self) -> None:
-        """The keys that any query of the tile sees, first the blocks that need no mask."""
+        """Write the loops over the keys that any query of the tile sees, first over blocks that need no mask."""
         body, keys, visible, block = self.body, self.limits["k"], self.visible, self.tiles.inner
         size = self.k.size(self.width)
         begin, end = "0", keys
@@ -192,7 +194,7 @@ class _Attention:
             return
         whole = keys
         if visible.last is not None:
-            body.comment("Of the blocks before `whole`, every query sees every key.")
+            body.comment("In the blocks before `whole`, every query sees every key.")
             whole = f"tl.maximum(0, tl.minimum({keys}, {self._moved('tile * BLOCK_M', visible.last)}))"
         body.line(f"whole = {whole} // BLOCK_K * BLOCK_K")
         self._blocks(begin, "whole", masked=False)
@@ -239,7 +241,7 @@ class _Attention:
             body.replaced[self.product] = Text("products")
         body.place = Place(suffixes={"m": "[:, None]", "k": "[None, :]"}, mask=self._mask)
         if not self.is_masked:
-            for node in sorted(self.visible.decided):  # each of the inner ones before those around it
+            for node in sorted(self.visible.decided):  # inner choices before those around them
                 yes, no = self.kernel.nodes[node].arguments[1:]
                 score = no if isinstance(yes, Number) else yes
                 assert isinstance(score, int)
@@ -258,12 +260,14 @@ class _Attention:
         return f"({') & ('.join(parts)})" if len(parts) > 1 else "".join(parts)
 
     def _inside(self, name: str, suffix: str) -> str:
-        """What holds within the tensors; for a whole block the compiler knows that it always does."""
+        """Return the condition to be within the tensors. Where the block has the size of the dimension, it is
+        constant.
+        """
         limit, block = self.limits[name], {"n": "BLOCK_N", "d": "BLOCK_D"}.get(name)
         if block is not None:
             size = {"n": self.n, "d": self.d}[name].size(self.width)[0]
             if size == max(SMALLEST, power_of_two(size)):
-                self.arguments.divisors.add(limit)  # told to the compiler
+                self.arguments.divisors.add(limit)  # becomes a constant for the compiler
                 return f"({name}{suffix} < {limit}) | ({limit} == {block})"
         return f"{name}{suffix} < {limit}"
 
@@ -271,7 +275,7 @@ class _Attention:
         body = self.body
         assert isinstance(self.empty, Number)
         if self.empty.values[0] == 0:
-            body.comment("A query that sees no key has no shares, and gets nought.")
+            body.comment("A query that sees no key gets zeros.")
             body.line("total = tl.where(total == 0.0, 1.0, total)")
         body.line("accumulator = accumulator / total[:, None]")
         body.fillers = {}

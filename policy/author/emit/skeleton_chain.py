@@ -1,8 +1,9 @@
-"""Small products one after another: a program takes a few rows from the first to the last, in registers.
+"""Small consecutive products: a program takes a few rows from the first product to the last, in registers.
 
-Each value is a tile as wide as its rows, rounded up to what the matrix unit takes. Matrices are loaded whole, those
-that are needed more than once are kept. What does not wait for a product is loaded before the first one. A hidden layer
-that is too wide for a tile is computed in steps, each of which adds to the product that the layer goes into.
+Each value is a tile as wide as its rows, rounded up to a size that the matrix unit takes. A program loads each matrix
+as a whole tile and keeps those that are used more than once in registers. Loads that do not depend on a product come
+before the first one. A hidden layer that is too wide for a tile is computed in steps; each step adds to the product
+that uses the layer.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import Dimension
 
 LOADED_AHEAD = 96
-"""Registers of a thread for what is loaded before the first product."""
+"""Most registers per thread for values that are loaded before the first product."""
 _ELEMENTS_PER_WARP = 1024
-"""Of a matrix in float32, which takes three times as many registers while it is multiplied in TF32."""
+"""Most elements of a float32 matrix per warp; multiplying it as three TF32 products takes three times the registers."""
 _IDENTITY = {"sum": 0.0, "max": -math.inf, "min": math.inf}
 _OTHERS = ((16, 8), (16, 2), (32, 4), (32, 8), (16, 1))
-"""Rows and warps that are worth trying, too."""
+"""Alternative rows and warps."""
 
 
 def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
@@ -70,11 +71,11 @@ class _Chain:
         self.sizes = {dimension.name: dimension.size(self.width) for dimension in every}
         steps = steps_of(kernel)
         self.steps = {d.name: steps[d.size(self.width)] for d in self._lanes() if d.size(self.width) in steps}
-        """Of the dimensions that are walked through."""
+        """Step of each dimension that is processed in steps."""
         self.tiles = self._tiles()
 
     def _dimensions(self, name: str, plural: str, axes: tuple[Axis, ...]) -> tuple[Dimension, ...]:
-        """One for each width; the first is called like all of them if there are no others."""
+        """Return one dimension for each width. If there is only one, it has the plain name."""
         groups: dict[str, list[Axis]] = {}
         for axis in axes:
             groups.setdefault(dimension_of(axis), []).append(axis)
@@ -82,7 +83,8 @@ class _Chain:
         for group in groups.values():
             size = product((axis.size for axis in group), self.width)[0]
             suffix = f"_{size}" if len(groups) > 1 else ""
-            while any(other.name == name + suffix for other in found):  # as wide at the main size, not at others
+            # equal widths at the main size may differ at others
+            while any(other.name == name + suffix for other in found):
                 suffix += "x"
             found.append(Dimension(name=f"{name}{suffix}", plural=f"{plural}{suffix}", axes=tuple(group)))
         return tuple(found)
@@ -97,7 +99,7 @@ class _Chain:
         return Tiles(rows=wanted.rows or rows, warps=wanted.warps or warps, stages=stages)
 
     def _warps(self) -> int:
-        """Return so many that the largest matrix leaves room in the registers of their threads."""
+        """Return enough warps for the largest matrix to leave room in the registers of their threads."""
         largest = 0
         for node in (self.kernel.nodes[i] for i in self.kernel.live()):
             if node.kind == "dot":
@@ -164,7 +166,7 @@ class _Chain:
         self.body.line(f"{dimension} = {f'(start + {lanes})' if dimension in self.steps else lanes}{place}")
 
     def _is_whole(self, dimension: str) -> bool:
-        """Return whether a tile has no lanes beyond its end, ever."""
+        """Return True if a tile never has lanes beyond the end of the dimension."""
         size = self.sizes[dimension]
         return is_constant(size) and size[0] % self._block_size(dimension) == 0
 
@@ -173,7 +175,7 @@ class _Chain:
         return f"({') & ('.join(parts)})" if len(parts) > 1 else "".join(parts)
 
     def _loads_ahead(self) -> list[int]:
-        """Loads in the order of their use, as far as there are registers for them: no product has to wait, then."""
+        """Return loads to issue before the first product, in the order of their use, as long as registers last."""
         nodes, waits, room, found = self.kernel.nodes, dict[int, bool](), LOADED_AHEAD, list[int]()
         lanes = self.tiles.warps * self.drafting.brief.hardware.lanes
         for i in sorted(self.kernel.live()):
@@ -187,14 +189,14 @@ class _Chain:
         return found
 
     def _is_halved(self, node: int) -> bool:
-        """Return whether it is half precision in memory, and a product takes it so: it is named there."""
+        """Return True if the load is half precision, which products take directly and name where they use it."""
         return self.drafting.dtype_of(self.kernel.nodes[node].tensor) in HALF
 
     def _block_size(self, dimension: str) -> int:
         return self.tiles.rows if dimension == "row" else self.steps.get(dimension, lanes_of(self.sizes[dimension]))
 
     def _stored_after(self) -> dict[int, list[int]]:
-        """Roots, by the last product or reduction that each needs; -1 where it needs none."""
+        """Group the roots by the last product or reduction that each depends on; -1 where there is none."""
         nodes, last = self.kernel.nodes, dict[int, int]()
         for i in sorted(self.kernel.live()):
             before = max((last[j] for j in nodes[i].inputs), default=-1)
@@ -207,7 +209,7 @@ class _Chain:
     # -- products and reductions -----------------------------------------------------------------------------------
 
     def _special(self, node: int) -> None:
-        """A product or a reduction, as a variable."""
+        """Write a product or a reduction as a variable."""
         found = self.kernel.nodes[node]
         name = self.arguments.names.new(found.hint or "product")
         walked = found.kind == "dot" and self._across(self.body.along(found.inputs[1]), self.inner)
@@ -218,7 +220,7 @@ class _Chain:
         self.body.scope.nodes[node] = name
 
     def _in_steps(self, node: int, name: str, inner: str) -> None:
-        """The sum over a hidden layer: a part of it at a time, with everything on the way to that."""
+        """Write a product over a hidden layer as a loop that computes a part of the layer at a time."""
         column, found = self._same_width(inner), self.kernel.nodes[node]
         across = self._across(self.body.along(found.inputs[1]), self.columns)
         self.body.line(f"{name} = tl.zeros((BLOCK_ROWS, {self._block(across)}), tl.float32)")
@@ -232,7 +234,7 @@ class _Chain:
             self.body.line(f"{name} += {self._product(found)}")
 
     def _on_the_way(self, node: int, column: str) -> list[int]:
-        """Products that a product needs, and that vary along what it is a sum over."""
+        """Return the products that a product depends on and that vary along its inner dimension."""
         nodes, found, waiting = self.kernel.nodes, set[int](), [*self.kernel.nodes[node].inputs]
         while waiting:
             current = waiting.pop()
@@ -266,14 +268,14 @@ class _Chain:
         return next(dimension.name for dimension in dimensions if dimension.name in along)
 
     def _filled(self, node: int, text: str, dimension: str, filler: float, dtype: str) -> str:
-        """The tile with this number in the lanes beyond its end; what is loaded has nought there."""
+        """Return the tile with `filler` in the lanes beyond its end. Loads already have zero there."""
         is_load = self.kernel.nodes[node].kind == "load" and dimension in self.body.along(node)
         if dimension not in self.limits or (is_load and filler == 0.0):
             return text
         return f"tl.where({dimension} < {self.limits[dimension]}, {text}, {written(filler, dtype)})"
 
     def _tile(self, node: int, text: str, dimensions: tuple[str, str], dtype: str) -> str:
-        """The same, as a whole tile also where it does not vary along one of these dimensions."""
+        """Return the text of a full tile; a value that does not vary along one of the dimensions is broadcast."""
         if self.body.along(node) >= set(dimensions):
             return text
         shape = ", ".join("BLOCK_ROWS" if name == "row" else self._block(name) for name in dimensions)
@@ -285,7 +287,7 @@ class _Chain:
         size = product((axis.size for axis in found.index.axes()), self.width) if found.index.axes() else None
         dtype = self.kernel.nodes[node].dtype
         text = self.body.text(node).text
-        if size is None:  # one element is what it is
+        if size is None:  # a reduction of one element is that element
             return text
         dimension = next(d.name for d in self.columns if self.sizes[d.name] == size)
         text = self._filled(node, text, dimension, _IDENTITY[found.function], dtype)

@@ -1,8 +1,8 @@
 """Kernels without reductions: every element is computed from a few others.
 
-Three forms. Flat, where the axes collapse to one, the last one is short, or it is wished. Rows by columns, where
-something varies along some axes only: what belongs to a column is loaded once for a tile. A tile of the two axes along
-which the result and an input lie contiguously, where these differ: a transposition.
+There are three forms. *Flat*: the axes collapse to one, the last one is short, or the choice asks for it. *Rows by
+columns*: something varies along some axes only, and values of a column are loaded once for a tile. *Transposed*: a tile
+over the two axes along which the result and an input are contiguous, where these differ.
 """
 
 from __future__ import annotations
@@ -30,25 +30,28 @@ from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import Dimension, depends_on, fastest
 
 FLAT_BLOCK, LEAST_BLOCK = 1024, 128
-"""Elements of a program, and how few it takes where there are not many in all: one for each thread of four warps."""
+"""Elements per program; and the fewest, for small tensors: one for each thread of four warps."""
 SHORT_ROW = 32
-"""Below this a row is no dimension of its own: most lanes would idle."""
+"""Shortest row that gets a dimension of its own; with shorter ones most lanes would be idle."""
 TILE_ELEMENTS = 1024
-"""Eight for each thread of four warps: one or two loads of 16 bytes of each tensor, and registers for many programs."""
+"""Elements of a tile: eight per thread of four warps, which is one or two 16-byte loads from each tensor and leaves
+registers for many programs.
+"""
 PER_WARP = 512
-"""Elements of a tile for each warp, at most: sixteen a thread."""
+"""Most elements of a tile per warp: sixteen per thread."""
 MOST_LANES = 8
 NARROW_TILE = (32, 64)
-"""Rows and columns where columns have values of their own: fewer columns than threads, so that these values are loaded
-where they are used and not handed around through shared memory."""
+"""Rows and columns where values are loaded per column. There are fewer columns than threads, so that these values are
+loaded where they are used, not exchanged through shared memory.
+"""
 WASTE = 16
-"""A wider block is taken where at most one lane in so many would idle at the end of a row."""
+"""A wider block is used if it leaves at most one lane in this many idle at the end of a row."""
 IDLE = 4
-"""Of what is looked up by element, no row is one of its own where more than one lane in so many would idle."""
+"""Kernels that look up elements are flat if rows would leave more than one lane in this many idle."""
 WHOLE_ROW, PIECES = 4096, (1024, 512)
-"""A row up to here is a few programs' alone, in pieces of whichever size leaves less over."""
+"""Longest row that a program takes alone, in pieces of the size that leaves less over."""
 TRANSPOSED_TILE = 64
-"""Neighbours along either axis: whole lines of memory on both sides, in half precision too."""
+"""Neighbours along either axis: whole memory lines on both sides, in half precision too."""
 
 
 def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
@@ -71,7 +74,7 @@ def _is_line(kernel: Kernel) -> bool:
 
 
 def _would_idle(kernel: Kernel, drafting: Drafting) -> bool:
-    """Return whether rows leave many lanes without an element each of which has far to go for what it needs."""
+    """Return True if rows would leave many lanes idle while elements are looked up, which takes long for each."""
     columns, varies = kernel.kept[-1].size[0], depends_on(kernel)
     idle = -columns % min(TILE_ELEMENTS, power_of_two(columns))
     if drafting.tiles.rows or idle * IDLE <= columns:
@@ -81,7 +84,7 @@ def _would_idle(kernel: Kernel, drafting: Drafting) -> bool:
 
 
 def _contiguous_elsewhere(kernel: Kernel) -> Axis | None:
-    """An axis other than the last along which an input or a result of every axis lies contiguously."""
+    """Return an axis other than the last along which an input or result that varies along all axes is contiguous."""
     nodes = [kernel.nodes[i] for i in sorted(kernel.live())]
     read = [node.index for node in nodes if node.kind == "load" and node.index is not None and not node.index.lookups()]
     for index in [*read, *(root.index for root in kernel.roots)]:
@@ -123,9 +126,10 @@ def _rows(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...
 
 
 def _interleaved(kernel: Kernel) -> Axis | None:
-    """A short axis along which an input lies contiguously and the result does not: colours, real and imaginary parts.
+    """Return a short axis along which an input is contiguous and the result is not: colours, real and imaginary parts.
 
-    One program takes all of it, or as many would read the same lines of memory for a share of each.
+    One program takes the whole axis. Otherwise as many programs would each read the same memory lines for a part of
+    them.
     """
     *rest, lane, last = (None, None, *kernel.kept)
     if len(rest) < 3 or lane is None or last is None or not is_constant(lane.size) or lane.size[0] > MOST_LANES:
@@ -144,7 +148,7 @@ def _tiled(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ..
 
 
 def _rest(kernel: Kernel, other: Axis) -> tuple[Axis, ...]:
-    """The axes of which every tile has one place."""
+    """Return the axes along which each tile has a single position."""
     return tuple(axis for axis in kernel.kept[:-1] if axis != other)
 
 
@@ -210,9 +214,10 @@ def _positions(
     has_planes: bool,
     in_order: bool,
 ) -> None:
-    """The lines that say which elements are a program's. What belongs to a single row is loaded once, as a number.
+    """Write the lines with the positions of a program's elements. Values of a single row are loaded once, as a number.
 
-    With `in_order` programs follow each other as their elements do in memory: what runs at the same time lies together.
+    With `in_order`, consecutive programs take adjacent elements, so that programs running at the same time share memory
+    pages and cache lines.
     """
     row_limit = "" if single else arguments.size_argument(rows, "rows")
     column_limit = arguments.size_argument(columns, "columns")
@@ -241,7 +246,7 @@ def _other_lines(count: int) -> list[Tiles]:
 
 
 def _other_tiles(kernel: Kernel) -> list[Tiles]:
-    """Long pieces of a row, squarish ones, and no rows at all, by turns."""
+    """Return alternatives: long pieces of a row, square tiles, and flat blocks, in turn."""
     columns = power_of_two(kernel.kept[-1].size[0])
     count = math.prod(axis.size[0] for axis in kernel.kept)
     rows, rest = power_of_two(count // kernel.kept[-1].size[0]), []
@@ -258,7 +263,7 @@ def _other_tiles(kernel: Kernel) -> list[Tiles]:
 
 
 def _other_squares(rows: int, columns: int) -> list[Tiles]:
-    """Larger and smaller ones, and narrower ones of the same size."""
+    """Return larger and smaller tiles, and narrower ones of the same size."""
     half, narrow = max(1, rows // 2), max(16, columns // 2)
     shapes = [(rows, columns, 8), (half, columns, 4), (2 * rows, columns, 8), (2 * rows, narrow, 4)]
     shapes += [(4 * rows, columns, 8), (half, columns, 2), (4 * rows, max(16, columns // 4), 4), (rows, narrow, 4)]
@@ -268,7 +273,7 @@ def _other_squares(rows: int, columns: int) -> list[Tiles]:
 def _tile(
     tiles: Tiles, kernel: Kernel, rows: int, columns: int, each: int, *, square: bool, halves: bool
 ) -> tuple[int, int]:
-    """Return the rows and columns of a program, which takes `each` elements at most where there are few."""
+    """Return the rows and columns per program, with at most `each` elements for small tensors."""
     if tiles.rows and tiles.columns:
         return tiles.rows, tiles.columns
     if square:
@@ -288,14 +293,14 @@ def _tile(
 
 
 def _has_values_of_columns(kernel: Kernel) -> bool:
-    """Return whether something is loaded that is the same for all rows."""
+    """Return True if a load varies along columns only."""
     live = kernel.live()
     loads = [node.index for i, node in enumerate(kernel.nodes) if i in live and node.kind == "load"]
     return any(index is not None and not index.lookups() and index.axes() == {kernel.kept[-1]} for index in loads)
 
 
 def _looks_up(kernel: Kernel) -> bool:
-    """Return whether where something is has to be read first: two rows at once wait for that together."""
+    """Return True if an index is loaded first; two rows per program then wait for it together."""
     return any(kernel.nodes[i].index is not None and kernel.nodes[i].index.lookups() for i in kernel.live())  # type: ignore[union-attr]
 
 

@@ -1,15 +1,15 @@
-"""Matrix products: a tile of the result for each program, the inner dimension in steps, then whatever follows.
+"""Matrix products: each program computes a tile of the result in steps along the inner dimension, then the epilogue.
 
-What follows the product (bias, activation, residual, scale) happens on the tile while it is in registers. Programs
-are numbered so that those that run at the same time share rows and columns in the L2 cache. Half precision goes to
-the matrix unit as it is and is summed in float32; float32 in full precision or as three products of TF32.
+The epilogue (bias, activation, residual, scale) is computed on the tile while it is in registers. Programs are numbered
+so that those that run at the same time share rows and columns in the L2 cache. Half precision is multiplied directly
+and summed in float32; float32 is multiplied in full precision or as three TF32 products.
 
-Two products of the same rows that meet are summed up side by side, and a slight one that is added to another is one
-more step of its sums (`joined_sums.py`).
+Two products with the same rows that are combined have two accumulators, and a slight product that is added to another
+one is one more step of its sum (`joined_sums.py`).
 
-Where operands are plain matrices of half precision, tiles can be loaded by tensor descriptors (`described.py`). As many
-programs as run at once then take one tile after another, and begin to load the next while they finish one.
-Not covered: descriptors for products that are cut into parts.
+Where operands are plain half-precision matrices, tiles can be loaded by tensor descriptors (`descriptors.py`). The
+kernel is then persistent: as many programs as run at once take one tile after another, and load the next while they
+finish one. Not covered: descriptors for products that are split into parts.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from triton_agent.policy.author.plan.product_tiles import SMALLEST
 from triton_agent.policy.author.plan.tiling import Dimension
 
 GROUP = 8
-"""Rows of tiles that are worked through together."""
+"""Rows of tiles that are computed as one group."""
 ACCUMULATORS = ("accumulator", "accumulator2")
 _OWN_WORDS = (
     *("program", "start", *ACCUMULATORS, "span", "last"),
     *("tile", "tiles", "tiles_n", "tile_m", "tile_n", "first_tile", "group_rows", "DESCRIBED"),
 )
-"""Variables of the skeleton, which nothing else in a kernel may be called."""
+"""Variables of the skeleton; no other name in the kernel may equal one."""
 
 
 def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
@@ -130,7 +130,7 @@ class _Product:
             self.limits["batch"] = self.arguments.size_argument(self.batch.size(self.width), "batches")
 
     def _one_tile(self) -> None:
-        """A tile for each program."""
+        """Write the kernel with one tile per program."""
         body, columns = self.body, self.limits["n"]
         if self._is_grouped():
             body.line(f"tile = {self._program_of_tile()}")
@@ -140,13 +140,13 @@ class _Product:
         self._results_stored({})
 
     def _all_tiles(self) -> None:
-        """As many programs as run at once, tile after tile."""
+        """Write the persistent kernel, whose programs take one tile after another."""
         body, rows, columns = self.body, self.limits["m"], self.limits["n"]
         results = self.facts.results()
-        body.comment("Matrices come as tensor descriptors, or as pointers where they are not aligned for those.")
+        body.comment("Matrices are tensor descriptors, or pointers if they are not aligned for descriptors.")
         body.line(f"tiles_n = tl.cdiv({columns}, BLOCK_N)")
         body.line(f"tiles = tl.cdiv({rows}, BLOCK_M) * tiles_n")
-        # Flattened, the pipeline of loads goes on from one tile to the next; pointers would need too many registers.
+        # A flattened loop pipelines loads across tiles; with pointers that would take too many registers.
         count = "program" if self.kernel.batch else "tile"
         last = f"tiles * {self.limits['batch']}" if self.kernel.batch else "tiles"
         loop = f"for {count} in tl.range(tl.program_id(0), {last}, tl.num_programs(0), flatten=DESCRIBED):"
@@ -164,7 +164,7 @@ class _Product:
         body, wide = self.body, needs_int64(self.drafting, self.kernel)
         if self._is_grouped():
             body.comment(
-                f"Tiles are taken in groups of {GROUP} rows of tiles, so that neighbours share what they read."
+                f"Tiles are numbered in groups of {GROUP} rows of tiles, so that neighbours share loads in the cache."
             )
             body.line(f"first_tile = tile // ({GROUP} * tiles_n) * {GROUP}")
             body.line(f"group_rows = tl.minimum(tl.cdiv({self.limits['m']}, BLOCK_M) - first_tile, {GROUP})")
@@ -191,8 +191,8 @@ class _Product:
             body.line(f"{name} = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
         begin, end, step = "0", self.limits["k"], "BLOCK_K"
         if self.facts.by_taps:
-            # One loop over all steps of all taps: the loads of the next tap begin while this one is multiplied.
-            if end in self.arguments.sizes:  # told to the compiler, who divides by it
+            # One loop over all steps of all taps, so that loads of the next tap overlap with the product of this one.
+            if end in self.arguments.sizes:  # a constant for the compiler, because it is a divisor
                 self.arguments.divisors.add(end)
             body.line(f"blocks = tl.cdiv({end}, BLOCK_K)")
             end, step = f"{body.size(self.facts.taps.size(self.width), 'taps')} * blocks", "1"
@@ -214,7 +214,9 @@ class _Product:
             self._slight_product(self.kernel.nodes[dot].arguments[2:], name)
 
     def _slight_product(self, arguments: Sequence[int | Number], name: str) -> None:
-        """One more step, with a factor: behind the loop, since what the sums begin with would hold up its pipeline."""
+        """Write one more step with a factor. It follows the loop: as an initial value it would delay the loop's
+        pipeline.
+        """
         if not arguments:
             return
         body, dtype, (left, right, factor) = self.body, self.facts.operand_dtype(), arguments
@@ -227,7 +229,7 @@ class _Product:
         body.line(f"{name} = tl.dot({a}, {b}, {name})")
 
     def _pointed_at(self) -> dict[int, tuple[str, str]]:
-        """The operands of each product, loaded element by element."""
+        """Write the operands of each product as loads through pointers."""
         if self.facts.by_taps:
             self.body.line("tap = step // blocks")
             self.body.line("k = step % blocks * BLOCK_K + tl.arange(0, BLOCK_K)")
@@ -241,7 +243,7 @@ class _Product:
         return found
 
     def _described_or_not(self) -> dict[int, tuple[str, str]]:
-        """The same, or as whole tiles."""
+        """Write the operands of each product as loads of whole tiles, with pointers as the alternative branch."""
         outer, matrices = self.body.scope, self.facts.operands
         self.body.pointers = {source: self._given(matrix) for source, matrix in matrices.items()}
         with self.body.loop("else:", "k"):
@@ -259,11 +261,11 @@ class _Product:
         return found
 
     def _given(self, matrix: Matrix) -> str:
-        """The argument that is its descriptor or points to it."""
+        """Return the argument that is the matrix's descriptor or points to it."""
         return self.arguments.matrix(matrix, self.drafting.host.tensor_name(matrix.value))
 
     def _corner(self, matrix: Matrix) -> str:
-        """Where its tile begins; descriptors take numbers of 32 bits only."""
+        """Return the coordinates of the tile; descriptors take 32-bit numbers only."""
         starts = {"m": "tile_m * BLOCK_M", "n": "tile_n * BLOCK_N", "k": "start"}
         before = "" if is_constant(matrix.before, 0) else f"{self.body.size(matrix.before, 'before')} + "
         narrow = ".to(tl.int32)" if needs_int64(self.drafting, self.kernel) else ""
@@ -302,7 +304,7 @@ class _Product:
         suffixes = self.body.place.suffixes
         used = [d for d in ("m", "n", "k", "side") if d in dimensions and d in suffixes]
         parts = [f"{d}{suffixes[d]} < {self.limits[d]}" for d in used]
-        if self.facts.by_taps and "k" in used:  # known when it is compiled: then nothing is compared in a step
+        if self.facts.by_taps and "k" in used:  # decided at compile time, so that a step needs no comparison
             place = used.index("k")
             parts[place] = f"({parts[place]}) | ({self.limits['k']} % BLOCK_K == 0)"
         return f"({') & ('.join(parts)})" if len(parts) > 1 else "".join(parts)

@@ -1,8 +1,8 @@
-"""Kernels with reductions or scans: each program takes one row or a few, and what is computed for a row stays there.
+"""Kernels with reductions or scans: each program takes one row or a few, and keeps the results for a row in registers.
 
-A row that fits is loaded once and kept in registers through all reductions. A longer one is walked through in steps:
-one pass for each reduction that needs the result of another, and a last one for what is stored along the row. Sums
-are kept lane by lane until the end of a pass, which makes them as accurate as a tree.
+A row that fits is loaded once and kept in registers through all reductions. A longer row is processed in steps: one
+pass for each reduction that depends on another, and a last pass for values that are stored along the row. Sums are
+accumulated per lane until the end of a pass, which makes them as accurate as a tree.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from triton_agent.policy.author.plan.tiling import Dimension
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
 IDENTITY |= {"argmax": -math.inf, "argmin": math.inf}
 LOADED_AHEAD = 64
-"""Registers of a thread, of 128 or more, for what is loaded before the first reduction."""
+"""Most registers per thread, of 128 or more, for values that are loaded before the first reduction."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scan:
-    """How a running total is written."""
+    """How a scan is written."""
 
     start: float
-    """What it begins with, and what lanes beyond the end hold."""
+    """The initial value, and the value of lanes beyond the end."""
     function: str
-    """A function of Triton, or one of the file's own that puts two together."""
+    """A function of Triton, or the file's own function that combines two totals."""
     both: str
-    """Two totals together."""
+    """Template that combines two totals."""
 
     @property
     def is_own(self) -> bool:
@@ -93,7 +93,7 @@ class _RowKernel:
         self.body.counters = frozenset({"column"}) if self.serial else frozenset()
 
     def _fillers(self) -> dict[int, float]:
-        """What masked lanes of each load hold: what the reduction it goes into does not notice."""
+        """Return the value of each load's masked lanes: the identity of the reduction that uses it."""
         live, nodes = self.kernel.live(), self.kernel.nodes
         found = {i: 0.0 for i in sorted(live) if nodes[i].kind == "load"} | fillers_of_choices(self.kernel)
         for i in sorted(live):
@@ -159,7 +159,7 @@ class _RowKernel:
             self._part_bounds()
 
     def _part_bounds(self) -> None:
-        """Which columns are this program's."""
+        """Write the range of columns of this program."""
         assert self.kernel.part is not None
         parts, body = self.kernel.part.size[0], self.body
         for word in ("span", "last"):
@@ -201,10 +201,10 @@ class _RowKernel:
         stores(self.body, self.drafting)
 
     def _loads_ahead(self) -> list[int]:
-        """Loads to begin with: what tells where others are, then the rest, as far as there are registers for it.
+        """Return the loads to issue first: indices that other loads need, then the rest, as long as registers last.
 
-        The warps of a program wait for each other in every reduction, and no load is begun before its place in the
-        program: one behind a reduction would be waited for on its own.
+        The warps of a program synchronize in every reduction, and no load is issued before its place in the program. A
+        load behind a reduction would have its full latency exposed.
         """
         nodes, live = self.kernel.nodes, sorted(self.kernel.live())
         if self.tiles.rows * self.tiles.warps == 1 or not any(nodes[i].kind in ("reduce", "scan") for i in live):
@@ -225,7 +225,7 @@ class _RowKernel:
         return found
 
     def _name_special(self, node: int, found: Node) -> None:
-        """Reductions and scans, in the order in which they can be computed."""
+        """Write a reduction or scan as a variable."""
         made = self._scan_text(found) if found.kind == "scan" else self._reduction_text(found)
         name = self.arguments.names.new(found.hint or found.function)
         self.body.line(f"{name} = {made}")
@@ -242,9 +242,10 @@ class _RowKernel:
         return self._reduced(function, value, passes_nan=self._passes_nan(found))
 
     def _passes_nan(self, found: Node) -> bool:
-        """Return whether NaN has to come out of it.
+        """Return True if this maximum or minimum must propagate NaN.
 
-        A softmax subtracts the maximum and adds up exponentials: NaN comes out of that sum, whatever the maximum is.
+        A softmax subtracts the maximum and sums exponentials. A NaN reaches that sum in any case, so its maximum need
+        not propagate it.
         """
         (argument,) = found.arguments
         assert isinstance(argument, int)
@@ -256,7 +257,7 @@ class _RowKernel:
         apart = {i for i in live if nodes[i].function == "sub" and nodes[i].arguments == (argument, place)}
         powers = {i for i in live if nodes[i].function == "exp" and apart & set(nodes[i].inputs)}
         behind = {i for i in live if nodes[i].function == "sum" and powers & set(nodes[i].inputs)}
-        for i in live:  # whoever takes a node comes after it
+        for i in live:  # users of a node come after it
             behind |= {i} if behind & set(nodes[i].inputs) else set()
         inside = {place} | apart | powers
         taken = [i for i in live if inside & set(nodes[i].inputs)]
@@ -283,7 +284,7 @@ class _RowKernel:
         return f"tl.{function}({value.text}, {axis}).to(tl.int64)"
 
     def _filled(self, node: int, identity: float) -> Text:
-        """The node, with masked lanes holding the identity."""
+        """Return the node, with the identity in masked lanes."""
         if self.serial:
             return self.body.text(node)
         known = self.body.filler(node)
@@ -293,7 +294,8 @@ class _RowKernel:
         if across and known == identity:
             return text
         if across and math.isinf(identity) and dtype in FLOATS and not self.tiles.looped and self.body.is_shared(node):
-            # What goes on from it has what it needs in lanes outside, then: the exponentials of a softmax are nought.
+            # Overwrite the variable: values computed from it are then right in masked lanes, too. Exponentials are zero
+            # there.
             name = self.body.named(node)
             self.body.line(f"{name} = tl.where(inside, {name}, {written(identity, dtype)})")
             self.body.filled[node] = identity
@@ -332,7 +334,7 @@ class _RowKernel:
         along = [k for k, root in enumerate(self.kernel.roots) if "column" in self._root_dimensions(k)]
         again = read_once(self.drafting, self.kernel) if reductions else []
         if along:
-            # Read once more soon: the cache is asked to keep it until then.
+            # The data is read again soon, so ask the cache to keep it.
             self.body.policies = dict.fromkeys(again, "evict_last")
         elif len({levels[i] for i in reductions}) > 1:
             self.body.policies = {}
@@ -387,7 +389,7 @@ class _RowKernel:
 
     @contextlib.contextmanager
     def _steps(self) -> Iterator[None]:
-        """The loop over a row, a block at a time."""
+        """Write the loop over a row, one block at a time."""
         if self.serial:
             with self.body.loop(f"for column in range({self.limit}):", "column"):
                 yield
@@ -411,7 +413,7 @@ class _RowKernel:
         return dtype if dtype in FLOATS or found.function not in ("sum", "prod") else found.dtype
 
     def _counted(self, found: Node) -> int | None:
-        """What is counted, where truths are added up: a row has not so many that 32 bits would not hold them."""
+        """Return the boolean node that a sum of int64 counts, if it does. Rows are short enough for 32-bit counts."""
         argument = found.arguments[0]
         if found.function != "sum" or found.dtype != "int64" or not isinstance(argument, int):
             return None
@@ -479,7 +481,9 @@ class _RowKernel:
 
     @contextlib.contextmanager
     def _steps_of_last_pass(self) -> Iterator[None]:
-        """As before; where something belongs to whole stretches of a row, as to a channel, stretch by stretch."""
+        """Write the steps of the last pass; where a load depends on stretches of a row, such as channels, by
+        stretch.
+        """
         outer, inner = self._stretches()
         if not outer:
             with self._steps():
@@ -496,7 +500,9 @@ class _RowKernel:
         self.limit, self.end = before
 
     def _stretches(self) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
-        """The reduced axes in two, so that steps fit into the inner ones and something varies along the outer alone."""
+        """Divide the reduced axes in two, if steps fit into the inner ones and a load varies along the outer ones
+        alone.
+        """
         nodes, varies, reduced = self.kernel.nodes, self.body.varies, self.kernel.reduced
         loads = [varies[i] & set(reduced) for i in self.kernel.live() if nodes[i].kind == "load"]
         for cut in range(1, len(reduced)):

@@ -1,4 +1,4 @@
-"""Names of kernels, what is said above them, and the plan in words."""
+"""Names of kernels, their comments, and the plan in words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LONGEST = 3
 
 
 def operators_of(program: Program, kernel: Kernel) -> list[str]:
-    """What the kernel does, in the words of torch, in order."""
+    """Return the kernel's operators by their torch names, in order."""
     order = {name: i for i, name in enumerate(program.values)}
     found: dict[tuple[int, str], None] = {}
     for name in sorted(kernel.covers, key=order.__getitem__):
@@ -70,7 +70,7 @@ def kernel_name(program: Program, kernel: Kernel) -> str:
 
 
 def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
-    """One line for the top of the kernel."""
+    """Return one line for the top of the kernel."""
     words = operators_of(program, kernel)
     shown = _listed(words)
     if kernel.kind == "points":
@@ -85,7 +85,7 @@ def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
 
 
 _LONGEST_LIST = 64
-"""Characters of operators' names in a line that says more than those."""
+"""Longest list of operator names in a comment."""
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -102,11 +102,11 @@ def _listed(words: Sequence[str]) -> str:
 
 
 LEFT_OUT = "Left out: "
-"""Begins a plan's line on what no kernel was written for."""
+"""Begins a line of the plan that names a part without a kernel."""
 
 
 def plan_text(drafts: Sequence[Sequence[KernelText]], limits: Sequence[str]) -> str:
-    """What was decided, for people."""
+    """Describe the kernels of a file for its readers."""
     lines = []
     every = [kernel for kernels in drafts for kernel in kernels]
     count = sum(not kernel.repeats for kernel in every)

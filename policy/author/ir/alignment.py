@@ -1,8 +1,8 @@
-"""Graphs of one model at several sizes, as one graph whose numbers know how they change.
+"""Merges the graphs of one model at several sizes into one graph.
 
-Graphs of the same structure are walked in step. A number that differs among them becomes a `Number`; everything else
-has to agree, which dimensions are meant included. A graph of another structure (the model took another path there) is
-left out and named as a limit.
+Graphs of the same structure are traversed in parallel. A number that differs among them becomes a `Number`; everything
+else must agree, including which dimensions an operator works on. A graph of another structure, where the model took
+another path, is left out and reported as a limit.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from triton_agent.tools.graph.graph import Node, OperatorGraph, Reference, Tenso
 from triton_agent.tools.graph.values import renamed
 
 _DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dim2"})
-"""Arguments that name dimensions; they are the same at every size."""
+"""Arguments that name dimensions; they must be the same at every size."""
 _RESHAPES = frozenset({"aten.view", "aten._unsafe_view"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AlignedNode:
-    """One operator call, at all sizes."""
+    """One operator call at all sizes."""
 
     node: Node
-    """At the first size."""
+    """The call at the first size."""
     arguments: dict[str, Any]
-    """By name: plain values, `Reference`, `Number`, tuples of them."""
+    """Arguments by name: plain values, `Reference`, `Number`, tuples of them."""
     shapes: tuple[Shape, ...]
-    """Of its outputs."""
+    """Shapes of the outputs."""
 
     @property
     def operator(self) -> str:
@@ -50,7 +50,7 @@ class AlignedGraph:
     graphs: tuple[OperatorGraph, ...]
     nodes: tuple[AlignedNode, ...]
     left_out: int
-    """Graphs of another structure."""
+    """Number of graphs left out because their structure differs."""
     numbers: Mapping[str, tuple[float, ...]]
     """Attributes of the modules that hold a number at every size."""
 
@@ -59,7 +59,7 @@ class AlignedGraph:
         return len(self.graphs)
 
     def shape_of(self, name: str) -> Shape:
-        """Of a source."""
+        """Return the shape of a source at all sizes."""
         return shape_over([graph.sources()[name] for graph in self.graphs])
 
     def strides_of(self, name: str) -> Shape:
@@ -72,9 +72,10 @@ def shape_over(metas: Sequence[TensorMeta]) -> Shape:
 
 
 def align(graphs: Sequence[OperatorGraph], numbers: Sequence[Mapping[str, float]] = ()) -> AlignedGraph:
-    """The graphs that are like the first one, merged."""
+    """Merge the graphs that have the structure of the first one."""
     graphs, numbers = _without_empty([regrouped(graph) for graph in graphs], numbers)
-    # Where the first graph lacks a view that changes nothing at its sizes, a longer one shows where it belongs.
+    # The first graph may lack a view that has no effect at its sizes, because torch did not run it. A longer graph
+    # shows where that view belongs.
     longer = sorted((graph for graph in graphs if len(graph.nodes) > len(graphs[0].nodes)), key=lambda g: len(g.nodes))
     templates = [graphs[0], *{len(graph.nodes): graph for graph in longer}.values()]
     alike = max((_completed(template, graphs) for template in templates), key=len)
@@ -92,7 +93,9 @@ def align(graphs: Sequence[OperatorGraph], numbers: Sequence[Mapping[str, float]
 
 
 def _completed(template: OperatorGraph, graphs: Sequence[OperatorGraph]) -> dict[int, OperatorGraph]:
-    """The graphs like a template by their place, with views put back; none if the first is not among them."""
+    """Return the graphs that match a template, by index, with missing views inserted; empty if the first does not
+    match.
+    """
     found: dict[int, OperatorGraph] = {}
     for place, graph in enumerate(graphs):
         completed = graph if _same_structure(template, graph) else _with_idle_views(template, graph)
@@ -106,7 +109,7 @@ def _completed(template: OperatorGraph, graphs: Sequence[OperatorGraph]) -> dict
 def _without_empty(
     graphs: Sequence[OperatorGraph], numbers: Sequence[Mapping[str, float]]
 ) -> tuple[Sequence[OperatorGraph], Sequence[Mapping[str, float]]]:
-    """Without those where some tensor has no element: nothing is computed there, and its sizes tell nothing apart."""
+    """Leave out graphs with an empty tensor: nothing is computed there, and sizes of zero distinguish nothing."""
     full = [i for i, graph in enumerate(graphs) if all(meta.numel for meta in graph.values().values())]
     if 0 not in full or len(full) < 2:
         return graphs, numbers
@@ -114,9 +117,10 @@ def _without_empty(
 
 
 def _with_idle_views(main: OperatorGraph, graph: OperatorGraph) -> OperatorGraph | None:
-    """The graph with the views put back that change nothing at its sizes, which torch therefore did not run.
+    """Insert the views that torch did not run because they have no effect at this graph's sizes; None if that fails.
 
-    Where it reshapes, torch makes a view if the strides allow it and copies first if not: at a batch of one, say.
+    To reshape, torch makes a view if the strides allow it and copies first if not. Which of the two happens can differ
+    between sizes, for example at a batch of one, so a copy before a reshape is removed.
     """
     metas = dict(graph.sources())
     nodes: list[Node] = []
@@ -145,13 +149,13 @@ def _with_idle_views(main: OperatorGraph, graph: OperatorGraph) -> OperatorGraph
     outputs = tuple(theirs.get(name, name) for name in graph.outputs)
     if waiting:
         return None
-    # A view that was left out at the very end shows as another output.
+    # An inserted view at the very end changes the name of an output.
     outputs = tuple(m if _behind(m, idle) == _behind(o, idle) else o for o, m in zip(outputs, main.outputs))
     return dataclasses.replace(graph, nodes=tuple(nodes), outputs=outputs, updates=dict(main.updates))
 
 
 def _copies_to_reshape(waiting: Sequence[Node]) -> bool:
-    """Return whether the next two calls are a copy and a reshape of it, which nothing else needs."""
+    """Return True if the next two calls are a copy and a reshape of it, and nothing else uses the copy."""
     if len(waiting) < 2 or waiting[0].operator != "aten.clone" or waiting[1].operator not in _RESHAPES:
         return False
     name = waiting[0].output_name()
@@ -159,14 +163,14 @@ def _copies_to_reshape(waiting: Sequence[Node]) -> bool:
 
 
 def _behind(name: str, idle: Mapping[str, str]) -> str:
-    """What idle views show."""
+    """Return the value behind the inserted views."""
     while name in idle:
         name = idle[name]
     return name
 
 
 def _through_idle_views(found: Node, ours: Node, idle: Mapping[str, str]) -> Node:
-    """The call on the views that it would have been made on at the main sizes."""
+    """Return the call with the views as operands that it has at the main sizes."""
     names = {
         theirs: mine
         for mine, theirs in zip(ours.references(), found.references())
@@ -185,7 +189,7 @@ def _restated(node: Node, index: int, names: Mapping[str, str]) -> Node:
 
 
 def _idle(ours: Node, index: int, metas: Mapping[str, TensorMeta]) -> Node | None:
-    """A view that leaves its tensor as it is, in the words of the one that the main graph has there."""
+    """Return a view with no effect on its tensor, in the form of the main graph's view; None if it would have one."""
     references = list(ours.references())
     if ours.kind not in ("view", "movement") or len(references) != 1 or len(ours.outputs) != 1:
         return None

@@ -1,8 +1,7 @@
-"""Functions of single elements, and how they are written in Triton.
+"""Functions of single elements, and how Triton computes them.
 
-A template says the function in Triton's words; `{0}` is the first operand. The last entry is a name for the result. An
-operand that a template names twice is put into a variable first. NaN passes through as it does in torch, which is why
-`relu` compares instead of taking a maximum.
+In a template, `{0}` is the first operand. The hint names the result. An operand that occurs twice in a template is put
+into a variable first. NaN propagates as in torch, which is why `relu` compares instead of taking a maximum.
 """
 
 from __future__ import annotations
@@ -54,11 +53,13 @@ FUNCTIONS = {
         "    return tl.where(square < 0.0025, near, tl.where(x < 0, -far, far))",
     ),
 }
-"""Small functions that a file defines beside its kernels, where what the library has takes more instructions."""
+"""Helper functions that a file defines beside its kernels, where the library's version takes more instructions or does
+not exist.
+"""
 
 
 class Binding(enum.IntEnum):
-    """How tightly an expression holds together, loosest first."""
+    """Operator precedence of an expression, lowest first."""
 
     LOOSEST = 0
     COMPARE = 10
@@ -74,21 +75,21 @@ class Binding(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Point:
-    """One function."""
+    """A function of single elements as a Triton expression."""
 
     template: str
     binding: Binding
-    """Of the whole expression."""
+    """Precedence of the whole expression."""
     needs: tuple[Binding, ...]
-    """Of each operand, so that no parentheses are needed around it."""
+    """For each operand, the lowest precedence at which it needs no parentheses."""
     hint: str
-    """What the result is called where nothing better is known."""
+    """Name of the result where the model suggests none."""
     floats: bool = True
-    """True if it is computed in floating point whatever comes in."""
+    """True if the function is computed in floating point for operands of any dtype."""
 
     @property
     def helpers(self) -> set[str]:
-        """What the file has to import or define for it."""
+        """Names that the file must import or define to use the function."""
         return {name for name in ("libdevice", *FUNCTIONS) if re.search(rf"\b{name}\b", self.template)}
 
     def occurrences(self, position: int) -> int:
@@ -236,13 +237,15 @@ POINTS: dict[str, Point] = {
     "shift_left": _infix("<<", Binding.SHIFT, "shifted"),
     "shift_right": _infix(">>", Binding.SHIFT, "shifted"),
 }
-"""By the author's own names. `cast` is written by whoever prints, since it depends on where the value comes from."""
+"""Maps the author's function names to expressions. `cast` is missing: its text depends on where the operand comes
+from.
+"""
 
 IN_HALF_PRECISION = {"tanh": "short_tanh", "mish": "short_mish"}
-"""Functions in place of others, where what is stored has half the digits."""
+"""Cheaper functions for results that are stored in half precision."""
 
 UNSTEADY = frozenset(
     {"round", "floor", "ceil", "trunc", "frac", "floor_div", "trunc_div", "mod", "fmod", "sign"}
     | {"eq", "ne", "lt", "le", "gt", "ge"}
 )
-"""Functions whose result may jump where their argument changes in its last digit."""
+"""Functions whose result may jump when the last digit of an argument changes."""

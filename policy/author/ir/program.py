@@ -1,23 +1,23 @@
-"""What a model computes, in a handful of operations: the form between torch's operators and kernels.
+"""The program that a model computes, in a few operations: the form between torch's operators and kernels.
 
 Values are tensors with a shape, a dtype and no layout. The operations:
 
-    source                      a tensor that is there: an input, a parameter, a buffer, what torch left behind
-    full, iota                  one number everywhere; start + step * position
-    point                       the same function at every element, operands broadcast to the result's shape
+    source                      an existing tensor: an input, a parameter, a buffer, a result of a torch operator
+    full, iota                  one number everywhere; start + step * index
+    point                       a function of single elements, operands broadcast to the result's shape
     reduce, scan                over some dimensions; along one dimension
     reshape permute expand      views
     slice                       every step-th element of one dimension, from start (step may be negative)
-    pad, concat                 several pieces beside each other, a number around one
-    take, gather                elements found by an index tensor
-    scatter                     elements added up at the places that an index tensor says, from nought or onto a source;
-                                with a function, put there or compared with what a stored value has there
-    roll                        one dimension from a place on, then what is before it
+    pad, concat                 a number around a value; several pieces beside each other
+    take, gather                elements selected by an index tensor
+    scatter                     elements added up at the indices in an index tensor, from zero or onto a source;
+                                with a function, assigned there or combined with the stored value
+    roll                        one dimension rotated
     window                      one tap of a sliding window: a dimension becomes (positions, taps)
     dot                         [..., m, k] x [..., k, n]
-    attention                   the same, of a softmax along k: of its scores, the values, and what a row gives whose
-                                scores are all minus infinity
-    torch                       an operator that stays what it is
+    attention                   dot with the softmax of the first operand along k; operands are the scores, the values,
+                                and the result of a row whose scores are all minus infinity
+    torch                       an operator that is left to torch
 
 A number that changes with the problem's sizes carries its value at each of them.
 """
@@ -32,7 +32,7 @@ from triton_agent.policy.author.ir.sizes import Shape, Size
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Number:
-    """A number, with its value at each of the sizes."""
+    """A number, with its value at each size."""
 
     values: tuple[float | int | bool, ...]
 
@@ -47,19 +47,19 @@ Operand: TypeAlias = "str | Number"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """One value and how it is made."""
+    """One value and the operation that makes it."""
 
     name: str
     operation: str
     function: str = ""
-    """Which point function, reduction or operator of torch."""
+    """Name of the point function, the reduction or the torch operator."""
     operands: tuple[Operand, ...] = ()
     shape: Shape
     dtype: str
     detail: Any = ()
-    """What else the operation needs; hashable."""
+    """Further parameters of the operation; hashable."""
     hint: str = ""
-    """What a reader would call it."""
+    """A readable name, taken from the model."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -74,16 +74,18 @@ class Value:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Softmax:
-    """The scores that a softmax over the last dimension was made of."""
+    """The scores from which a softmax over the last dimension was computed."""
 
     scores: str
     empty: Number
-    """Shares of a row whose scores are all minus infinity: NaN, or nought where the operator says so."""
+    """Result of the softmax in a row whose scores are all minus infinity: NaN, or zero if the operator defines it
+    so.
+    """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Formula:
-    """A size made of others: `({0} + 2) // 2 + 1`."""
+    """A size as an expression of other sizes: `({0} + 2) // 2 + 1`."""
 
     size: Size
     template: str
@@ -93,7 +95,7 @@ class Formula:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """Where a stored value lies in another one: from `start` along one dimension."""
+    """Position of a stored value inside another one: from `start` along one dimension."""
 
     whole: str
     dim: int
@@ -103,36 +105,36 @@ class Placed:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Program:
-    """Values in the order they can be computed."""
+    """Values in an order in which they can be computed."""
 
     width: int
-    """How many graphs every size has an entry for."""
+    """Number of graphs; every size has one entry for each."""
     values: dict[str, Value] = dataclasses.field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     updates: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Source -> value with its new contents."""
+    """Maps a source to the value that replaces its contents."""
     strides: dict[str, Shape] = dataclasses.field(default_factory=dict)
-    """Of sources and stored values that do not lie in memory row by row."""
+    """Strides of sources and stored values that are not contiguous."""
     placed: dict[str, Placed] = dataclasses.field(default_factory=dict)
-    """Stored values that are pieces of others, and lie in the memory of those."""
+    """Stored values that are pieces of others and share their memory."""
     limits: list[str] = dataclasses.field(default_factory=list)
     formulas: list[Formula] = dataclasses.field(default_factory=list)
-    """How sizes that operators make come about; asked before anything is searched for."""
+    """How operators derive sizes from others; tried before a search for an expression."""
     softmaxes: dict[str, Softmax] = dataclasses.field(default_factory=dict)
-    """By the value that holds the shares."""
+    """Scores of softmaxes, by the value that holds the result."""
     results: set[str] = dataclasses.field(default_factory=set)
-    """Values that an operator returned; all others stand for something inside of one."""
+    """Values that an operator returned. All others are intermediate values inside an operator."""
     origins: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
-    """Which operator call a value comes from: its place in the graph and its name."""
+    """The operator call that a value comes from: its index in the graph and its name."""
 
     def stored_dtype(self, name: str) -> str:
-        """What a value has in memory: the inside of an operator is as precise as it is computed."""
+        """Return the dtype of a value in memory. Intermediate values keep the precision of the computation."""
         value = self.values[name]
         known = name in self.results or value.operation in ("source", "torch")
         return value.dtype if known else register_dtype(value.dtype)
 
     def users(self) -> dict[str, list[str]]:
-        """Who takes each value, once each, in order."""
+        """Map each value to the values that use it, without repeats and in order."""
         found: dict[str, list[str]] = {name: [] for name in self.values}
         for value in self.values.values():
             for name in dict.fromkeys(value.inputs):
@@ -140,7 +142,7 @@ class Program:
         return found
 
     def needed(self) -> set[str]:
-        """Values that an output or an update depends on."""
+        """Return the values that an output or an update depends on."""
         waiting = [*self.outputs, *self.updates.values()]
         found: set[str] = set()
         while waiting:
@@ -153,19 +155,21 @@ class Program:
 
 VIEWS = frozenset({"reshape", "permute", "expand", "slice"})
 EXPENSIVE = frozenset({"reduce", "scan", "scatter", "dot", "torch", "attention"})
-"""What is computed once; everything else may be recomputed wherever it is used."""
+"""Operations that are computed once. All others may be recomputed wherever they are used."""
 CONVOLUTION = "convolution"
-"""Detail of a product that torch computes as a convolution: on a GPU in TF32, by default, where others are not."""
+"""Detail of a product that torch computes as a convolution. On GPUs torch runs those in TF32 by default, and others
+not.
+"""
 WIDEST_HEAD = 256
-"""Columns of queries, keys or values beyond which attention has no room for a tile of them beside the scores."""
+"""Largest head dimension; beyond it, a tile of queries, keys or values does not fit beside the scores."""
 MIDDLE = frozenset({"reduce", "scan", "dot", "attention"})
-"""What may be stored on purpose, so that one kernel becomes two."""
+"""Operations whose results may be stored by choice, to split a kernel in two."""
 
 HALF = ("float16", "bfloat16")
 FLOATS = frozenset({*HALF, "float32", "float64"})
 INTEGERS = frozenset({"int8", "uint8", "int16", "int32", "int64"})
 DTYPES = FLOATS | INTEGERS | {"bool"}
-"""What kernels are written for."""
+"""Dtypes that kernels are written for."""
 ITEM_BYTES = {
     "bool": 1,
     "int8": 1,
@@ -181,5 +185,5 @@ ITEM_BYTES = {
 
 
 def register_dtype(dtype: str) -> str:
-    """What an element is computed in: half precision in float32."""
+    """Return the dtype in which an element is computed: float32 for half precision."""
     return "float32" if dtype in HALF else dtype

@@ -1,7 +1,7 @@
-"""What a graph takes apart and joins again, as the two views that it comes to.
+"""Replaces an `unbind` and the `cat` of all its pieces by two views.
 
-`torch.cat(x.unbind(1), 0)` runs with as many pieces as a dimension has elements: another graph at every size of it. As
-a change of order and one of shape it is the same graph at all of them.
+`torch.cat(x.unbind(1), 0)` has as many pieces as the dimension has elements, so its graph differs at every size. As a
+permutation and a reshape the graph is the same at all sizes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from triton_agent.tools.graph.graph import Node, OperatorGraph, Reference, Tenso
 
 
 def regrouped(graph: OperatorGraph) -> OperatorGraph:
-    """The graph with a permutation in place of each `unbind`, and a reshape in place of the `cat` of all its pieces."""
+    """Return the graph with a permutation for each such `unbind`, and a reshape for the `cat` of its pieces."""
     uses = Counter(name for node in graph.nodes for name in node.references())
     uses.update([*graph.outputs, *graph.updates.values()])
     nodes = list(graph.nodes)
@@ -27,7 +27,9 @@ def regrouped(graph: OperatorGraph) -> OperatorGraph:
 
 
 def _joins_again(graph: OperatorGraph, join: Node, uses: Counter[str]) -> Node | None:
-    """The `unbind` whose pieces, all of them in order and for nobody else, this `cat` joins."""
+    """Return the `unbind` whose pieces this `cat` joins, if it joins all of them in order and they have no other
+    use.
+    """
     pieces = list(join.references())
     if join.operator != "aten.cat" or not pieces:
         return None

@@ -1,9 +1,9 @@
 """Whole numbers that depend on the sizes of a problem, known by their value at each of its sizes.
 
-A size is a tuple with one entry per aligned graph. Arithmetic is elementwise and two sizes are equal when all entries
-are, so nothing symbolic is needed: what a size *is* (`rows * heads`) is found out last, by searching for an expression
-in the tensors' dimensions that has the same values (`SizeNames`). With one graph only, sizes that happen to agree are
-taken for the same; the file is then right at those sizes.
+A size is a tuple with one entry per aligned graph. Arithmetic is elementwise, and two sizes are equal when all entries
+are, so nothing symbolic is needed. The formula of a size (`rows * heads`) is only determined in the end, by searching
+for an expression in the tensors' dimensions that has the same values (`SizeNames`). With a single graph, sizes that
+happen to agree count as equal; the file is then right at those sizes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def at_most(a: Size, b: Size) -> bool:
 
 
 def is_spread(size: Size) -> Size:
-    """1 where there is more than one place along a dimension, 0 where there is one."""
+    """Return 1 where a dimension has several elements, and 0 where it has one."""
     return tuple(int(entry != 1) for entry in size)
 
 
@@ -76,26 +76,28 @@ def contiguous_strides(shape: Shape, width: int) -> Shape:
 
 
 def _is_small(size: Size) -> bool:
-    """A number that never changes and may stand for anything: a stride, a window, a number of heads."""
+    """Return True for a small number that never changes. It may mean anything: a stride, a window, a number of
+    heads.
+    """
     return is_constant(size) and size[0] <= LITERAL_LIMIT
 
 
 LITERAL_LIMIT = 16
-"""Up to here a number that is the same at all sizes is written as a number, even where a dimension has that size."""
+"""Constants up to this are written as numbers, even where a dimension has that size."""
 
 
 NAMES_AT_MOST = 12
-"""Names that products are sought among; a search through more takes too long."""
+"""Most names that a search for products tries; more would take too long."""
 FACTORS_AT_MOST = 6
-"""Of a product: the elements of a video are batch, channels, depth, height, width."""
+"""Most factors of a product. The elements of a video have five: batch, channels, depth, height, width."""
 FIRST_TERMS = 30
-"""Products among which two terms of a sum are sought at once."""
+"""Products tried as the first two terms of a sum."""
 
 
 def _factors(
     size: Size, useful: Sequence[tuple[str, Size]], count: int, *, any_rest: bool = False
 ) -> tuple[list[str], Size] | None:
-    """So many names whose product divides the size, and what is left: one, or any number that never changes."""
+    """Return `count` names whose product divides the size, and the quotient: one, or any constant with `any_rest`."""
     if count == 0:
         return ([], size) if is_constant(size, None if any_rest else 1) else None
     for i, (name, known) in enumerate(useful):
@@ -107,7 +109,7 @@ def _factors(
 
 
 def _direction(size: Size) -> tuple[Size, int]:
-    """How it changes from the first size on, in lowest terms, and how many times that."""
+    """Return how a size changes from its first entry on, as a primitive vector and its multiple."""
     changes = [entry - size[0] for entry in size]
     common = math.gcd(*changes)
     if common == 0:
@@ -118,7 +120,7 @@ def _direction(size: Size) -> tuple[Size, int]:
 
 
 def _in_words(size: Size, known: Mapping[Size, tuple[Size, str]]) -> list[tuple[int, str]] | None:
-    """The size as a multiple of one of these and a number, or as a number alone."""
+    """Return a size as a multiple of a known term plus a number, or as a number alone; None if neither fits."""
     direction, steps = _direction(size)
     if not steps:
         return [(size[0], "")]
@@ -130,7 +132,7 @@ def _in_words(size: Size, known: Mapping[Size, tuple[Size, str]]) -> list[tuple[
 
 
 def _joined(terms: Iterable[tuple[int, str]]) -> str:
-    """`2 * a + b - 1`."""
+    """Format terms as a sum: `2 * a + b - 1`."""
     made = ""
     for factor, text in terms:
         if factor:
@@ -142,30 +144,30 @@ def _joined(terms: Iterable[tuple[int, str]]) -> str:
 WINDOWS = sorted(
     itertools.product((1, 2, 3, 4), range(-8, 9), (-1, 0, 1)), key=lambda it: (abs(it[1]) + abs(it[2]), it[0])
 )
-"""Step, shift and number added, the simplest first."""
+"""Divisor, shift and addend of window sizes, simplest first."""
 
 
 class SizeNames:
-    """Names that the host code has for sizes, and expressions in them for all other sizes."""
+    """Names of sizes in the host code, and expressions in them for all other sizes."""
 
     def __init__(self, width: int) -> None:
         self._width = width
         self.names: dict[str, Size] = {}
         self.attributes: dict[str, Size] = {}
-        """Numbers that the module itself holds; asked for only where no dimension will do."""
+        """Numbers that the module holds as attributes; used only where no expression of dimensions fits."""
         self.fractions: dict[str, tuple[float, ...]] = {}
         self.guessed: list[Size] = []
-        """Sizes that no expression was found for; they were written as the number they are at the main size."""
+        """Sizes without an expression. They are written as their number at the main size."""
 
     def add(self, name: str, size: Size) -> None:
         self.names[name] = size
 
     def find(self, size: Size) -> str | None:
-        """A name with exactly these values."""
+        """Return a name with exactly these values."""
         return next((name for name, known in self.names.items() if known == size), None)
 
     def expression(self, size: Size) -> str:
-        """Python text for the size; a plain number where it never changes."""
+        """Return Python text for the size; a plain number if it never changes."""
         found = self._expression(size)
         if found is None and not is_constant(size):
             found = self._polynomial(size)
@@ -176,7 +178,7 @@ class SizeNames:
         return str(size[0])
 
     def search(self, size: Size) -> str | None:
-        """As `expression`, but None where nothing was found."""
+        """Like `expression`, but return None if no expression was found."""
         return self._expression(size)
 
     def _expression(self, size: Size) -> str | None:
@@ -197,7 +199,7 @@ class SizeNames:
         return simple or self._with_attribute(size) or self._factored(size)
 
     def _with_attribute(self, size: Size) -> str | None:
-        """A dimension over or times a number of the module's: `width // self.heads`."""
+        """Find a dimension divided or multiplied by an attribute of the module: `width // self.heads`."""
         for name, known in self.attributes.items():
             if is_constant(known):
                 continue
@@ -215,7 +217,7 @@ class SizeNames:
         return None
 
     def _factored(self, size: Size) -> str | None:
-        """`a * (b + c)`."""
+        """Find `a * (b + c)`."""
         for name, known in self.names.items():
             if divides(known, size) and not is_constant(known, 1):
                 rest = quotient(size, known)
@@ -226,7 +228,7 @@ class SizeNames:
         return None
 
     def _product(self, size: Size) -> str | None:
-        """`a * b`, `a * b * c`, `4 * a`, `6 * a * a * b`."""
+        """Find `a * b`, `a * b * c`, `4 * a`, `6 * a * a * b`."""
         useful = [(n, s) for n, s in self.names.items() if divides(s, size) and not _is_small(s)][:NAMES_AT_MOST]
         for count in range(2, FACTORS_AT_MOST + 1):
             found = _factors(size, useful, count)
@@ -239,7 +241,7 @@ class SizeNames:
         return None
 
     def _polynomial(self, size: Size) -> str | None:
-        """`a * b + b + 1`: up to three products of names, and a number."""
+        """Find `a * b + b + 1`: up to three products of names, and a number."""
         useful = [(n, s) for n, s in self.names.items() if not is_constant(s)][:NAMES_AT_MOST]
         terms: dict[Size, str] = {}
         for count in (1, 2, 3):
@@ -260,7 +262,7 @@ class SizeNames:
         return None
 
     def _switched(self, size: Size) -> str | None:
-        """`4 * a * step`, where the step is 0 at some sizes and 1 at the others."""
+        """Find `4 * a * step`, where `step` is 0 at some sizes and 1 at the others."""
         for step, known in self.names.items():
             if set(known) != {0, 1} or any(s and not k for s, k in zip(size, known)):
                 continue
@@ -275,7 +277,7 @@ class SizeNames:
         return None
 
     def _quotient(self, size: Size) -> str | None:
-        """`a // 8`, `a // b`, `a * b // c`."""
+        """Find `a // 8`, `a // b`, `a * b // c`."""
         named = list(self.names.items())
         for name, known in named:
             if all(size) and all(k % s == 0 for k, s in zip(known, size)) and is_constant(quotient(known, size)):
@@ -293,7 +295,7 @@ class SizeNames:
         return None
 
     def _share(self, size: Size) -> str | None:
-        """`a // 2`, rounded down: half of a dimension, which may be odd."""
+        """Find `a // 2`, rounded down: half of a dimension that may be odd."""
         for part in (2, 3, 4):
             for name, known in self.names.items():
                 if not is_constant(known) and all(k // part == s for k, s in zip(known, size)):
@@ -301,7 +303,7 @@ class SizeNames:
         return None
 
     def _least(self, size: Size) -> str | None:
-        """`min(9, a)`, `min(a, b)`: the first few, where there may be fewer."""
+        """Find `min(9, a)`, `min(a, b)`."""
         most = max(size)
         for name, known in self.names.items():
             if max(known) > most and all(min(most, k) == s for k, s in zip(known, size)):
@@ -312,7 +314,7 @@ class SizeNames:
         return None
 
     def _sum(self, size: Size) -> str | None:
-        """`a + 3`, `a + b`, `a - b`, `2 * a + 1`."""
+        """Find `a + 3`, `a + b`, `a - b`, `2 * a + 1`."""
         named = list(self.names.items())
         for factor in (1, 2, 3, 4):
             for name, known in named:
@@ -333,7 +335,7 @@ class SizeNames:
         return None
 
     def _window(self, size: Size) -> str | None:
-        """`(a + 2) // 3 + 1`: sizes of windows that slide. Of several that fit, the simplest is most likely meant."""
+        """Find `(a + 2) // 3 + 1`, the size of a sliding window. The simplest match is most likely the intended one."""
         for step, shift, extra in WINDOWS:
             for name, known in self.names.items():
                 if all((k + shift) // step + extra == s for k, s in zip(known, size)):
@@ -343,7 +345,7 @@ class SizeNames:
 
 
 def number_expression(values: Sequence[float], names: SizeNames) -> str | None:
-    """Python text for a number that varies with the sizes: `1.0 / math.sqrt(width)` and the like."""
+    """Return Python text for a number that varies with the sizes, such as `1.0 / math.sqrt(width)`."""
     for name, held in names.fractions.items():
         if tuple(held) == tuple(values):
             return name
@@ -372,7 +374,7 @@ def number_expression(values: Sequence[float], names: SizeNames) -> str | None:
 
 
 def _common_factor(made: Sequence[float], wanted: Sequence[float]) -> float | None:
-    """What all of `made` have to be multiplied by, if it is the same for all; rounded to what a person would write."""
+    """Return the factor between `made` and `wanted` if it is the same for all, rounded where few digits suffice."""
     if any(m == 0 or not math.isfinite(m) for m in made):
         return None
     factor = wanted[0] / made[0]
@@ -395,5 +397,5 @@ _FUNCTIONS: tuple[tuple[str, Callable[[int], float]], ...] = (
 
 
 def power_of_two(number: int) -> int:
-    """The smallest that is no smaller."""
+    """Return the smallest power of two that is at least `number`."""
     return 1 << max(0, number - 1).bit_length()

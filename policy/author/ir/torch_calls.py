@@ -1,4 +1,4 @@
-"""An operator that stays one of torch: how it is called, and how its results are had."""
+"""An operator that is left to torch: its arguments and its results."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import dataclasses
 from typing import Any
 
 BY_TAPS = "weight_by_taps"
-"""A value that the host makes of a parameter once: a convolution's weight with the channels that it reads innermost."""
+"""A constant that the host derives from a parameter once: a convolution's weight with its input channels innermost."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TorchCall:
-    """How an operator that stays one of torch is called, and how its results are had."""
+    """Arguments and results of an operator that is left to torch."""
 
     arguments: tuple[tuple[str, Any], ...]
-    """By name, references as places among the operands."""
+    """Arguments by name; a reference is a position among the operands."""
     overload: str
     place: int
-    """In the graph, so that two calls alike stay two."""
+    """Index in the graph, so that two equal calls stay two."""
     named: frozenset[str] = frozenset()
-    """Arguments without a default, which are passed even where there is nothing to pass."""
+    """Arguments without a default; they are passed even if their value is None."""
     listed: bool = False
     """True if it returns several tensors, or a list of them."""
     gaps: tuple[bool, ...] = ()
-    """Of each result, whether it does not lie row by row."""
+    """For each result, True if it is not contiguous."""
     on_device: bool = False
-    """True if it has to be told where the result shall be: there are no operands to go by."""
+    """True if the device must be passed, because no operand determines it."""
     overwritten: tuple[int, ...] = ()
-    """Places among the operands whose memory it writes; their new contents are the last results."""
+    """Indices of operands that it writes in place. Their new contents are the last results."""
 
 
 def schema_of(operator: str, overload: str) -> Any:
-    """How torch declares an operator; None where several forms of it share one name here."""
+    """Return torch's schema of an operator; None if the overload is not known."""
     import torch
 
     namespace, _, name = operator.partition(".")

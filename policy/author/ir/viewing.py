@@ -1,7 +1,7 @@
-"""Which values the host can show as they lie in memory, and which would have to be moved there first.
+"""Which values the host can show as views of memory, and which torch would have to copy first.
 
-Views of torch are free until one of them asks for elements side by side that are apart: `x.t().reshape(-1)` copies.
-Looked at with the main sizes.
+Views of torch are free until one needs elements to be adjacent that are not: `x.t().reshape(-1)` copies. Decided at the
+main sizes.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from triton_agent.policy.author.ir.sizes import contiguous_strides
 
 
 def first_moved(program: Program, name: str) -> str | None:
-    """The value that torch would have to copy for, on the way to showing this one; None where it takes views only."""
+    """Return the first value that torch would have to copy in order to show `name`; None if views suffice."""
     return _shown(program, name)[0]
 
 
 def lies_in_order(program: Program, name: str) -> bool:
-    """Return whether this value, as the host shows it, has its elements row by row."""
+    """Return True if this value, as the host shows it, is contiguous."""
     shape, strides = _at_main(program.values[name].shape), _shown(program, name)[1]
     in_order = _at_main(contiguous_strides(program.values[name].shape, program.width))
     return all(stride == own for size, stride, own in zip(shape, strides, in_order) if size != 1)
 
 
 def _shown(program: Program, name: str) -> tuple[str | None, Sequence[int]]:
-    """The first value on the way that has to be moved, if any has to, and the strides in the end."""
+    """Return the first value that must be copied, if any, and the strides of the final view."""
     chain = [program.values[name]]
     while chain[-1].operation in VIEWS:
         chain.append(program.values[chain[-1].inputs[0]])
@@ -46,7 +46,7 @@ def _at_main(shape: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def _seen(value: Value, inner: Value, strides: Sequence[int]) -> list[int] | None:
-    """Strides of a view of something with these strides."""
+    """Return the strides of a view of `inner`; None if torch would copy."""
     shape, onto = _at_main(inner.shape), _at_main(value.shape)
     if value.operation == "permute":
         return [strides[dim] for dim in value.detail]
@@ -61,11 +61,11 @@ def _seen(value: Value, inner: Value, strides: Sequence[int]) -> list[int] | Non
 
 
 def regrouped_strides(shape: Sequence[int], strides: Sequence[int], onto: Sequence[int]) -> list[int] | None:
-    """Strides that show the same elements in another shape; None where they are not as far apart as it takes."""
+    """Return strides that show the same elements in another shape; None if torch would have to copy."""
     if 0 in shape:
         return [0] * len(onto)
     runs: list[tuple[int, int]] = []
-    """Dimensions that follow each other without a gap, as one: how many elements, and how far apart."""
+    """Groups of dimensions without gaps between them, each as (number of elements, stride)."""
     for size, stride in zip(shape, strides):
         if size == 1:
             continue

@@ -1,5 +1,5 @@
-"""Deciding: which kernel computes what, along which axes, in tiles of which size.
+"""Planning: which kernel computes which values, over which axes, in tiles of which size.
 
-`partition.py` cuts the program into kernels, `attempt.py` plans one of them, `kernel_plan.py` is the result.
+`partition.py` cuts the program into kernels, `attempt.py` plans one of them, `kernel_plan.py` defines a kernel's plan.
 Imports `ir` only.
 """

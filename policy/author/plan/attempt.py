@@ -1,7 +1,7 @@
-"""How the plan of one kernel is made, going back from what it stores to what it loads.
+"""Plans one kernel, walking back from the values that it stores to the values that it loads.
 
-An attempt may find that an axis has to be cut in two (`AxisMustSplit`), that a value has to be stored by another
-kernel first (`MustStore`), or that there is no way (`BeyondAuthor`).
+An attempt may find that an axis must be split in two (`AxisMustSplit`), that a value must be stored by another kernel
+first (`MustStore`), or that no kernel can be written (`BeyondAuthor`).
 """
 
 from __future__ import annotations
@@ -43,21 +43,22 @@ from triton_agent.policy.author.plan.storage import Storage
 from triton_agent.policy.author.plan.tiling import ROWS_ACROSS, is_across
 
 LONG_ROW = 16384
-"""Elements beyond which a row does not fit into the registers of one program."""
+"""Longest row, in elements, that fits into the registers of one program."""
 WORTH_CUTTING = 1 << 17
-"""Elements below which a kernel for each reduction takes longer than one for all."""
+"""Elements from which on a separate kernel for each reduction is faster than one kernel for all."""
 WIDELY_USED = 16
-"""A reduction of a few elements is computed anew at most so many times."""
+"""Most times that a short reduction is recomputed per element of its result."""
 _DIMENSION, _REDUCED, _INNER, _SIDE = "d", "r", "k", "s"
 FEW_ROWS = 16
-"""Rows of a product's left operand that are one tile of the smallest: with functions of its elements on the way, it is
-computed anew by every program, which takes less than to write and read it."""
+"""Most rows of a product's left operand that fill a single smallest tile. Point functions on such an operand are
+recomputed by every program, which takes less time than to write and read their result.
+"""
 SLIGHT = 64
-"""The longest inner dimension of a product that takes one step."""
+"""Longest inner dimension of a slight product, which needs a single step along k."""
 
 
 class Attempt:
-    """One try at a kernel with these roots; it may find that an axis has to be split or a value stored first."""
+    """One attempt at a kernel with these roots. It may find that an axis must be split or a value stored first."""
 
     def __init__(self, drafting: Drafting, storage: Storage, roots: list[str], table: AxisTable) -> None:
         self.storage = storage
@@ -72,15 +73,17 @@ class Attempt:
         self.at: Indices = tuple(table.index(f"{_DIMENSION}{i}", size) for i, size in enumerate(shape))
         self.kept: list[Axis] = []
         self.along = fixed(constant(0, self.width))
-        """Position along the reduced axes."""
+        """Position along the reduced axes, numbered as one dimension."""
         self.length: Size = constant(1, self.width)
         self.alone = False
-        """True if the kernel may hold one reduction only."""
+        """True if the kernel may hold a single reduction only."""
         self.anchor = self.left = ""
         self.elements = self.first.elements()
-        """Places at which something is computed."""
+        """Number of elements at which the kernel computes something."""
         self.across: set[bool] = set()
-        """True if what the reductions so far run over lies contiguously along the kept axes, or along the reduced."""
+        """Memory directions of the operands of the reductions so far: True if contiguous along the kept axes, False if
+        contiguous along the reduced axes.
+        """
         self._scans: dict[Node, str] = {}
         self._known_directions: dict[KernelGraph, dict[int, frozenset[bool]]] = {}
 
@@ -106,35 +109,39 @@ class Attempt:
         }
         if anchor.operation not in plan:
             raise Stuck(anchor.name, f"no kernel for {anchor.operation}")
-        # Of two tiles side by side, the one that begins where the product does.
+        # If the places are two tiles side by side, plan for the one whose columns are plain axes.
         return plan[anchor.operation](anchor, min(places, key=lambda at: bool(at) and plain_axes(at[-1]) is None))
 
     def _heaviest(self, values: list[Value]) -> Value:
-        """What a kernel is made around: the last one, or the product that the last one goes into the sums of."""
+        """Return the value that the kernel is built around: the last one, or the product whose sums the last one
+        joins.
+        """
         by_order = sorted(values, key=lambda value: self.storage.order[value.name], reverse=True)
         last = by_order[0]
         return next((value for value in by_order if self._is_beside(last, value)), last)
 
     def _is_beside(self, value: Value, anchor: Value) -> bool:
-        """Return whether it is a slight product where the other has its results, too."""
+        """Return True if `value` is a slight product that is added to the product `anchor`: same shape and dtype."""
         both = anchor.operation == "dot" and anchor.dtype == value.dtype and anchor.shape == value.shape
         return self.joined and both and self._is_slight(value) and not self._is_slight(anchor)
 
     def _is_slight(self, value: Value) -> bool:
-        """Return whether its operands are so narrow that the product takes one step."""
+        """Return True if the product's inner dimension is so short that it takes a single step."""
         if value.operation != "dot" or value.dtype not in HALF:
             return False
         return max(self.program.values[value.inputs[0]].shape[-1]) <= SLIGHT
 
     def _are_twins(self, anchor: Value, places: set[Indices]) -> bool:
-        """Return whether they are two tiles of one product, side by side: the halves of a gated layer's projection."""
+        """Return True if the places are two column tiles of one product, such as the halves of a gated layer's
+        projection.
+        """
         if not self.joined or anchor.operation != "dot" or anchor.dtype not in HALF or len(places) != 2:
             return False
         first, second = places
         return first[:-1] == second[:-1]
 
     def _anchors(self) -> list[tuple[Value, Indices]]:
-        """Expensive values that the first root meets first on the way back."""
+        """Return the nearest expensive values behind the first root, and the indices at which each is needed."""
         found: list[tuple[Value, Indices]] = []
 
         def note(graph: KernelGraph, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
@@ -148,10 +155,13 @@ class Attempt:
         return found
 
     def _store(self, value: Value) -> MustStore:
-        """What to store so that this expensive value is there."""
+        """Return the request to store this expensive value, or the last value of the element-wise chain that follows
+        it.
+        """
         name = self.storage.last_of_chain(value.name)
         if name in self.roots or name in self.storage.stored:
-            # That is where it meets another one: what follows until then is done before.
+            # The chain ends where it meets another value that is stored anyway. Store the part of the chain before
+            # that.
             name = self.storage.last_of_chain(value.name, before_stored=True)
         return MustStore(name)
 
@@ -159,7 +169,7 @@ class Attempt:
         raise self._store(value)
 
     def _is_cheap(self, value: Value, at: Indices) -> bool:
-        """Return whether a reduction of a few elements may be computed anew here, for each element that needs it."""
+        """Return True if a short reduction may be recomputed here for each element that needs it."""
         if value.name in self.storage.in_groups or (self.anchor and self._runs_along_rows(value, at)):
             return False
         source = self.program.values[value.inputs[0]]
@@ -167,25 +177,25 @@ class Attempt:
         return is_little and self._places_of(at) <= WIDELY_USED * value.elements()
 
     def _places_of(self, at: Indices) -> int:
-        """Return at how many places a value is asked for: none that varies is one."""
+        """Return the number of distinct indices at which a value is needed."""
         if any(index.lookups() for index in at):
             return self.elements
         axes = set().union(*(index.axes() for index in at))
         return min(self.elements, product((axis.size for axis in axes), self.width)[0])
 
     def _runs_along_rows(self, value: Value, at: Indices) -> bool:
-        """Return whether the kernel's own rows are what it runs over, so that each is there as a whole anyway."""
+        """Return True if the reduction runs along the kernel's own rows, which the kernel holds as a whole anyway."""
         length = product(self._reduced_sizes(value), self.width)
         alike = length == self.length and self._is_kept(flat(at, value.shape, self.width))
         return alike and not self.storage.leaks(value.name, self.cone)
 
-    # -- elements added up at their places --------------------------------------------------------------------------
+    # -- scatter -----------------------------------------------------------------------------------------------------
 
     def _is_scatter(self) -> bool:
         return self.first.operation == "scatter"
 
     def _scatter(self) -> Kernel:
-        """Runs over what is added, not over the result."""
+        """Plan a kernel that runs over the added elements instead of the result."""
         (index, source), dim = self.first.inputs[:2], self.first.detail
         self.kept = self.table.axes(_DIMENSION)
         stored = self.storage.stored - set(self.roots)
@@ -196,8 +206,8 @@ class Attempt:
         place = graph.node_of(index, self.at if rank == len(self.at) else self.at[dim : dim + rank])
         others = {axis for i, one in enumerate(self.at) if i != dim for axis in one.axes()}
         if self._along(graph, place) | others != set(self.kept):
-            # An address that is the same for several elements would be added to once only.
-            raise Stuck(self.first.name, "one place for several elements, known beforehand")
+            # Triton adds only once to an address that is the same for several elements of one operation.
+            raise Stuck(self.first.name, "several elements go to one index that is known beforehand")
         at = (*self.at[:dim], of(Lookup(place, self.first.shape[dim])), *self.at[dim + 1 :])
         place_of = flat(at, self.first.shape, self.width)
         root = Root(value=self.first.name, node=node, index=place_of, adds=True, how=self.first.function)
@@ -210,7 +220,7 @@ class Attempt:
         )
 
     def _along(self, graph: KernelGraph, node: int) -> set[Axis]:
-        """The axes along which a node varies."""
+        """Return the axes along which a node varies."""
         found: set[Axis] = set()
         waiting, seen = [node], set[int]()
         while waiting:
@@ -246,7 +256,7 @@ class Attempt:
         return self._finish("rows", self._in_row)
 
     def _too_few_rows(self) -> bool:
-        """Long rows, and few for the GPU's processors: each reduction is better off cut into parts."""
+        """Return True if there are too few long rows for the GPU's processors. Each reduction is then better split."""
         rows = product((axis.size for axis in self.kept), self.width)[0]
         few = 2 * rows <= self.processors
         return few and self.length[0] > LONG_ROW and rows * self.length[0] >= WORTH_CUTTING
@@ -261,13 +271,13 @@ class Attempt:
         if along is None or kept is None or set(own) != {*along, *kept}:
             raise self._store(anchor)
         if product((axis.size for axis in along), self.width) != anchor.shape[dim]:
-            raise self._store(anchor)  # only the first of them are asked for
+            raise self._store(anchor)  # only part of the scanned dimension is needed
         self.length, self.along = anchor.shape[dim], at[dim]
         self.kept = [axis for axis in own if axis in kept]
         return self._finish("rows", self._in_row)
 
     def _in_row(self, graph: KernelGraph, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
-        """A reduction or scan that runs along the kernel's own rows is taken in."""
+        """Compute a reduction or scan within this kernel if it runs along the kernel's own rows."""
         source = value.inputs[0]
         if self.alone and value.name != self.anchor and value.name not in self.roots:
             raise self._store(value)
@@ -302,14 +312,19 @@ class Attempt:
         return graph.add(node)
 
     def _require_same_direction(self, graph: KernelGraph, value: Value, inner: int) -> None:
-        """Rows of a square matrix and its columns are as many and as long, but lie in memory otherwise."""
+        """Refuse a reduction whose operand is contiguous in another direction than those before it.
+
+        Rows and columns of a square matrix agree in number and length, but tiles suit only one of the two directions.
+        """
         found = self._directions(graph, inner)
         if self.across and found and not found & self.across:
             raise self._store(value)
         self.across |= found
 
     def _require_no_long_scan(self, graph: KernelGraph, node: int) -> None:
-        """A row that is walked through in steps has no running total to reduce before the last of them."""
+        """Refuse to reduce a scan of a long row: a row processed in steps has no scan to reduce before its last
+        step.
+        """
         if max(self.length) <= LONG_ROW:
             return
         waiting = [node]
@@ -320,7 +335,9 @@ class Attempt:
             waiting.extend(found.inputs)
 
     def _directions(self, graph: KernelGraph, node: int) -> frozenset[bool]:
-        """Whether what a node is made of, up to reductions, lies contiguously along the kept axes, or along others."""
+        """Return in which directions the loads behind a node, up to reductions, are contiguous: True for the kept axes,
+        False for other axes.
+        """
         known = self._known_directions.setdefault(graph, {})
         waiting = [node]
         while waiting:
@@ -346,7 +363,9 @@ class Attempt:
         return axes is not None and set(axes) == set(self.kept)
 
     def _is_of_as_many_rows(self, value: Value, index: Index) -> bool:
-        """Return whether it belongs to another row than the kernel's own, and there are as many of those."""
+        """Return True if the value has as many elements as the kernel has rows, but another row's element is needed
+        here.
+        """
         rows = product((axis.size for axis in self.kept), self.width)[0]
         return index.axes() <= set(self.kept) and not index.lookups() and value.elements() == rows
 
@@ -412,7 +431,7 @@ class Attempt:
         return tuple(tuple(axes or ()) for axes in found)
 
     def _attention(self, anchor: Value, at: Indices) -> Kernel:
-        """All keys of some queries: scores, their shares, and the values weighted by those, block by block."""
+        """Plan attention: each program holds some queries and goes through all keys block by block."""
         batch, rows, columns = self._of_matrices(anchor, at)
         scores, values = anchor.inputs
         self._require_plain(values)
@@ -447,11 +466,11 @@ class Attempt:
         return dataclasses.replace(kernel, batch=batch, rows=rows, columns=columns, side=side)
 
     def _fits_beside(self, value: Value) -> bool:
-        """Return whether all of a row of queries can be held while the keys are walked through."""
+        """Return True if a whole row of queries can stay in registers while the program goes through the keys."""
         return max(self.program.values[value.inputs[0]].shape[-1]) <= WIDEST_HEAD
 
     def _goes_into(self, value: Value, anchor: Value) -> bool:
-        """Return whether it is a slight product with results where the anchor has its own: the detour of an adapter."""
+        """Return True if the value is a slight product added to the anchor, such as the low-rank path of an adapter."""
         if not self._is_beside(value, anchor):
             return False
         for name in value.inputs:
@@ -459,7 +478,9 @@ class Attempt:
         return not self.storage.leaks(value.name, self.cone)
 
     def _is_twin(self, value: Value, anchor: Value) -> bool:
-        """Return whether both multiply the same rows, so that a tile of those is loaded once for a tile of each."""
+        """Return True if both products have the same left operand, so that each of its tiles is loaded once for
+        both.
+        """
         alike = value.operation == "dot" and value.shape == anchor.shape and value.inputs[0] == anchor.inputs[0]
         if (
             not self.joined
@@ -472,7 +493,7 @@ class Attempt:
         return True
 
     def _require_plain(self, name: str) -> None:
-        """An operand of a product is read again for every tile: what it takes to compute it is better done once."""
+        """Require that an operand of a product is in memory or cheap: every tile reads it again, so compute it once."""
         if self._has_few_rows(name) and self._is_of_elements(name):
             return
         value = self.program.values[name]
@@ -481,7 +502,7 @@ class Attempt:
             if value.name in self.storage.stored:
                 return
             source = self.program.values[value.inputs[0]]
-            if value.operation in ("window", "pad", "expand"):  # stored so it would be larger
+            if value.operation in ("window", "pad", "expand"):  # a stored window, pad or expand would be larger
                 narrow = None
             elif value.operation == "point" and self._narrows_for_all(value, source):
                 narrow = value.name
@@ -490,18 +511,22 @@ class Attempt:
             raise MustStore(narrow or value.name)
 
     def _narrows_for_all(self, cast: Value, source: Value) -> bool:
-        """Return whether nobody takes more than this of a value: then it is better stored so."""
+        """Return True if the cast is the only user of its source and narrower: then the narrow value is the one to
+        store.
+        """
         stored, inside = (ITEM_BYTES[self.program.stored_dtype(value.name)] for value in (cast, source))
         return stored < inside and self.program.users()[source.name] == [cast.name]
 
     def _has_few_rows(self, name: str) -> bool:
-        """Return whether one row of tiles has all of it, and what takes time is to read the other operand."""
+        """Return True if the left operand fits into one row of tiles, where reading the other operand takes most of the
+        time.
+        """
         value = self.program.values[name]
         few = max(product(value.shape[:-1], self.width)) <= FEW_ROWS
         return self.joined and name == self.left and few
 
     def _is_of_elements(self, name: str) -> bool:
-        """Return whether it is computed element by element from what lies in memory."""
+        """Return True if the value is computed from values in memory by point functions and views alone."""
         value = self.program.values[name]
         if value.operation in ("source", "torch", "full") or name in self.storage.stored:
             return True
@@ -546,7 +571,9 @@ class Attempt:
         return Root(value=name, node=node, index=index)
 
     def _place(self, value: Value) -> Indices:
-        """Where a further root's elements are computed: all axes, or the kept ones; row by row beside a reduction."""
+        """Return the indices at which a further root is computed: over all axes, over the kept ones, or over rows and
+        the position along a reduction.
+        """
         if value.shape == self.first.shape:
             return self.at
         elements = product(value.shape, self.width)
@@ -558,10 +585,10 @@ class Attempt:
         if self.anchor and not self.alone and elements == times(rows, self.length):
             row, sizes = self._count_up(self.kept), (rows, self.length)
             return regrouped((row, self.along), sizes, value.shape, self.width)
-        raise BeyondAuthor("roots of different sizes")
+        raise BeyondAuthor("the stored values differ in size")
 
     def _could_take_over(self, kernel: Kernel, graph: KernelGraph) -> list[tuple[str, Indices]]:
-        """Values that it would read back element by element, and could as well compute and store itself; and where."""
+        """Return stored values that this kernel loads but could compute and store itself, each with its indices."""
         found = []
         for name, places in graph.loaded.items():
             if name not in self.storage.stored or not self.storage.pending(name) or len(places) > 1:
@@ -575,7 +602,7 @@ class Attempt:
         return sorted(found, key=lambda one: self.storage.order[one[0]], reverse=True)
 
     def _is_every_place(self, kernel: Kernel, at: Indices, value: Value) -> bool:
-        """Return whether the kernel comes by every element of a value once, and has the programs for it."""
+        """Return True if the kernel visits every element of a value once and has enough programs to compute it."""
         if self.at and flat(at, value.shape, self.width) == flat(self.at, self.first.shape, self.width):
             return True
         parts = [plain_axes(index) for index in at]
@@ -588,7 +615,7 @@ class Attempt:
         return is_each_once and all(index == self._count_up(part or []) for index, part in zip(at, parts))
 
     def _has_programs(self, kernel: Kernel) -> bool:
-        """Return whether no row should be cut into parts, which store nothing but their results."""
+        """Return True if no row should be split into parts. Kernels with split rows store nothing but reductions."""
         rows = product((axis.size for axis in kernel.kept), self.width)[0]
         length = product((axis.size for axis in kernel.reduced), self.width)[0]
         programs = rows // ROWS_ACROSS if kernel.reduced and is_across(kernel) else rows

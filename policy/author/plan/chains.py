@@ -1,11 +1,12 @@
-"""Small products one after another, in one kernel: a recurrent cell's steps, the layers of a narrow network.
+"""Fuses small consecutive products into one kernel: a recurrent cell's steps, the layers of a narrow network.
 
-Each of these takes a GPU less time than it takes to launch. Their rows do not meet, so a program can take a few rows
-from the first product to the last one, and keep what lies between in registers. A tile is as wide as the matrix, whose
-width is an axis of the kernel: all values of one width run along the same one, and the products' inner dimensions
-along others. A hidden layer that is too wide for that is walked through in steps (`steps_of`). A kernel becomes part of
-a chain where that is estimated to be quicker. Not covered: products of two values that both differ by rows, and chains
-of more products than a compiler is quick with.
+A GPU computes each of these products in less time than it takes to launch a kernel. Rows do not depend on each other,
+so a program can take a few rows from the first product to the last and keep everything between in registers. A tile is
+as wide as the matrix, and the width is an axis of the kernel: all values of one width run along the same axis, and the
+products' inner dimensions along others. A hidden layer that is too wide is processed in steps (`steps_of`). A chain is
+formed only where it is estimated to be faster than its kernels.
+
+Not covered: products of two values that both differ by rows, and chains of more products than compile quickly.
 """
 
 from __future__ import annotations
@@ -45,42 +46,48 @@ from triton_agent.policy.author.plan.storage import Storage
 from triton_agent.policy.author.plan.tiling import depends_on
 
 WIDEST = 256
-"""Columns of a tile beyond which a program has no room for whole rows."""
+"""Most columns of a tile; beyond, whole rows do not fit into registers."""
 WIDEST_HIDDEN = 1024
-"""The same of a layer that is walked through in steps."""
+"""Most columns of a layer that is processed in steps."""
 NARROWEST = 16
-"""The matrix unit takes no fewer rows or columns."""
+"""Fewest rows or columns that the matrix unit takes."""
 MOST_ROWS = 32
 MOST_ELEMENTS = 8192
-"""Of a matrix in float32, rounded up: larger ones do not fit into registers beside everything else (H200)."""
+"""Most elements of a float32 matrix, with sizes rounded up. A larger one does not fit into registers beside the rest
+(measured on an H200).
+"""
 MOST_PRODUCTS = 48
 _ROW, _COLUMN, _INNER = "row", "column", "inner"
 _SPLITS_AT_MOST = 64
 
 SMALL_MATRIX = 512
-"""Elements, rounded up, of a matrix in float32 that is multiplied in full precision: the matrix unit takes longer."""
+"""Most elements, rounded up, of a float32 matrix that is multiplied without the matrix unit, which would take
+longer.
+"""
 
 LAUNCH_US, PRODUCT_LAUNCH_US = 2.0, 2.7
-"""The least that a kernel takes."""
+"""Shortest time of a kernel, and of a kernel with a product."""
 BEGIN_US, REDUCTION_US = 1.5, 0.5
 PRODUCT_US, QUICK_PRODUCT_US, ELEMENTS_PER_US = 0.6, 0.35, 13000
-"""What parts of a chain take: its begin, a reduction, a product and the elements of its matrix. A product is quicker
-that is small, or that is done while the next step of a hidden layer is loaded. Fitted to 32 kernels of an H200."""
+"""Estimated times of the parts of a chain: its start, a reduction, a product, and the elements of the product's matrix.
+A product is quick if it is small, or computed while the next step of a hidden layer is loaded. Fitted to 32 kernels on
+an H200.
+"""
 PROGRAMS_AT_ONCE = 2
-"""Of a processor: there is room for about so many."""
+"""Programs that one processor has room for at the same time, roughly."""
 _BYTES_PER_US = 3.5e6
-"""What a GPU moves."""
+"""Memory bandwidth of a large GPU."""
 
 
 class Chains:
-    """Looks for chains among planned kernels."""
+    """Finds chains among planned kernels."""
 
     def __init__(self, drafting: Drafting, storage: Storage, wanted: Collection[str], apart: Collection[str]) -> None:
         self.drafting, self.program, self.storage = drafting, drafting.program, storage
         self.wanted, self.apart = frozenset(wanted), frozenset(apart)
 
     def joined(self, kernels: list[Kernel]) -> list[Kernel]:
-        """Return the kernels with every chain as one; values that nobody reads any more are stored no longer."""
+        """Replace each chain by one kernel. Values that no kernel reads any more are no longer stored."""
         begun: list[Kernel] = []
         while True:
             start = next((k for k in kernels if k.kind == "product" and k not in begun and self._fits(k)), None)
@@ -94,7 +101,10 @@ class Chains:
                 kernels = [chain if k is start else k for k in kernels if k is start or k not in group]
 
     def _grown(self, start: Kernel, kernels: list[Kernel]) -> tuple[list[Kernel], Kernel | None]:
-        """Return the kernels that can be one with this one, and that one: all that touch each other, or some."""
+        """Return kernels that can be fused with `start`, and the fused kernel (None if there is none).
+
+        Tries all kernels that are connected to it, and if that fails, adds one neighbour after the other.
+        """
         reached, found = [start], [start]
         while found:
             near = found.pop()
@@ -121,7 +131,7 @@ class Chains:
         return bool(between) and not between & self.apart
 
     def _fits(self, kernel: Kernel, other: Kernel | None = None) -> bool:
-        """Return whether a kernel may be a part at all."""
+        """Return True if a kernel may be part of a chain; with `other`, of a chain with that product's rows."""
         if kernel.kind not in ("points", "rows", "product") or any(root.adds for root in kernel.roots):
             return False
         if kernel.kind != "product":
@@ -140,7 +150,7 @@ class Chains:
         made = {root.value for kernel in group for root in kernel.roots}
         read = {name for kernel in group for name in kernel.loads} - made
         if any(made & self.storage.ancestors(name) for name in read):
-            return None  # something else would have to be computed halfway
+            return None  # another kernel would have to run in the middle of the chain
         others = {name for kernel in kernels if kernel not in group for name in kernel.loads}
         order = self.storage.order
         roots = sorted((made & (self.wanted | others)), key=order.__getitem__)
@@ -158,12 +168,12 @@ class Chains:
         return None
 
     def _is_quicker(self, chain: Kernel, group: list[Kernel]) -> bool:
-        """Estimated for a GPU: what every program does one after another, and what the launches alone take."""
+        """Return True if the chain is estimated to be faster on a GPU than the launches of its kernels."""
         count = product((axis.size for axis in chain.kept), self.program.width)[0]
         processors = self.drafting.brief.hardware.processors
         waves = -(-count // (rows_at_once(count, processors) * processors * PROGRAMS_AT_ONCE))
         if self.drafting.float32_products == "ieee" and not _are_small(chain, self.program.width):
-            return False  # without the matrix unit, a processor takes far longer than several do
+            return False  # without the matrix unit, one processor takes far longer than several do
         reductions = sum(chain.nodes[i].kind == "reduce" for i in chain.live())
         each = BEGIN_US + REDUCTION_US * reductions + sum(_us_of_products(chain, self.program.width))
         return each * waves < sum(map(self._us, group))
@@ -176,7 +186,7 @@ class Chains:
 
 
 def _are_small(chain: Kernel, width: int) -> bool:
-    """Return whether no product of a chain needs the matrix unit for float32."""
+    """Return True if every float32 product of a chain is small enough to be computed without the matrix unit."""
     varies = depends_on(chain)
     products = [chain.nodes[i] for i in chain.live() if chain.nodes[i].kind == "dot"]
     sizes = [sizes_of(varies[node.inputs[1]], width).values() for node in products]
@@ -185,7 +195,7 @@ def _are_small(chain: Kernel, width: int) -> bool:
 
 
 def _us_of_products(chain: Kernel, width: int) -> Iterable[float]:
-    """Estimate each product of a chain, as often as it is computed."""
+    """Estimate the time of each product of a chain, including its repetitions in steps."""
     varies, steps = depends_on(chain), steps_of(chain)
     for node in (chain.nodes[i] for i in chain.live() if chain.nodes[i].kind == "dot"):
         sizes = sizes_of(varies[node.inputs[1]], width).values()
@@ -198,14 +208,15 @@ def _us_of_products(chain: Kernel, width: int) -> Iterable[float]:
 
 
 def is_multiplied_exactly(product_node: Node, elements: int) -> bool:
-    """Return whether a product of float32 with a matrix of so many elements needs no matrix unit."""
+    """Return True if a float32 product with a matrix of this many elements is computed without the matrix unit."""
     return product_node.function not in HALF and elements <= SMALL_MATRIX
 
 
 def rows_at_once(count: int, processors: int) -> int:
-    """Return how many rows a program takes: so many that there are programs for all processors.
+    """Return the rows per program that give every processor a program.
 
-    With 64 and more, four warps share a product, which read outside of its operands in kernels like these (Triton 3.6).
+    At most 32: from 64 rows on, four warps share a product, and in kernels like these it reads outside of its operands
+    (Triton 3.6).
     """
     return min(MOST_ROWS, max(NARROWEST, power_of_two(-(-count // processors))))
 
@@ -215,7 +226,7 @@ def _rows(value: Value, width: int) -> Size:
 
 
 class _Attempt:
-    """One try at a kernel of all products on the way to these roots."""
+    """One attempt at a kernel with all products behind these roots."""
 
     def __init__(self, program: Program, stored: Iterable[str], table: AxisTable, anchor: Value) -> None:
         self.program, self.stored, self.table, self.width = program, set(stored), table, program.width
@@ -256,7 +267,7 @@ class _Attempt:
         return Root(value=name, node=node, index=index)
 
     def _place(self, shape: Shape) -> Indices:
-        """A row of the result for each of the kernel's own, or one number."""
+        """Return the indices of a result: one row for each row of the kernel, or one number for each."""
         if product(shape, self.width) == self.count:
             return regrouped(self.at, self.lead, shape, self.width)
         if not shape or product(shape[:-1], self.width) != self.count:
@@ -270,7 +281,7 @@ class _Attempt:
 
     def _take_in(self, graph: KernelGraph, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         if guards or value.operation not in ("dot", "reduce"):
-            raise BeyondAuthor(f"a {value.operation} within a chain")
+            raise BeyondAuthor(f"a {value.operation} inside a chain")
         if value.operation == "reduce":
             return self._reduced(graph, value, at)
         left, right = value.inputs
@@ -285,7 +296,7 @@ class _Attempt:
         return made
 
     def _pieces(self, name: str, rows: Indices) -> list[tuple[str, Indices, Size]]:
-        """The left operand; of one that is joined of several, each of them and where it starts."""
+        """Return the left operand; if it is a concatenation, each piece with the position at which it starts."""
         value, start = self.program.values[name], constant(0, self.width)
         at = rows
         while value.operation == "reshape" and value.name not in self.stored:
@@ -321,13 +332,13 @@ class _Attempt:
             return graph.add(Node(kind="point", function="mul", arguments=(a, b), hint=value.hint))
         self.products += 1
         if self.products > MOST_PRODUCTS:
-            raise BeyondAuthor("more products than one kernel should have")
+            raise BeyondAuthor("more products than one kernel should hold")
         return graph.add(Node(kind="dot", function=value.dtype, arguments=(a, b), dtype="float32", hint=value.hint))
 
     def _reduced(self, graph: KernelGraph, value: Value, at: Indices) -> int:
         source = self.program.values[value.inputs[0]]
         if value.function not in ("sum", "max", "min"):
-            raise BeyondAuthor("a reduction within a chain that is not written there")
+            raise BeyondAuthor("a reduction that chains do not support")
         kept = tuple(size for dim, size in enumerate(source.shape) if dim not in value.detail)
         if product(kept, self.width) != self.count:
             raise BeyondAuthor("a reduction of other rows")
@@ -354,14 +365,16 @@ class _Attempt:
             raise BeyondAuthor("a value of another row")
 
     def _require_tiles(self, kernel: Kernel) -> None:
-        """Every value is a tile of rows and one width, every matrix one of an inner dimension and one width."""
+        """Require that every value is a tile of rows and one width, and every matrix one of an inner dimension and one
+        width.
+        """
         varies, kept = depends_on(kernel), set(kernel.kept)
         of_dimension = {axis: dimension_of(axis) for axis in (*kernel.columns, *kernel.side)}
         for i in kernel.live():
             columns = {of_dimension[axis] for axis in varies[i] if axis in kernel.columns}
             inner = {of_dimension[axis] for axis in varies[i] if axis in kernel.side}
             if len(columns) > 1 or len(inner) > 1 or (inner and varies[i] & kept):
-                raise BeyondAuthor("a value of more than rows and columns")
+                raise BeyondAuthor("a value with more than rows and columns")
             node = kernel.nodes[i]
             if node.kind == "dot" and not varies[node.inputs[1]] & set(kernel.columns):
                 raise BeyondAuthor("a product with a single column")
@@ -371,7 +384,7 @@ class _Attempt:
 
 
 def sizes_of(axes: Iterable[Axis], width: int) -> dict[str, Size]:
-    """Return the sizes of the dimensions of these axes, by name."""
+    """Return the total size of the given axes for each dimension, by the dimension's name."""
     sizes: dict[str, Size] = {}
     for axis in axes:
         name = dimension_of(axis)
@@ -380,14 +393,14 @@ def sizes_of(axes: Iterable[Axis], width: int) -> dict[str, Size]:
 
 
 def lanes_of(size: Size) -> int:
-    """Return how many lanes a tile has along a dimension, at the main size."""
+    """Return the padded size of a tile along a dimension, at the main size."""
     return max(NARROWEST, power_of_two(size[0]))
 
 
 def steps_of(kernel: Kernel) -> dict[Size, int]:
-    """Return the widths that are walked through, and how far at a time: then every matrix fits into registers.
+    """Return the widths that are processed in steps, each with its step, so that every matrix fits into registers.
 
-    Only what goes into products can be: a hidden layer, of which nobody needs a whole row at once.
+    Only a hidden layer can be processed in steps, because no operation needs a whole row of it at once.
     """
     if not kernel.kept:
         raise BeyondAuthor("a single row")
@@ -421,10 +434,10 @@ def steps_of(kernel: Kernel) -> dict[Size, int]:
 
 
 def _least_wasteful(size: int, most: int) -> int:
-    """Return the step, at most this one and at least half of it, with the fewest lanes beyond the end."""
+    """Return the step, `most` or half of it, that leaves the least padding."""
     return min((most, most // 2), key=lambda step: -(-size // step) * step)
 
 
 def dimension_of(axis: Axis) -> str:
-    """Return what axes of one dimension have in common: those that it was cut into have longer names."""
+    """Return the name that all axes split from one dimension share; splitting appends letters to it."""
     return axis.name.rstrip("ab")

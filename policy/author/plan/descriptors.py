@@ -1,8 +1,8 @@
-"""Matrices that a kernel is given as tensor descriptors: whole tiles are loaded by the GPU's own unit for it.
+"""Matrices that a kernel takes as tensor descriptors, whose tiles the GPU's tensor memory accelerator loads.
 
-A matrix qualifies where its elements lie row by row without gaps and a row is a multiple of 16 bytes. Whether the
-tensor at hand is aligned too is asked on the host at every call (`HOST_FUNCTIONS`); where it is not, the same kernel
-gets pointers. A matrix may begin at a later row of its tensor. Not covered: rows further apart than they are long.
+A matrix qualifies if it is contiguous and each row is a multiple of 16 bytes. The host checks at every call whether the
+tensor's address is aligned, too (`HOST_FUNCTIONS`); if it is not, the same kernel gets pointers. A matrix may begin at
+a later row of its tensor. Not covered: rows with gaps between them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from triton_agent.policy.author.plan.tiling import Dimension
 
 ALIGNED_BYTES = 16
 DESCRIBED, PROCESSORS = "described_matrices", "processors_of"
-"""Functions that a file with such kernels defines on the host."""
+"""Functions that a file with such kernels defines in its host code."""
 IMPORTS = ("import functools", "from triton.tools.tensor_descriptor import TensorDescriptor")
 HOST_FUNCTIONS = {
     DESCRIBED: (
         f"def {DESCRIBED}(*matrices):",
-        '    """Whether all are aligned for tensor descriptors, and those; else the tensors as they are."""',
+        '    """True and tensor descriptors if all matrices are aligned for them, else False and the tensors."""',
         "    for tensor, shape, _ in matrices:",
         "        if tensor.data_ptr() % 16 or shape[-1] * tensor.element_size() % 16 or 0 in shape:",
         "            return False, [tensor for tensor, _, _ in matrices]",
@@ -31,7 +31,7 @@ HOST_FUNCTIONS = {
     PROCESSORS: (
         "@functools.cache",
         f"def {PROCESSORS}(device):",
-        '    """How many programs run at once where each takes a processor."""',
+        '    """Number of programs that run at once if each fills a multiprocessor."""',
         '    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4',
     ),
 }
@@ -39,25 +39,25 @@ HOST_FUNCTIONS = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """A tensor that a kernel sees as a matrix, and the tile of it that is loaded or stored at once."""
+    """A tensor that a kernel reads as a matrix in tiles over two dimensions."""
 
     value: str
     down: Dimension
     across: Dimension
-    """Along which neighbours are next to each other in memory."""
+    """The dimension along which neighbours are adjacent in memory."""
     lines: Size
-    """Rows of the tensor up to the last that is asked for."""
+    """Rows of the tensor up to the last one that is read."""
     before: Size = dataclasses.field(compare=False)
-    """Rows of the tensor before the first one."""
+    """Rows of the tensor before the first one that is read."""
     batch: Dimension | None = None
-    """Along which such matrices lie one behind another."""
+    """The dimension that numbers consecutive matrices of this kind in memory."""
 
     @property
     def block(self) -> tuple[str, str]:
         return f"BLOCK_{self.down.name.upper()}", f"BLOCK_{self.across.name.upper()}"
 
     def shape(self, width: int) -> tuple[Size, ...]:
-        """Sizes of the tensor as it is described."""
+        """Return the shape with which the tensor is described."""
         batches = () if self.batch is None else (self.batch.size(width),)
         return (*batches, self.lines, self.across.size(width))
 
@@ -65,9 +65,9 @@ class Matrix:
 def matrix_of(
     value: str, index: Index, one: Dimension, other: Dimension, item_bytes: int, batch: Dimension | None = None
 ) -> Matrix | None:
-    """The tensor as a matrix over two dimensions of a tile, in the order in which it lies in memory.
+    """Return the tensor as a matrix over two dimensions of a tile, in memory order; None if it does not qualify.
 
-    `batch`: if it has one for each position along that, and not only one for all.
+    `batch` is the dimension that may number several such matrices. A tensor that does not vary along it is one matrix.
     """
     in_batch = batch is not None and bool(index.axes() & set(batch.axes))
     for down, across in ((one, other), (other, one)):

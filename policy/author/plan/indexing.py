@@ -1,9 +1,9 @@
-"""Where an element lies, as a function of a kernel's axes.
+"""The index of an element in memory, as a function of a kernel's axes.
 
-An `Index` is a sum of axes times sizes plus an offset. Going from a result back to what it is made of, views turn
-indices into other indices, and mostly sums stay sums. Where a view cuts an axis in two, the axis is replaced by two
-(`AxisMustSplit` says which and where) and the walk begins again. What cannot be cut becomes a `Piece`: a division and
-a remainder in the kernel. A `Lookup` is an index that the kernel reads from a tensor.
+An `Index` is a sum of axes times sizes plus an offset. Walking from a result back to its operands, each view turns an
+index into another one, mostly again a sum. Where a view divides an axis, the axis is replaced by two axes
+(`AxisMustSplit` says which and where) and the walk starts again. A division that no split resolves becomes a `Piece`: a
+quotient or a remainder that the kernel computes. A `Lookup` is an index that the kernel reads from a tensor.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Piece:
-    """`index // divisor % modulus`; no modulus means the whole quotient."""
+    """`index // divisor % modulus`; without a modulus, the whole quotient."""
 
     index: Index
     divisor: Size
@@ -59,7 +59,7 @@ Base: TypeAlias = Axis | Piece | Lookup
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Index:
-    """Offset plus the sum of bases times coefficients."""
+    """An offset plus the sum of bases times coefficients."""
 
     terms: tuple[tuple[Base, Size], ...]
     offset: Size
@@ -69,7 +69,7 @@ class Index:
         return len(self.offset)
 
     def axes(self) -> set[Axis]:
-        """Every axis it depends on, also through divisions."""
+        """Return every axis that the index depends on, also through divisions."""
         found: set[Axis] = set()
         for base, _ in self.terms:
             if isinstance(base, Axis):
@@ -88,7 +88,7 @@ class Index:
         return found
 
     def parts(self) -> list[Index]:
-        """Itself and every index inside its divisions."""
+        """Return the index and every index inside its divisions."""
         inner = [base.index for base, _ in self.terms if isinstance(base, Piece)]
         return [self, *(part for index in inner for part in index.parts())]
 
@@ -100,7 +100,7 @@ Indices: TypeAlias = tuple[Index, ...]
 
 
 class AxisMustSplit(Exception):
-    """This axis has to become two, the inner one of the given size."""
+    """Raised if an axis must be replaced by two, the inner one of the given size."""
 
     def __init__(self, axis: Axis, inner: Size) -> None:
         super().__init__(axis, inner)
@@ -145,7 +145,7 @@ def linear(indices: Sequence[Index], strides: Shape, width: int) -> Index:
 
 
 def _rejoined(index: Index) -> Index:
-    """A quotient times what it was divided by, plus the remainder, is what was divided."""
+    """Replace a quotient times its divisor plus the remainder by the number that was divided."""
     for whole, factor in index.terms:
         if not isinstance(whole, Piece) or whole.modulus is not None:
             continue
@@ -159,12 +159,12 @@ def _rejoined(index: Index) -> Index:
 
 
 def flat(indices: Sequence[Index], shape: Shape, width: int) -> Index:
-    """Position in a tensor that lies in memory row by row."""
+    """Return the position in a contiguous tensor."""
     return linear(indices, contiguous_strides(shape, width), width)
 
 
 def divided(index: Index, size: Size) -> tuple[Index, Index]:
-    """Quotient and remainder by a size."""
+    """Return the quotient and the remainder of an index by a size."""
     width = index.width
     if is_constant(size, 1):
         return index, fixed(constant(0, width))
@@ -194,7 +194,7 @@ def _splits_cleanly(index: Index) -> bool:
 
 
 def _reach(base: Base, coefficient: Size, size: Size) -> bool:
-    """Return whether the term alone stays below the size."""
+    """Return True if the term alone stays below the size."""
     return all(s * c <= n for s, c, n in zip(base.size, coefficient, size))
 
 
@@ -220,7 +220,7 @@ def _extent(index: Index) -> Size:
 
 
 def regrouped(indices: Sequence[Index], shape: Shape, onto: Shape, width: int) -> Indices:
-    """An element's indices in `shape`, as its indices in `onto`, a tensor of as many elements in the same order."""
+    """Convert the indices of an element in `shape` to its indices in `onto`, a reshape of it."""
     if any(0 in size for size in (*shape, *onto)):
         return tuple(fixed(constant(0, width)) for _ in onto)
     result: list[Index] = []
@@ -238,7 +238,7 @@ def regrouped(indices: Sequence[Index], shape: Shape, onto: Shape, width: int) -
 
 
 def _groups(shape: Shape, onto: Shape, width: int) -> list[tuple[list[int], list[int]]]:
-    """Neighbouring dimensions of both sides with the same number of elements."""
+    """Group neighbouring dimensions of both shapes so that each group has the same number of elements on both sides."""
     groups = []
     i = j = 0
     while i < len(shape) or j < len(onto):
@@ -265,7 +265,7 @@ def _groups(shape: Shape, onto: Shape, width: int) -> list[tuple[list[int], list
 
 
 def is_count_up(index: Index) -> list[Axis] | None:
-    """The axes, outermost first, if the index counts up through them without gaps or repetitions."""
+    """Return the axes, outermost first, if the index counts through them without gaps or repetitions; else None."""
     if not is_constant(index.offset, 0) or not all(isinstance(base, Axis) for base, _ in index.terms):
         return None
     ordered = sorted(index.terms, key=lambda term: [-c for c in term[1]])
@@ -278,7 +278,7 @@ def is_count_up(index: Index) -> list[Axis] | None:
 
 
 def plain_axes(index: Index) -> list[Axis] | None:
-    """The axes, outermost first, if the index is a sum of nothing but axes."""
+    """Return the axes, outermost first, if the index is a sum of axes and a constant; else None."""
     if not all(isinstance(base, Axis) and all(entry > 0 for entry in c) for base, c in index.terms):
         return None
     ordered = sorted(index.terms, key=lambda term: [-c for c in term[1]])
@@ -286,7 +286,7 @@ def plain_axes(index: Index) -> list[Axis] | None:
 
 
 class AxisTable:
-    """The axes of one kernel, by the dimension they stand for; splitting replaces an axis by two."""
+    """The axes of one kernel, by the key of the dimension that they stand for. Splitting replaces an axis by two."""
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -298,7 +298,9 @@ class AxisTable:
         return linear([of(part) for part in parts], strides, self._width)
 
     def axes(self, *prefixes: str) -> list[Axis]:
-        """Of the dimensions whose key starts like this, in order; those of length one are left out."""
+        """Return the axes of all dimensions whose key has one of these prefixes, in order, without those of length
+        one.
+        """
         return [
             part
             for key, parts in self._parts.items()
@@ -318,7 +320,7 @@ class AxisTable:
 
 
 def index_renumbered(index: Index, places: Mapping[int, int]) -> Index:
-    """Return the index with the numbers that the nodes it looks up have now."""
+    """Return the index with the new numbers of the nodes that it looks up."""
     terms: list[tuple[Base, Size]] = []
     for base, coefficient in index.terms:
         if isinstance(base, Lookup):

@@ -1,8 +1,9 @@
-"""Two products that are added up, as one: a slight one goes into the sums of another.
+"""Computes two added products in one loop: a slight product is added to the accumulator of another.
 
-A low-rank detour beside a linear layer is a product of a few columns. By itself it would read and write as much as the
-layer does; here it is one more step on sums that are in registers anyway.
-Not covered: more than two products, and sums of which either part is changed otherwise than by a fixed factor.
+The low-rank path beside a linear layer is a product with a short inner dimension. Computed alone, it would read and
+write as much as the layer; here it adds one step to sums that are in registers anyway.
+
+Not covered: more than two products, and sums in which a product is changed otherwise than by a constant factor.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def with_sums_joined(kernel: Kernel) -> Kernel | None:
-    """One product in place of two that are added up: of the arguments behind its operands, two are multiplied as well.
+    """Replace two products that are added up by one node with five arguments; None if they are not simply added.
 
-    The fifth is the factor of what they make. None where the two do not simply come together.
+    The arguments are the operands of the main product, those of the slight one, and the factor of the slight one.
     """
     nodes, live = kernel.nodes, kernel.live()
     dots = [i for i in sorted(live) if nodes[i].kind == "dot"]
     along = {axis for axis in kernel.side}
 
     def loads(argument: int | Number) -> set[Axis]:
-        """Axes of what an operand of a product is made of."""
+        """Return the axes along which the loads behind an operand vary."""
         if not isinstance(argument, int):
             return set()
         found = set().union(*(index.axes() for index in nodes[argument].indices()))
@@ -44,7 +45,7 @@ def with_sums_joined(kernel: Kernel) -> Kernel | None:
     def only_user(node: int) -> int | None:
         return users[node][0] if len(users[node]) == 1 and node not in stored else None
 
-    # What the slight product is multiplied by on its way to the sum.
+    # Collect the constant factors that multiply the slight product on its way to the sum.
     factor, end = 1.0, slight[0]
     meeting = only_user(end)
     while meeting is not None and nodes[meeting].function == "mul":
@@ -53,7 +54,7 @@ def with_sums_joined(kernel: Kernel) -> Kernel | None:
             return None
         factor, end = factor * float(numbers[0].values[0]), meeting
         meeting = only_user(end)
-    # The other way to there goes by sums alone.
+    # Follow the main product, which must reach the same sum through additions only.
     before = main[0]
     while (user := only_user(before)) is not None and user != meeting:
         if nodes[user].function != "add" or nodes[user].arguments.count(before) > 1:
@@ -65,7 +66,7 @@ def with_sums_joined(kernel: Kernel) -> Kernel | None:
 
 
 def _joined(kernel: Kernel, main: int, slight: int, factor: float, instead: dict[int, int]) -> Kernel:
-    """The nodes in an order in which each comes after its arguments."""
+    """Build the joined kernel, with each node after its arguments."""
     nodes = list(kernel.nodes)
     width = len(kernel.side[0].size)
     wide = (*nodes[main].arguments, *nodes[slight].arguments, Number((factor,) * width))

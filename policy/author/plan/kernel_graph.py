@@ -1,8 +1,8 @@
-"""The computation of one kernel, as a graph of nodes that each stand for one value at one place.
+"""The computation of one kernel, as a graph of nodes that each stand for one value at one index.
 
-It is built from the result back to the loads. Views become indices, a value that another kernel stores becomes a load,
-and a value that is needed twice at the same place is one node. A reduction of a few elements is written out. Other
-reductions, scans and products are left to the planner of the kernel, which knows the axes (`Expensive`).
+The graph is built from the results back to the loads. Views become indices, a value that another kernel stores becomes
+a load, and a value that is needed twice at the same index is one node. A short reduction is unrolled. Other reductions,
+scans and products are left to the planner of the kernel, which knows the axes (`Expensive`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from triton_agent.policy.author.plan.indexing import (
 
 
 class MustStore(Exception):
-    """This value has to be stored before the kernel that is being planned can be."""
+    """Raised if a value must be stored before the kernel that is being planned can run."""
 
     def __init__(self, value: str) -> None:
         super().__init__(value)
@@ -42,40 +42,40 @@ class MustStore(Exception):
 
 
 WRITTEN_OUT = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
-"""Reductions, and the function that takes in one more element."""
+"""Reductions that can be unrolled, and the function that combines two elements."""
 FEW = 9
-"""The most elements, at every size, of a reduction that is written out: a window of three by three."""
+"""Most elements, at every size, of a reduction that is unrolled: a window of three by three."""
 DEEPEST = 64
-"""Values computed one from another in one kernel; beyond, the compiler takes longer than the kernel saves."""
+"""Longest chain of dependent values in one kernel. Beyond, compiling takes longer than the kernel saves."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guard:
-    """Holds where `0 <= index < size`; a side that always holds is not asked about."""
+    """The condition `0 <= index < size`. A side that always holds is not checked."""
 
     index: Index
     size: Size
     below: bool
     """True if the index may be negative."""
     above: bool
-    """True if it may reach the size."""
+    """True if the index may reach the size."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Node:
-    """One value at one place. Without slots, so that it can remember its inputs: long kernels are walked often."""
+    """One value at one index. The class has no slots so that it can cache its inputs, which long kernels need often."""
 
     kind: str
     """load, point, number, position, reduce, scan, dot, attention, choose, lookup"""
     function: str = ""
     arguments: tuple[int | Number, ...] = ()
     tensor: str = ""
-    """What is loaded."""
+    """The tensor to load."""
     index: Index | None = None
     guards: tuple[Guard, ...] = ()
-    """When a load may be made; when a choice is taken."""
+    """Mask of a load, or condition of a choice: all guards must hold."""
     dtype: str = "float32"
-    """What it is computed in."""
+    """Dtype of the computation."""
     hint: str = ""
 
     @functools.cached_property
@@ -89,13 +89,13 @@ class Node:
 
 
 def _may_pass(index: Index, size: Size, *, below: bool) -> bool:
-    """Return whether a place may lie before the first element, or behind the last one, at any sizes of the problem."""
+    """Return True if the index may be negative (with `below`) or reach `size`, at any sizes of the problem."""
     if not all(isinstance(base, Axis) and all(c > 0 for c in factor) for base, factor in index.terms):
         return True
     if below:
         return not (is_constant(index.offset, index.offset[0]) and index.offset[0] >= 0)
     if len(index.terms) != 1 or not is_constant(index.terms[0][1], 1):
-        return True  # what divides the sizes known may divide no others
+        return True  # a size that divides all known sizes may not divide others
     base = index.terms[0][0]
     assert isinstance(base, Axis)
     room = minus(size, plus(base.size, index.offset))
@@ -103,15 +103,17 @@ def _may_pass(index: Index, size: Size, *, below: bool) -> bool:
 
 
 def _is_elsewhere(guard: Guard, index: Index) -> bool:
-    """Return whether a guard says nothing of an address, and is met somewhere: the same is read there anyway."""
+    """Return True if a guard uses none of the address's axes, so that dropping it reads an address that is read
+    anyway.
+    """
     met = is_constant(guard.size) and guard.size[0] > 0 and bool(guard.index.axes())
     return met and not guard.index.lookups() and not guard.index.axes() & index.axes()
 
 
 IsCheap = Callable[[Value, Indices], bool]
-"""Return whether a reduction of a few elements may be computed wherever it is needed."""
+"""Decides if a short reduction may be recomputed wherever it is needed."""
 Expensive = Callable[["KernelGraph", Value, Indices, tuple[Guard, ...]], int]
-"""Return the node of a reduction, a scan or a product; the planner of the kernel provides it."""
+"""Returns the node of a reduction, a scan or a product; the planner of the kernel provides it."""
 
 
 class KernelGraph:
@@ -121,9 +123,9 @@ class KernelGraph:
         self.program = program
         self.nodes: list[Node] = []
         self.met: dict[str, list[tuple[Indices, int]]] = {}
-        """Values computed here, where and as which node."""
+        """Values computed in this kernel, each with its indices and nodes."""
         self.loaded: dict[str, set[Indices]] = {}
-        """Values that another kernel stores, and where they are read."""
+        """Values that other kernels store, and the indices at which they are loaded."""
         self._stored = stored
         self._expensive = expensive
         self._is_cheap = is_cheap
@@ -139,7 +141,7 @@ class KernelGraph:
         return self._known[node]
 
     def node_of(self, name: str, at: Indices, guards: tuple[Guard, ...] = (), *, own: bool = False) -> int:
-        """Return the node of a value at a place; with `own` it is computed here although another kernel stores it."""
+        """Return the node of a value at an index. With `own`, compute it here even if another kernel stores it."""
         key = (name, at, guards)
         if key not in self._done or own:
             value = self.program.values[name]
@@ -185,7 +187,7 @@ class KernelGraph:
             return self._written_out(value, at, guards)
         return self._expensive(self, value, at, guards)
 
-    # -- reductions of a few elements ------------------------------------------------------------------------------
+    # -- short reductions -------------------------------------------------------------------------------------------
 
     def _is_short(self, value: Value, at: Indices) -> bool:
         shape = self.program.values[value.inputs[0]].shape
@@ -224,7 +226,7 @@ class KernelGraph:
         return self.add(Node(kind="point", function=value.function, arguments=arguments, dtype=dtype, hint=value.hint))
 
     def _operand(self, operand: Operand, onto: Shape, at: Indices, guards: tuple[Guard, ...]) -> int | Number:
-        """Broadcast: along a dimension of length one, at all sizes or at some, there is one place."""
+        """Return an operand broadcast to the result's shape: along a dimension of length one its index is zero."""
         if isinstance(operand, Number):
             return operand
         shape = self.program.values[operand].shape
@@ -240,7 +242,7 @@ class KernelGraph:
         assert isinstance(start, Number) and isinstance(step, Number)
         whole = all(float(number).is_integer() for number in (*start.values, *step.values))
         if not whole:
-            raise BeyondAuthor("positions in fractions")
+            raise BeyondAuthor("a range with a fractional start or step")
         index = scaled(at[0], tuple(int(s) for s in step.values))
         index = shifted(index, tuple(int(s) for s in start.values))
         return self.add(Node(kind="position", index=index, dtype=register_dtype(value.dtype), hint="position"))
@@ -284,7 +286,7 @@ class KernelGraph:
     # -- pieces ----------------------------------------------------------------------------------------------------
 
     def _pad(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
-        """What lies outside of the padded tensor is the number instead."""
+        """Replace elements outside of the padded tensor by the number."""
         inner = self.program.values[value.inputs[0]].shape
         place, own = [], []
         for index, before, size, whole in zip(at, value.detail, inner, value.shape):
@@ -299,7 +301,7 @@ class KernelGraph:
         return self._choice(own, inside, number, value) if own else inside
 
     def _concat(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
-        """From the last piece to the first: each is taken where the index is below its end."""
+        """Choose between the pieces, from the last to the first, by the end of each piece."""
         dim, ends, starts = value.detail, [], []
         only = self._only_piece(value, at[dim])
         if only is not None:
@@ -322,7 +324,7 @@ class KernelGraph:
         return made
 
     def _only_piece(self, value: Value, at: Index) -> tuple[str, Index] | None:
-        """Where the place is a fixed one: the piece that it is in, and the place in that."""
+        """Return the piece that a constant index falls into, and the index within it; None if the index varies."""
         if at.terms:
             return None
         start = constant(0, self.program.width)
@@ -366,14 +368,14 @@ class KernelGraph:
 
 
 def _with(dims: Sequence[int], place: Sequence[int], at: Indices, width: int) -> Indices:
-    """Return the indices before a reduction: these places along the dimensions that it runs over."""
+    """Return the indices before a reduction, with `place` along the dimensions that it runs over."""
     taken, kept = dict(zip(dims, place)), iter(at)
     rank = len(dims) + len(at)
     return tuple(fixed(constant(taken[dim], width)) if dim in taken else next(kept) for dim in range(rank))
 
 
 def renumbered(node: Node, places: Mapping[int, int]) -> Node:
-    """Return the node with the numbers that its arguments have now."""
+    """Return the node with the new numbers of its arguments."""
     arguments = tuple(places[a] if isinstance(a, int) else a for a in node.arguments)
     index = None if node.index is None else index_renumbered(node.index, places)
     guards = tuple(Guard(index_renumbered(g.index, places), g.size, g.below, g.above) for g in node.guards)

@@ -1,4 +1,4 @@
-"""The plan of one kernel: which axes it runs over, what it loads, computes and stores."""
+"""The plan of one kernel: the axes that it runs over, and the values that it loads, computes and stores."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class Root:
     value: str
     node: int
     index: Index
-    """Where its elements go."""
+    """Index at which its elements are stored."""
     adds: bool = False
-    """True if they are added to what is there already: several may go to one place."""
+    """True if elements are added to memory, where several may go to one index."""
     how: str = ""
-    """What becomes of them where they are not added: `put`, `max` or `min`."""
+    """How elements are combined with memory if they are not added: `put`, `max` or `min`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One kernel: what it stores, from what, over which axes. Without slots, so that it remembers what it loads."""
+    """The plan of one kernel. The class has no slots so that it can cache its loads."""
 
     kind: str
-    """`points`, `rows` (with reductions or scans along the reduced axes), `product` or `attention`."""
+    """`points`, `rows` (with reductions or scans along the reduced axes), `product`, `attention` or `chain`."""
     roots: tuple[Root, ...]
     nodes: tuple[Node, ...]
     kept: tuple[Axis, ...]
@@ -37,17 +37,17 @@ class Kernel:
     batch: tuple[Axis, ...] = ()
     rows: tuple[Axis, ...] = ()
     columns: tuple[Axis, ...] = ()
-    """Of a product: the axes of its leading dimensions, of m and of n; the reduced ones are those of k."""
+    """Axes of a product's leading dimensions, of its m and of its n. The reduced axes are those of its k."""
     side: tuple[Axis, ...] = ()
-    """The inner axes of another product: of a slight one that goes into the same sums, or of attention's scores."""
+    """Inner axes of a second product: of a slight product that joins the sums, or of attention's scores."""
     part: Axis | None = None
-    """Where the reduced axes are cut into parts, each of which is a result: the axis that counts them."""
+    """The axis that numbers the parts if the reduced axes are split into parts, each of which is a result."""
     covers: frozenset[str] = frozenset()
-    """Values that are computed in it."""
+    """Values that this kernel computes."""
 
     @property
     def multiplies(self) -> bool:
-        """True if it is made around products of the matrix unit."""
+        """True if the kernel is built around products on the matrix unit."""
         return self.kind in ("product", "attention", "chain")
 
     @property
@@ -56,14 +56,14 @@ class Kernel:
 
     @functools.cached_property
     def loads(self) -> tuple[str, ...]:
-        """Tensors it reads, in the order they are met."""
+        """Tensors that the kernel reads, in the order in which its nodes load them."""
         used = self.live()
         return tuple(
             dict.fromkeys(node.tensor for i, node in enumerate(self.nodes) if node.kind == "load" and i in used)
         )
 
     def live(self) -> frozenset[int]:
-        """Nodes that a root depends on."""
+        """Return the nodes that a root depends on."""
         return self._live
 
     @functools.cached_property
@@ -79,7 +79,7 @@ class Kernel:
 
 
 class Stuck(BeyondAuthor):
-    """No kernel was found for this value."""
+    """Raised if no kernel can be planned for a value."""
 
     def __init__(self, value: str, why: str) -> None:
         super().__init__(f"{value}: {why}")

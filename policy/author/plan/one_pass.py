@@ -1,10 +1,11 @@
-"""Two sums over a long row in the pass of another: squares around the mean, powers below the maximum.
+"""Computes a second sum over a long row in the pass of the first reduction: for a variance and for a softmax.
 
-Written down, a variance needs the mean first and a softmax the maximum first, which makes two walks through a row.
-Each lane can keep a mean (or a maximum) of its own and what belongs to it, and what the lanes hold is put together at
-the end. The mean of a lane moves by a share of the difference, so nothing large is subtracted from anything large.
+By definition, a variance needs the mean first and a softmax the maximum first, which takes two passes over a row.
+Instead, each lane keeps its own mean (or maximum) and the sum that belongs to it, and the lanes are combined at the
+end. The mean of a lane moves by a fraction of the difference, which avoids the cancellation of two large sums.
 
-Not covered: rows cut into parts, whose sums lie in memory; rows that are kept whole, where a walk costs nothing.
+Not covered: rows split into parts, whose partial sums are in memory; rows held in registers, where a second pass is
+free.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from triton_agent.policy.author.plan.kernel_plan import Kernel
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fold:
-    """A sum that is computed in the pass of a sum or maximum."""
+    """A sum that is computed in the pass of another reduction."""
 
     kind: str
     """`squares` or `powers`."""
     base: int
-    """The sum or the maximum."""
+    """Node of the reduction whose pass is shared: the sum or the maximum."""
     source: int
-    """What both run over."""
+    """Node that both reductions run over."""
     centre: int
-    """What is subtracted from it: the mean, or what stands for the maximum."""
+    """Node that is subtracted from the source: the mean, or the maximum."""
 
 
 def find_folds(kernel: Kernel, columns: Size) -> dict[int, Fold]:
-    """By the node of the sum that needs no pass of its own."""
+    """Map the node of each sum that needs no pass of its own to its fold."""
     live = kernel.live()
     found: dict[int, Fold] = {}
     for i in sorted(live):
@@ -79,7 +80,7 @@ def _point(kernel: Kernel, node: object, *functions: str) -> Node | None:
 
 
 def _reductions(kernel: Kernel, node: int) -> set[int]:
-    """Reductions that a node is made of, the nearest ones."""
+    """Return the nearest reductions behind a node."""
     found, waiting, seen = set[int](), [node], set[int]()
     while waiting:
         current = waiting.pop()

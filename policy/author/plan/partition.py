@@ -1,9 +1,9 @@
-"""Which values are stored, and which kernel computes each: the partition of a program.
+"""Partitions a program into kernels: which values are stored, and which kernel computes each.
 
-Going backwards from what has to be there in the end, each kernel takes in everything its results need: views and
-functions of single elements always, reductions where they run over the kernel's own rows, one product or scan. What it
-cannot take in is stored by a kernel of its own, together with the single-element functions that follow it. A value
-that is cheap may be computed by several kernels, an expensive one never is.
+Working backwards from the outputs, each kernel fuses everything that its results need: views and point functions
+always, reductions if they run over the kernel's own rows, and one product or scan. A value that cannot be fused is
+stored by a kernel of its own, together with the point functions that follow it. Several kernels may compute a cheap
+value; an expensive one is computed once.
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ from triton_agent.policy.author.plan.storage import Storage
 from triton_agent.policy.author.plan.tiling import ROWS_ACROSS, is_across
 
 _SPLITS_AT_MOST = 64
-"""Times that an axis of one kernel may be cut in two."""
+"""Most times that axes of one kernel are split."""
 BRIEF = 1 << 25
-"""Elements that are read in some tens of microseconds, of which a kernel's start and end take six."""
+"""Most elements of kernels that are fused although they share no loads. Reading so many takes some tens of
+microseconds, of which the start and end of a kernel take six.
+"""
 SHORT_ROW = 1024
-"""Elements that one program reads at once, however few the rows are."""
+"""Longest row, in elements, that one program reads at once even if there are few rows."""
 LITTLE = 1 << 13
-"""Elements that a single program reads in less time than it takes to start another kernel."""
+"""Most elements that a single program reads in less time than it takes to start another kernel."""
 _MANY = 8
-"""Kernels that are made one at once."""
+"""Fewest kernels that are fused in one step."""
 
 
 class Partition:
-    """Plans kernels until everything that is wanted is stored."""
+    """Plans kernels until every wanted value is stored."""
 
     def __init__(
         self,
@@ -43,14 +45,16 @@ class Partition:
         *,
         apart: Iterable[str] = (),
     ) -> None:
-        """`apart`: values that are stored on purpose, so that what makes them and what takes them stay two kernels."""
+        """`apart` are values that are stored by choice, so that the kernel that makes them and the kernels that use
+        them are not fused.
+        """
         self.drafting, self.program = drafting, drafting.program
         self.apart = frozenset(apart)
         self.wanted = frozenset(wanted) | self.apart
         self.storage = Storage(self.program, self.wanted)
         self.kernels: list[Kernel] = []
         self._tried: set[frozenset[str]] = set()
-        """Groups of kernels that became one, or did not."""
+        """Groups of kernels that were tried in one step."""
         self._plan()
         if drafting.choice.merge:
             self._merge()
@@ -78,7 +82,7 @@ class Partition:
             storage.made |= {root.value for root in kernel.roots}
 
     def _merge(self) -> None:
-        """Kernels over the same axes that read the same tensors become one."""
+        """Fuse kernels over the same axes that read the same tensors."""
         merged = True
         while merged:
             merged = self._merge_many() or self._merge_pair()
@@ -91,7 +95,7 @@ class Partition:
         return False
 
     def _merge_many(self) -> bool:
-        """At once where there are many: two at a time, every one of them would be planned again and again."""
+        """Fuse many kernels in one step. Fusing two at a time would plan every one of them again and again."""
         for a in self.kernels:
             group = [a]
             for b in self.kernels:
@@ -122,7 +126,9 @@ class Partition:
         return elements[0] == elements[1]
 
     def _follows_rows(self, rows: Kernel, after: Kernel) -> bool:
-        """Whether `after` goes on with the rows or with one number for each, and with nothing else made of them."""
+        """Return True if `after` continues with rows of `rows`, or with one number per row, and can be fused with
+        it.
+        """
         made = {root.value for root in rows.roots}
         width = self.program.width
         size = product((axis.size for axis in after.kept), width)
@@ -140,7 +146,7 @@ class Partition:
         )
 
     def _are_rows_alike(self, a: Kernel, b: Kernel) -> bool:
-        """Return whether both reduce rows of the same number and length, and none has to be cut into parts."""
+        """Return True if both reduce rows of the same number and length, and neither needs its rows split."""
         width = self.program.width
         counts = [product((axis.size for axis in kernel.kept), width) for kernel in (a, b)]
         lengths = [product((axis.size for axis in kernel.reduced), width) for kernel in (a, b)]
@@ -149,7 +155,9 @@ class Partition:
         return alike and (many or lengths[0][0] <= SHORT_ROW)
 
     def _are_brief_alike(self, a: Kernel, b: Kernel) -> bool:
-        """Whether both only reduce rows of the same number and length, and so quickly that a launch is a good part."""
+        """Return True if both only reduce rows of the same number and length, so quickly that a launch takes a good
+        part.
+        """
         width, values = self.program.width, self.program.values
         sizes = [[product((axis.size for axis in axes), width) for axes in (k.kept, k.reduced)] for k in (a, b)]
         reduces = all(not root.index.axes() & set(k.reduced) for k in (a, b) for root in k.roots)
@@ -157,7 +165,7 @@ class Partition:
         return a.kind == b.kind == "rows" and sizes[0] == sizes[1] and reduces and most <= BRIEF
 
     def _merge_all(self, group: list[Kernel]) -> bool:
-        """The first one's place is the new kernel's."""
+        """Fuse a group of kernels; return False if that fails. The new kernel takes the place of the group's first."""
         stored = [root.value for kernel in group for root in kernel.roots]
         roots = sorted(stored, key=lambda name: self.program.values[name].elements(), reverse=True)
         rest = [kernel for kernel in self.kernels if all(kernel is not one for one in group)]
@@ -182,7 +190,7 @@ class Partition:
         return kernel if kept[0] in kept[1:] and {root.value for root in kernel.roots} == set(roots) else None
 
     def _merged_into_rows(self, group: list[Kernel], roots: list[str]) -> Kernel | None:
-        """One that reduces rows, and computes what else is wanted of every element that it reads for that."""
+        """Fuse a reduction of rows with the point functions of the elements that it reads."""
         if sorted(kernel.kind for kernel in group) != ["points", "rows"]:
             return None
         rows = next(kernel for kernel in group if kernel.kind == "rows")
@@ -194,7 +202,7 @@ class Partition:
         return kernel if kernel is not None and read[-1] < sum(read[:-1]) else None
 
     def _are_many_short_rows(self, kernel: Kernel) -> bool:
-        """Return whether there are programs for all processors without cutting rows into parts, or little to do."""
+        """Return True if every processor has a program without splitting rows, or if there is little to compute."""
         width = self.program.width
         count, length = (product((axis.size for axis in axes), width)[0] for axes in (kernel.kept, kernel.reduced))
         programs = count // ROWS_ACROSS if is_across(kernel) else count
@@ -202,7 +210,7 @@ class Partition:
         return many or count * length <= LITTLE
 
     def _depends(self, a: Kernel, b: Kernel) -> bool:
-        """Return whether `a` needs anything that `b` stores, however far back."""
+        """Return True if `a` needs a value that `b` stores, directly or through other kernels."""
         made = {root.value for root in b.roots}
         return any(made & self.storage.ancestors(name) for name in a.loads)
 
@@ -215,4 +223,4 @@ class Partition:
                 return Attempt(self.drafting, self.storage, roots, table).kernel()
             except AxisMustSplit as request:
                 table.split(request.axis, request.inner)
-        raise Stuck(roots[0], "its axes do not come apart")
+        raise Stuck(roots[0], "its axes had to be split too often")

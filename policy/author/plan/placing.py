@@ -1,13 +1,13 @@
-"""Where stored values lie in memory, if not each by itself and row by row.
+"""Chooses the memory layout of stored values: pieces of a concatenation, and values between kernels.
 
-Pieces of a result that is joined of several are stored in their place: no kernel has to copy them there. The memory of
-the whole is made first, and what stores a piece gets the part of it that the piece has. A piece that is no value of its
-own, such as an input, is copied there. Whether that takes fewer kernels, or moves less, is found out by planning both
-ways. Not covered: pieces of values that are no results, which whoever reads them takes from where they are.
+Pieces of a concatenated result are stored directly in the result, so that no kernel has to copy them. The result is
+allocated first, and each kernel that stores a piece writes to a view of it. A piece that is not computed by a kernel,
+such as an input, is copied. `writer.py` plans both ways and keeps the one with fewer kernels or less traffic. Not
+covered: concatenations that are not outputs; their users read the pieces where they are.
 
-Between kernels, values have the order that a product asks for. One of many small matrices whose count is the innermost
-dimension would read and write single elements far apart. Nobody outside sees what lies between two kernels, so that
-dimension becomes the outermost one in memory; the channels of an image that a convolution reads become the innermost.
+Values between kernels get the layout that suits a product. A product over many small matrices whose batch is the
+innermost dimension would access single elements far apart. No output shows such a value, so its batch becomes the
+outermost dimension in memory. Likewise the channels of an image that a convolution reads become the innermost.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ NO_VALUES_OF_THEIR_OWN = VIEWS | {"source", "torch", "full", "iota", "concat", "
 
 
 def joined_results(program: Program, wanted: Collection[str]) -> list[str]:
-    """Return values that are joined of pieces and stored only because they are returned."""
+    """Return the values that are concatenations, possibly with point functions, and are stored only as outputs."""
     for_torch = {name for value in program.values.values() if value.operation == "torch" for name in value.inputs}
     others = {_base(program, name) for name in (*program.updates.values(), *for_torch)}
     return [name for name in wanted if name not in others and _pieces(program, name, {}) is not None]
 
 
 def with_pieces_placed(program: Program, name: str, wanted: Collection[str]) -> Program:
-    """Return a program in which the pieces of a value are stored where they belong."""
+    """Return a program in which the pieces of a value are stored inside it."""
     program = _with_functions_of_pieces(program, name)
     whole, width = program.values[name], program.width
     strides, start = contiguous_strides(whole.shape, width), constant(0, width)
@@ -57,21 +57,22 @@ def with_pieces_placed(program: Program, name: str, wanted: Collection[str]) -> 
 
 
 def stored_instead(program: Program, wanted: Iterable[str]) -> set[str]:
-    """Return what kernels store for these values to be there: of those that are joined in place, their pieces."""
+    """Return the values that kernels must store: for a value that is concatenated in place, its pieces."""
     wholes = {place.whole for place in program.placed.values()}
     return (set(wanted) - wholes) | program.placed.keys()
 
 
 def work_of(program: Program, kernels: Collection[Kernel]) -> tuple[int, int]:
-    """Return how many kernels there are, and the bytes that they move at the main size."""
+    """Return the number of kernels, and the bytes that they move at the main size."""
     moved = [name for kernel in kernels for name in (*kernel.loads, *(root.value for root in kernel.roots))]
     return len(kernels), sum(program.values[name].elements() * ITEM_BYTES[program.stored_dtype(name)] for name in moved)
 
 
 def _pieces(program: Program, name: str, made: dict[str, Value]) -> tuple[list[str], int] | None:
-    """Return what a value is joined of, and along which dimension; None if it is not.
+    """Return the pieces of a concatenation and its dimension; None if the value is no concatenation.
 
-    Functions of single elements of what is joined are joined of the functions of its pieces, which are added to `made`.
+    A point function of a concatenation is a concatenation of that function of each piece. These new values are added to
+    `made`.
     """
     value = program.values[name]
     if value.operation == "concat":
@@ -100,7 +101,7 @@ def _pieces(program: Program, name: str, made: dict[str, Value]) -> tuple[list[s
 
 
 def _with_functions_of_pieces(program: Program, name: str) -> Program:
-    """Return a program in which this value is joined of its pieces in the last step."""
+    """Return a program in which the concatenation that makes this value is its last step."""
     made: dict[str, Value] = {}
     found = _pieces(program, name, made)
     assert found is not None
@@ -112,7 +113,7 @@ def _with_functions_of_pieces(program: Program, name: str) -> Program:
 
 
 def _replaced(program: Program, value: Value, before: list[Value]) -> Program:
-    """Return a program with this value in the place of its namesake, and new ones before it."""
+    """Return a program with this value in place of the one with its name, preceded by new values."""
     values: dict[str, Value] = {}
     for old in program.values.values():
         if old.name == value.name:
@@ -125,13 +126,15 @@ def _replaced(program: Program, value: Value, before: list[Value]) -> Program:
 
 
 def _fits(program: Program, base: Value, name: str) -> bool:
-    """Return whether a value is computed by a kernel, and stored as the elements of the whole are."""
+    """Return True if a kernel computes the value and stores it in the dtype of the whole."""
     own = base.operation not in NO_VALUES_OF_THEIR_OWN
     return own and program.stored_dtype(base.name) == program.stored_dtype(name)
 
 
 def _behind_views(program: Program, value: Value, strides: Shape) -> tuple[Value, Shape] | None:
-    """Return what a piece shows, and the strides that it has for the piece to have these; None if it has none."""
+    """Return the value behind a piece's views, and the strides that it needs so that the piece has `strides`; None if
+    there are no such strides.
+    """
     while value.operation in ("reshape", "permute"):
         inner = program.values[value.inputs[0]]
         if value.operation == "permute":
@@ -157,7 +160,9 @@ def _base(program: Program, name: str) -> str:
 
 
 def better_strides(program: Program, kernels: Iterable[Kernel], seen: Collection[str]) -> dict[str, Shape]:
-    """New strides by value; `seen` are the values that outputs and operators of torch show."""
+    """Return new strides for values between kernels. Values in `seen`, which outputs and torch operators show, keep
+    theirs.
+    """
     made = {root.value for kernel in kernels for root in kernel.roots} - set(seen)
     found: dict[str, Shape] = {}
     for kernel in kernels:
@@ -171,7 +176,7 @@ def better_strides(program: Program, kernels: Iterable[Kernel], seen: Collection
 
 
 def _is_image(program: Program, kernel: Kernel, value: str, index: Index) -> bool:
-    """Return whether a convolution reads the value, whose channels are its second dimension."""
+    """Return True if a convolution reads the value as an image, with its channels in the second dimension."""
     shape = program.values[value].shape
     of_convolution = any(program.values[name].detail == (CONVOLUTION,) for name in kernel.covers)
     apart = [axis for axis in kernel.reduced if index.coefficient(axis) == product(shape[2:], program.width)]
@@ -184,7 +189,7 @@ def _second_dimension_last(shape: Shape, width: int) -> Shape:
 
 
 def _accesses(kernel: Kernel) -> list[tuple[str, Index]]:
-    """Operands and results, and where they are read and written."""
+    """Return the operands and results of a product, each with its index."""
     read = [(node.tensor, node.index) for node in kernel.nodes if node.kind == "load" and node.index is not None]
     reduced = set(kernel.reduced)
     operands = [(tensor, index) for tensor, index in read if index.axes() & reduced]
@@ -192,7 +197,7 @@ def _accesses(kernel: Kernel) -> list[tuple[str, Index]]:
 
 
 def _is_innermost(program: Program, kernel: Kernel, value: str, index: Index) -> bool:
-    """Return whether the last dimension counts the products."""
+    """Return True if the product's batch runs along the last dimension."""
     shape, one = program.values[value].shape, constant(1, program.width)
     return any(index.coefficient(axis) == one and axis.size == shape[-1] for axis in kernel.batch)
 

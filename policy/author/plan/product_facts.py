@@ -1,4 +1,4 @@
-"""What is known of a matrix product before a line of it is written: its operands, its sizes, which tiles suit them."""
+"""Facts about a matrix product that its skeleton needs before it writes: operands, sizes, and tiles that suit them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,35 @@ from triton_agent.policy.author.plan.product_tiles import SHARED_BYTES, SMALLEST
 from triton_agent.policy.author.plan.tiling import Dimension, along_reduced
 
 LONG_FUNCTIONS = {"gelu": 2, "erf": 2, "gelu_tanh": 1, "tanh": 1, "sigmoid": 1, "silu": 1, "exp": 1, "mish": 2}
-"""What their polynomials take of the registers, roughly."""
+"""Functions that take many registers, with their cost in loads of a whole tile, roughly."""
 TOGETHER = 4
-"""Elements that have to be loaded at once for a copy that needs no registers: 16 bytes of float32, 8 of a half."""
+"""Adjacent elements that an asynchronous copy to shared memory needs: 16 bytes of float32, 8 bytes of half
+precision.
+"""
 NARROW = 64
-"""Columns of a tile beside which there is room for functions of the left operand."""
+"""Most columns of a tile that leave registers for functions of the left operand."""
 WIDEST_IN_BATCH = 128
-"""Columns of a tile stored as one of a batch: a wider one is laid out anew, through as much shared memory again."""
+"""Most columns of a result tile in a batch that is stored by a tensor descriptor. A wider tile is converted to another
+layout, which takes as much shared memory again.
+"""
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 
 
 class ProductFacts:
-    """Of one kernel."""
+    """Facts about the product, or two products, of one kernel."""
 
     def __init__(self, kernel: Kernel, drafting: Drafting) -> None:
         self.kernel, self.drafting = kernel, drafting
         self.width = drafting.width
         self.dots = [i for i in sorted(kernel.live()) if kernel.nodes[i].kind == "dot"]
-        """One, or two of the same rows."""
+        """Nodes of the products: one, or two with the same rows."""
         self.dot = self.dots[0]
         self.m = Dimension(name="m", plural="rows", axes=kernel.rows)
         self.n = Dimension(name="n", plural="columns", axes=kernel.columns)
         self.by_taps = self._is_by_taps()
-        """True if the innermost reduced axis is walked through in blocks, once for each place of the others."""
+        """True if the innermost reduced axis is processed in blocks, once for each position along the other reduced
+        axes.
+        """
         taps, inner = (kernel.reduced[:-1], kernel.reduced[-1:]) if self.by_taps else ((), kernel.reduced)
         self.k = Dimension(name="k", plural="inner", axes=inner)
         self.taps = Dimension(name="tap", plural="taps", axes=taps)
@@ -45,12 +51,12 @@ class ProductFacts:
         self.batch = Dimension(name="batch", plural="batches", axes=kernel.batch)
         self.half = self.operand_dtype() in HALF
         self.operands = self._operands()
-        """The loads as matrices for tensor descriptors; empty where they are not that."""
+        """The loads as matrices for tensor descriptors; empty if any of them does not qualify."""
         self.alternatives = self._alternatives()
         self.tiles = self._tiles()
 
     def operand_dtype(self) -> str:
-        """What the matrix unit is fed: half precision where both operands are stored so."""
+        """Return the dtype of the matrix unit's operands: half precision if both operands are stored in it."""
         stored = {self.stored_dtype(argument) for argument in self.kernel.nodes[self.dot].arguments[:2]}
         only = stored.pop() if len(stored) == 1 else None
         return only if only in HALF else self.kernel.nodes[self.dot].function
@@ -59,7 +65,7 @@ class ProductFacts:
         return stored_dtype(self.kernel, self.drafting, argument)
 
     def _is_by_taps(self) -> bool:
-        """Return whether both operands lie contiguously along the innermost of several reduced axes."""
+        """Return True if both operands are contiguous along the innermost of several reduced axes."""
         if len(self.kernel.reduced) < 2 or not self._is_of_convolution():
             return False
         inner = self.kernel.reduced[-1]
@@ -74,12 +80,12 @@ class ProductFacts:
 
     @property
     def tf32(self) -> bool:
-        """True if float32 is multiplied as TF32: where it is allowed, and where torch does so, too."""
+        """True if float32 is multiplied as TF32: if the rules allow it, or if torch's own convolutions do so."""
         drafting = self.drafting
         return drafting.brief.allow_tf32 or (self._is_of_convolution() and drafting.tf32_convolutions)
 
     def _tiles(self) -> Tiles:
-        """As wanted; else the most promising ones, which the others stay beside as alternatives."""
+        """Return the wanted tiles, completed by the most promising ones."""
         wanted = self.drafting.tiles
         best = self.alternatives[0]
         return Tiles(
@@ -92,10 +98,13 @@ class ProductFacts:
         )
 
     def _alternatives(self) -> list[Tiles]:
-        """Two products of the same rows are as one of twice the columns, of which each has half of a tile."""
+        """Return tiles to try. Two products of the same rows count as one with twice the columns, half of each tile for
+        each.
+        """
         twins = len(self.dots)
         left = self.kernel.nodes[self.dot].arguments[0]
-        # Where the left operand is computed on the way, wide tiles of the other leave no registers for it.
+        # A left operand that is computed in the kernel needs registers, which wide tiles of the right operand would
+        # take.
         narrow = self.half and self.stored_dtype(left) is None
         found = [replace(tiles, columns=max(SMALLEST, tiles.columns // twins)) for tiles in self._ranked(twins)]
         found = sorted(found, key=lambda tiles: narrow and tiles.columns > NARROW)
@@ -121,12 +130,12 @@ class ProductFacts:
             item_bytes=self._item_bytes(),
             follow_up=self._follow_up(),
             describable=bool(self.operands) and drafting.warpgroups,
-            # In the interpreter a program takes as long whatever its tile.
+            # the interpreter takes as long for a program with a large tile as for one with a small tile
             processors=1 if drafting.interpreted else drafting.brief.hardware.processors,
         )
 
     def _item_bytes(self) -> tuple[int, int]:
-        """What waits in shared memory for each element of an operand: all that is loaded for it."""
+        """Return the bytes of shared memory per element of each operand, counting everything that is loaded for it."""
         left, right = (self._loaded_bytes(argument) for argument in self.kernel.nodes[self.dot].arguments[:2])
         return left, right
 
@@ -158,7 +167,9 @@ class ProductFacts:
         return {i: self._as_far(matrix, known) for i, matrix in known.items()} if len(known) == len(found) else {}
 
     def _as_far(self, matrix: Matrix, others: dict[int, Matrix]) -> Matrix:
-        """Seen up to the last row that is asked for of its tensor, so that one descriptor will do."""
+        """Extend a matrix to the last row that any operand reads of the same tensor, so that they share one
+        descriptor.
+        """
         alike = [
             m for m in others.values() if (m.value, m.down, m.across) == (matrix.value, matrix.down, matrix.across)
         ]
@@ -174,14 +185,16 @@ class ProductFacts:
         return matrix_of(node.tensor, node.index, own, self.k, item_bytes, self.batch)
 
     def results(self) -> dict[int, Matrix]:
-        """Results that are stored by tensor descriptors: plain matrices, as far as there is room for their tiles."""
+        """Return the results that tensor descriptors store: plain matrices, as long as shared memory has room for a
+        tile.
+        """
         found: dict[int, Matrix] = {}
         tiles = self.tiles
         room = SHARED_BYTES - shared_bytes(replace(tiles, columns=tiles.columns * len(self.dots)))
         if self.kernel.side:
             side = max(SMALLEST, power_of_two(self.side.size(self.width)[0]))
             room -= shared_bytes(replace(tiles, inner=side, stages=1))
-        # What is loaded for every element of a tile is brought into the order of the sums by way of shared memory.
+        # A tile that is loaded per element of the result passes through shared memory to get the accumulator's layout.
         room -= max((ITEM_BYTES[self.drafting.dtype_of(node.tensor)] for node in self._whole_tiles()), default=0) * (
             tiles.rows * tiles.columns // 2
         )
@@ -197,20 +210,20 @@ class ProductFacts:
         return found
 
     def _follow_up(self) -> int:
-        """What is loaded for every element of the result, and the functions that take many instructions."""
+        """Return a measure of the work per element of the result: tiles loaded and long functions computed."""
         nodes = [self.kernel.nodes[i] for i in self.kernel.live()]
         long = sum(LONG_FUNCTIONS.get(node.function, 0) for node in nodes if node.kind == "point")
         return len(self._whole_tiles()) + long
 
     def _whole_tiles(self) -> list[Node]:
-        """Return the loads that are made for every element of the result."""
+        """Return the loads that vary along rows and columns of the result and are not reduced."""
         rows, columns, reduced = set(self.kernel.rows), set(self.kernel.columns), set(self.kernel.reduced)
         loads = [node for node in map(self.kernel.nodes.__getitem__, self.kernel.live()) if node.kind == "load"]
         axes = [(node, node.index.axes()) for node in loads if node.index is not None]
         return [node for node, found in axes if found & rows and found & columns and not found & reduced]
 
     def _is_across(self) -> bool:
-        """Return whether an operand has its neighbours along another dimension than the innermost reduced axis."""
+        """Return True if an operand is contiguous along another dimension than the innermost reduced axis."""
         inner, read = self.k.axes[-1:], along_reduced(self.kernel)
         return any(
             node.index is not None and not is_constant(node.index.coefficient(axis), 1)
@@ -219,7 +232,9 @@ class ProductFacts:
         )
 
     def _is_scattered(self) -> bool:
-        """Whether operands are read one by one, as a convolution reads its windows: their addresses take registers."""
+        """Return True if operands are loaded element by element, as windows of a convolution are. Their addresses take
+        registers.
+        """
         if self.by_taps:
             return False
         reduced = set(self.kernel.reduced)
@@ -237,7 +252,7 @@ class ProductFacts:
 
 
 def stored_dtype(kernel: Kernel, drafting: Drafting, argument: int | Number) -> str | None:
-    """Return the dtype in which an operand lies in memory; None where it is computed on its way."""
+    """Return the dtype in which an operand is stored; None if the kernel computes it."""
     while isinstance(argument, int):
         node = kernel.nodes[argument]
         if node.kind == "load":
@@ -249,7 +264,7 @@ def stored_dtype(kernel: Kernel, drafting: Drafting, argument: int | Number) -> 
 
 
 def cast_source(kernel: Kernel, argument: int | Number) -> int:
-    """Return what is cast to become this operand."""
+    """Return the node behind the casts of this operand."""
     assert isinstance(argument, int)
     while kernel.nodes[argument].kind == "point":
         inner = kernel.nodes[argument].arguments[0]

@@ -1,7 +1,7 @@
-"""Which tiles a matrix product, or attention, is cut into: what is known of GPUs, ranked for its sizes.
+"""Candidate tiles for a matrix product or attention, ranked for its sizes by what is known of GPUs.
 
-A tile is worth what the matrix unit makes of it, times how evenly the tiles fall on the processors. The ranking is a
-guess from sizes alone; what is fast is found out by measuring its first few.
+A tile is worth the rate at which the matrix unit computes it, times how evenly the tiles fill the processors. The
+ranking is an estimate from sizes alone; the first few tiles have to be measured.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.ir.sizes import power_of_two
 
 SMALLEST = 16
-"""The matrix unit takes no smaller tile."""
+"""Smallest tile size that the matrix unit takes."""
 MOST = 10
-"""Tiles worth trying for one product."""
+"""Most tiles worth trying for one product."""
 
 SHARED_BYTES = 232448 - 2048
-"""Shared memory of a program where there are warpgroups, less what the compiler takes for barriers."""
+"""Shared memory of a program on GPUs with warp groups, less the compiler's share for barriers."""
 _FULL, _STEPS = 0.75, 4
-"""Tiles for each processor, and steps for each tile, from which on tensor descriptors come first."""
+"""Fewest tiles per processor, and fewest steps per tile, for which tensor descriptors are ranked first."""
 _CROWDED = 0.85
 _FEWEST_STAGES = 2
-"""Stages beyond a product's steps only take shared memory, and with it other programs' place on a processor."""
+"""Fewest pipeline stages. More stages than steps only take shared memory, and with it other programs' place on a
+processor.
+"""
 _AREA_PER_STEP = 256
-"""Elements of a tile that take as long to store as one step along the inner dimension: 128 steps for the largest."""
+"""Number of a tile's elements that take as long to store as one step along the inner dimension takes to compute."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Known:
-    """A tile, and the share of the matrix unit's rate that it reaches where there are enough of them."""
+    """A tile, and the fraction of the matrix unit's rate that it reaches if there are enough of such tiles."""
 
     rows: int
     columns: int
@@ -39,22 +41,24 @@ class Known:
     stages: int
     rate: float
     described: bool = False
-    """True if it is loaded by tensor descriptors, one tile after another."""
+    """True if tensor descriptors load it in a persistent kernel."""
 
     def rate_before(self, follow_up: int) -> float:
-        """The rate that is left where the sums fill half of the registers and more has to find room beside them."""
+        """Return the rate with `follow_up` work per element, for which a large accumulator leaves too few registers."""
         crowded = not self.described and follow_up > 1 and self.rows * self.columns >= 128 * 32 * self.warps
         return self.rate * (_CROWDED if crowded else 1.0)
 
     def with_room(self, *, scattered: bool) -> Known:
-        """The same where what is beside the sums takes many registers: addresses, three products of TF32."""
+        """Return a tile that leaves registers for addresses or for three TF32 products: more warps or a shorter
+        step.
+        """
         inner = min(self.inner, 64)
         large = self.rows * self.columns >= 128 * 64
         addressed = scattered and max(self.rows, self.columns) * inner >= 128 * 64
         return dataclasses.replace(self, warps=8 if large or addressed else self.warps, inner=inner)
 
     def within(self, limit_bytes: int, left_bytes: int, right_bytes: int) -> Known:
-        """The same with as many stages as there is shared memory for."""
+        """Return the tile with as many stages as shared memory has room for."""
         stage_bytes = (self.rows * left_bytes + self.columns * right_bytes) * self.inner
         return dataclasses.replace(self, stages=min(self.stages, limit_bytes // stage_bytes))
 
@@ -78,7 +82,7 @@ DESCRIBED = (
     Known(256, 128, 64, 8, 3, 1.20, described=True),
     Known(128, 128, 128, 8, 3, 1.18, described=True),
 )
-"""Half precision by tensor descriptors; rates against those of `HALF_WARPGROUPS`."""
+"""Half precision by tensor descriptors; rates relative to those of `HALF_WARPGROUPS`."""
 HALF_WARPGROUPS = (
     Known(128, 256, 64, 8, 3, 1.00),
     Known(256, 128, 64, 8, 3, 0.99),
@@ -102,7 +106,7 @@ HALF_WARPGROUPS = (
     Known(32, 16, 64, 4, 5, 0.09),
     Known(16, 16, 256, 4, 3, 0.06),
 )
-"""Half precision where four warps share one product (compute capability 9.0 and up)."""
+"""Half precision with warp groups, four warps sharing one product (compute capability 9.0 and up)."""
 HALF_BY_TAPS = (
     Known(128, 128, 64, 8, 4, 1.00),
     Known(128, 256, 64, 8, 3, 0.99),
@@ -113,7 +117,7 @@ HALF_BY_TAPS = (
     Known(128, 128, 64, 4, 3, 0.91),
     *(known for known in HALF_WARPGROUPS if known.rows * known.columns <= 128 * 64),
 )
-"""Half precision of convolutions, tap by tap."""
+"""Half precision convolutions, processed one kernel position (tap) at a time."""
 HALF = (
     Known(128, 128, 64, 8, 3, 1.00),
     Known(128, 128, 32, 4, 4, 0.98),
@@ -121,7 +125,7 @@ HALF = (
     Known(256, 128, 32, 8, 3, 0.96),
     *(known for known in HALF_WARPGROUPS if known.rows * known.columns <= 128 * 64),
 )
-"""Half precision elsewhere."""
+"""Half precision without warp groups."""
 SINGLE = (
     Known(128, 64, 32, 4, 4, 1.00),
     Known(128, 128, 32, 8, 3, 1.00),
@@ -142,7 +146,7 @@ SINGLE = (
     Known(32, 16, 64, 4, 4, 0.15),
     Known(16, 16, 128, 4, 3, 0.08),
 )
-"""float32, in full precision or as three products of TF32."""
+"""float32, in full precision or as three TF32 products."""
 TF32_WARPGROUPS = (
     Known(128, 256, 32, 8, 4, 1.00),
     Known(128, 256, 32, 8, 3, 0.98),
@@ -165,9 +169,10 @@ TF32_WARPGROUPS = (
     Known(16, 64, 64, 4, 4, 0.15),
     Known(16, 16, 64, 4, 4, 0.10),
 )
-"""float32 as one product of TF32 where four warps share it, and both operands lie along the inner dimension.
+"""float32 as one TF32 product with warp groups, with both operands contiguous along the inner dimension.
 
-This table and the next: `benchmarks/results/convolutions.csv`, on one H200."""
+This table and the next are measured on one H200: `benchmarks/results/convolutions.csv`.
+"""
 TF32_ACROSS = (
     Known(32, 64, 32, 4, 5, 1.00),
     Known(32, 64, 64, 4, 4, 0.93),
@@ -179,7 +184,9 @@ TF32_ACROSS = (
     Known(128, 64, 32, 4, 4, 0.46),
     Known(16, 16, 64, 4, 4, 0.25),
 )
-"""The same where one does not: what four warps share is turned on its way there, small tiles are not."""
+"""float32 as one TF32 product with an operand that is not contiguous along the inner dimension. Warp groups need such
+an operand transposed, small tiles do not.
+"""
 
 
 def ranked(
@@ -201,13 +208,13 @@ def ranked(
     tf32: bool = False,
     across: bool = False,
 ) -> list[Tiles]:
-    """Tiles for `copies` products of m by k and k by n, the most promising first.
+    """Return tiles for `copies` products of m by k and k by n, the most promising first.
 
-    `item_bytes`: what an element of the left and of the right operand takes of shared memory. `follow_up`: how much is
-    loaded and computed for each element once the product is there. `describable`: whether tensor descriptors can load
-    the operands. They are for products that give every processor a tile, and every tile a few steps. `taps`: how often
-    the inner dimension is walked through. `tf32`: whether float32 is one product of TF32. `across`: whether an operand
-    has its neighbours along another dimension than the inner one.
+    `item_bytes` is the shared memory per element of the left and of the right operand. `follow_up` measures the loads
+    and functions per element after the product. With `describable`, tensor descriptors can load the operands; they are
+    used for products with a tile for every processor and a few steps per tile. `taps` is the number of passes along the
+    inner dimension. With `tf32`, float32 is one TF32 product. With `across`, an operand is not contiguous along the
+    inner dimension.
     """
     if half:
         table = HALF_WARPGROUPS if warpgroups and not scattered else HALF
@@ -218,7 +225,8 @@ def ranked(
             table = TF32_ACROSS if across else TF32_WARPGROUPS
     if scattered:
         table = tuple(known for known in table if known.rows * known.columns <= 128 * 128)
-    if scattered or not (half or warpgroups):  # float32 takes twice the registers; only the newest GPUs hold it
+    # float32 takes twice the registers, for which only the newest GPUs have room
+    if scattered or not (half or warpgroups):
         table = tuple(known.with_room(scattered=scattered) for known in table)
     table = tuple(known.within(shared_limit_bytes, *item_bytes) for known in table)
     table = tuple(known for known in table if known.stages)
@@ -229,20 +237,21 @@ def ranked(
     described = [known for known in fitting if known.described and _keeps_busy(known, m, n, k, copies, processors)]
     fitting = [*described, *(known for known in fitting if not known.described)]
     found = [known.tiles(k, taps) for known in fitting[:MOST]]
-    if not on_cuda:  # its compiler counts stages otherwise, and takes no more than two
+    if not on_cuda:  # compilers for other targets count stages differently and take at most two
         found = [dataclasses.replace(tiles, stages=2) for tiles in found]
     return list(dict.fromkeys(found))
 
 
 def _fits(tile: int, size: int) -> bool:
-    """Return whether no smaller tile would do."""
+    """Return True if no smaller tile would cover the size."""
     return tile <= max(SMALLEST, power_of_two(size))
 
 
 def _cost(known: Known, m: int, n: int, k: int, copies: int, processors: int) -> float:
-    """Rounds of tiles on all processors, times what a tile takes: its steps, and a beginning and an end.
+    """Estimate the cost: rounds of tiles on all processors, times the steps of a tile plus a part for storing it.
 
-    While a large tile is stored nothing else runs on its processor, so a short inner dimension asks for small ones.
+    While a large tile is stored, its processor does nothing else, so products with a short inner dimension suit small
+    tiles.
     """
     count = _count(known, m, n, copies)
     area = known.rows * known.columns
@@ -258,16 +267,16 @@ def _count(known: Known, m: int, n: int, copies: int) -> int:
 
 
 def shared_bytes(tiles: Tiles) -> int:
-    """Of operands in half precision, in all stages."""
+    """Return the shared memory of half-precision operands in all stages."""
     return 2 * (tiles.rows + tiles.columns) * tiles.inner * tiles.stages
 
 
-# -- attention: how many queries a program holds, and how many keys it takes at a time ----------------------------
+# -- attention: queries per program, and keys per step ------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Attending:
-    """A tile for heads up to some width, and how much of the best rate it reaches where there are enough of them."""
+    """A tile for heads up to some width, and its rate relative to the best if there are enough of such tiles."""
 
     widest: int
     queries: int
@@ -306,7 +315,9 @@ def ranked_for_attention(
     processors: int,
     shared_limit_bytes: int,
 ) -> list[Tiles]:
-    """Tiles for `copies` times so many queries, the most promising first; `widths`: of a key, and of a value."""
+    """Return tiles for `copies` times `queries` queries, the most promising first. `widths` are those of a key and of a
+    value.
+    """
     wide = [max(SMALLEST, power_of_two(width)) for width in widths]
     table: tuple[_Attending, ...] = (
         _ATTENTION_INTERPRETED if interpreted else _ATTENTION_IN_HALF if half else _ATTENTION_IN_SINGLE
@@ -318,7 +329,7 @@ def ranked_for_attention(
     for known in table:
         rows = min(known.queries, max(SMALLEST, power_of_two(queries)))
         inner = min(known.keys, max(SMALLEST, power_of_two(keys)))
-        # Its queries and their shares, and the keys and values of all stages.
+        # Shared memory holds the queries and the probabilities, and keys and values for each stage.
         room = shared_limit_bytes - rows * (wide[0] + inner) * item_bytes
         stages = min(known.stages, room // (inner * sum(wide) * item_bytes))
         if stages < 1 and not interpreted:

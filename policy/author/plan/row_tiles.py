@@ -1,6 +1,6 @@
-"""How a kernel over rows is cut up: rows a program, whole rows or steps along them, warps; and what else to measure.
+"""Tiles of a kernel over rows: rows per program, whole rows or steps along them, warps; and alternatives to measure.
 
-Defaults come from measurements of kernels that wait for memory (`docs/log.md`); alternatives are ordered by promise.
+Defaults come from measurements of memory-bound kernels (`docs/log.md`). Alternatives are ordered by expected speed.
 """
 
 from __future__ import annotations
@@ -17,55 +17,56 @@ from triton_agent.policy.author.plan.one_pass import find_folds
 from triton_agent.policy.author.plan.tiling import along_reduced, depends_on, is_across
 
 WHOLE_ROW = 16384
-"""Elements of a row that are kept in registers: 32 for each thread of 16 warps."""
+"""Longest row that is kept in registers: 32 elements for each thread of 16 warps."""
 STEP = 2048
-"""Elements of a longer row taken at once."""
+"""Elements per step of a longer row."""
 PER_WARP = 256
-"""Elements of a step for each warp, where the step is made to fit a short row."""
+"""Elements of a step per warp, where the step is fitted to a short row."""
 WHOLE_PER_WARP, HALVES_PER_WARP = 512, 1024
-"""Elements of a whole row for each warp: sixteen a thread, or thirty-two that come in half precision from one place."""
+"""Elements of a whole row per warp: 16 per thread, or 32 if they are half precision from a single tensor."""
 TILE_ELEMENTS = 2048
 FEW = 64
-"""Elements of a row that are few, and rows that are not."""
+"""Longest row, in elements, that counts as short; fewest rows that count as many."""
 SERIAL_ROWS = 512
 INTERPRETED_ROWS = 16384
-"""The same in the interpreter, where each step costs the same however wide it is; 32 for each thread of 16 warps."""
+"""Rows per program in the interpreter, where a step costs the same at any width: 32 for each thread of 16 warps."""
 ACROSS, NARROW = 64, 32
-"""Rows next to each other in memory that a program takes where the reduced dimension is not the contiguous one, and
-the fewest for which it still reads whole lines of memory, or halves of them in half precision."""
+"""Rows per program where rows, not the elements of a row, are adjacent in memory; and the fewest for which a program
+still reads whole memory lines (half lines in half precision).
+"""
 WASTE = 8
-"""At most one lane in so many idles in a short row that is needed once."""
+"""Steps may leave at most one in this many lanes idle, in a short row that is read once."""
 _FITTING = (256, 128, 64, 32)
-"""Steps tried for that."""
+"""Candidate steps for such a row, longest first."""
 MANY_STREAMS = 3
-"""Tensors from which on four elements of each are enough for a thread."""
+"""Loads per element from which on four elements of each load per thread suffice."""
 MANY_PROGRAMS = 8
-"""Programs for each multiprocessor from which on memory is kept busy by many that each do little at a time."""
+"""Programs per multiprocessor from which on many programs with small loads keep memory busy."""
 _FIRST_ACROSS = ((64, 64, 16), (128, 16, 8), (64, 8, 4), (32, 64, 4), (64, 64, 8), (32, 128, 8), (64, 32, 4))
 _MORE_ACROSS = ((256, 8, 8), (64, 128, 16), (128, 32, 8), (32, 256, 16), (32, 64, 8), (128, 8, 4), (128, 64, 16))
-"""Rows, columns and warps worth measuring there."""
+"""Rows, columns and warps worth measuring where rows are adjacent in memory."""
 _WALKS = ((2048, 16), (2048, 8), (4096, 16), (1024, 4), (8192, 16), (4096, 8), (2048, 4), (1024, 8), (16384, 16))
-"""Steps and warps worth measuring along a row."""
+"""Step and warps worth measuring along a row."""
 
 
 class RowCut:
-    """All that is decided before a line is written."""
+    """The tile decisions for one kernel over rows."""
 
     def __init__(self, kernel: Kernel, drafting: Drafting) -> None:
         self.kernel, self.drafting = kernel, drafting
         self.width = drafting.width
         self.rows = product((axis.size for axis in kernel.kept), self.width)
         self.columns = product((axis.size for axis in kernel.reduced), self.width)
-        # Rows in parts hold one reduction each, and of a few elements none is worth a pass.
+        # Split rows hold one reduction each. Short rows need no passes to save.
         self.folds = find_folds(kernel, self.columns) if kernel.part is None else {}
         self.serial = self._is_serial()
-        """True if the few elements of a row are taken one after another, many rows at a time."""
+        """True if the few elements of a row are processed one after another, for many rows at a time."""
         if self.serial:
             self.folds = {}
         self.tiles = self._serial_tiles() if self.serial else self._for_wide_warps(self._tiles())
 
     def levels(self) -> list[int]:
-        """How many passes have to be over before a node can be computed."""
+        """Return for each node how many passes must finish before it can be computed."""
         levels: list[int] = []
         for i, node in enumerate(self.kernel.nodes):
             before = max((levels[i] for i in node.inputs), default=0)
@@ -96,7 +97,7 @@ class RowCut:
         return dataclasses.replace(tiles, stages=wanted.stages, unrolled=wanted.unrolled) if looped else tiles
 
     def _whole_per_warp(self) -> int:
-        """Fewer warps wait for each other where what a thread asks for is little, or has to be found first."""
+        """Return the elements per warp. Fewer warps suffice where threads load little, or look up addresses first."""
         every, varies = {*self.kernel.kept, *self.kernel.reduced}, depends_on(self.kernel)
         nodes = [(self.kernel.nodes[i], varies[i]) for i in self.kernel.live()]
         streams = [node for node, axes in nodes if node.kind == "load" and axes == every]
@@ -104,7 +105,9 @@ class RowCut:
         return HALVES_PER_WARP if halves and (len(streams) == 1 or self._looks_up()) else WHOLE_PER_WARP
 
     def _fitting_step(self) -> int:
-        """A step that goes into a short row with little left over, where the row is needed once; nought: as a whole."""
+        """Return a step that divides a short row with little waste, if the row is read once; 0 to take the row as a
+        whole.
+        """
         columns, live, nodes = self.columns[0], self.kernel.live(), self.kernel.nodes
         scans = any(nodes[i].kind == "scan" for i in live)
         whole = power_of_two(columns)
@@ -115,12 +118,14 @@ class RowCut:
         return next((step for step in _FITTING if step < whole and -columns % step * WASTE <= columns), 0)
 
     def _is_little(self, whole: int) -> bool:
-        """Return whether all there is to do fits into one round of programs: only their own time counts then."""
+        """Return True if everything fits into one round of programs, so that only the time of a single program
+        matters.
+        """
         processors = self.drafting.brief.hardware.processors
         return not self.drafting.interpreted and self.rows[0] * whole <= TILE_ELEMENTS * processors
 
     def _for_wide_warps(self, tiles: Tiles) -> Tiles:
-        """Sixteen warps of 64 lanes leave each lane half of the registers, and a scan takes many."""
+        """Use fewer warps on GPUs with 64-wide warps: 16 of them halve the registers per lane, and scans take many."""
         wanted = self.drafting.tiles
         if self.drafting.brief.hardware.lanes < 64:
             return tiles
@@ -133,12 +138,12 @@ class RowCut:
         )
 
     def _tiles_across(self, wanted: Tiles, rows: int, whole: int) -> Tiles:
-        """A tile of rows next to each other. Kept whole where it would be walked through more than once."""
+        """Return tiles of adjacent rows. A row is kept whole if it would otherwise be read more than once."""
         fits = min(NARROW, power_of_two(rows)) * whole <= WHOLE_ROW
         looped = whole > ACROSS and not (fits and self._passes() > 1) if wanted.looped is None else wanted.looped
         looped = (looped or self.kernel.part is not None) and not self._takes_whole_rows()
         if looped and self.kernel.part is None and rows <= 2 * ACROSS * self.drafting.brief.hardware.processors:
-            # Too few programs to hide how long memory takes: each asks for more at once.
+            # Too few programs to hide memory latency, so each loads more at once.
             taken, block = wanted.rows or min(NARROW, power_of_two(rows)), wanted.columns or min(whole, 4 * ACROSS)
             warps = wanted.warps or power_of_two(max(4, min(16, taken * block // 512)))
             return Tiles(rows=taken, columns=block, looped=True, warps=warps)
@@ -155,7 +160,7 @@ class RowCut:
         return Tiles(rows=taken, looped=False, warps=warps)
 
     def alternatives(self) -> list[Tiles]:
-        """Other tiles worth measuring, the most promising first."""
+        """Return other tiles worth measuring, the most promising first."""
         own, whole = self.tiles, power_of_two(self.columns[0])
         if self.serial:
             found = [dataclasses.replace(own, rows=r, warps=w) for r, w in ((256, 4), (1024, 4), (128, 4), (1024, 8))]
@@ -177,7 +182,7 @@ class RowCut:
         ]
 
     def _takes_whole_rows(self) -> bool:
-        """Whether something is put in order, or a reduction needs all of a running total before the rest goes on."""
+        """Return True if rows cannot be processed in steps: they are sorted, or a reduction follows a scan."""
         behind: set[int] = set()
         for i in sorted(self.kernel.live()):
             node = self.kernel.nodes[i]
@@ -190,7 +195,7 @@ class RowCut:
         return False
 
     def _whole_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
-        """More or fewer warps, more or fewer rows, and a walk where a row is long."""
+        """Return alternatives to a whole row: other warps, other rows per program, and steps if the row is long."""
         warps = [w for w in (2 * own.warps, own.warps // 2, 4 * own.warps) if 1 <= w <= 32]
         found = [dataclasses.replace(own, warps=w) for w in warps]
         rows = [r for r in (2 * own.rows, own.rows // 2, 4 * own.rows) if r >= 1 and r * whole <= WHOLE_ROW]
@@ -205,7 +210,7 @@ class RowCut:
         return found
 
     def _across_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
-        """In steps and whole, by turns."""
+        """Return alternatives where rows are adjacent in memory: steps and whole rows in turn."""
         shapes = (*_FIRST_ACROSS, *_MORE_ACROSS)
         found = [Tiles(rows=r, columns=c, looped=True, warps=w) for r, c, w in shapes if c < 2 * whole]
         ahead = [dataclasses.replace(tiles, unrolled=4) for tiles in found[:2]]
@@ -220,10 +225,10 @@ class RowCut:
         return found
 
     def _step(self, rows: int) -> tuple[int, int]:
-        """Elements of a long row taken at once, and warps for it.
+        """Return the elements per step of a long row, and the warps for it.
 
-        Few rows at a time have to ask for much at once to keep the memory busy; and a row that is read again is still
-        in the cache then.
+        With few rows, each program must load much at once to keep memory busy. A long step also leaves a row that is
+        read again in the cache.
         """
         if self._passes() == 1 and len(along_reduced(self.kernel)) >= MANY_STREAMS:
             return STEP, 16
@@ -237,7 +242,7 @@ class RowCut:
         return STEP, 8
 
     def _passes(self) -> int:
-        """How often a long row is walked through."""
+        """Return how many passes a long row takes."""
         levels, live = self.levels(), self.kernel.live()
         nodes = self.kernel.nodes
         reductions = {levels[i] for i in live if nodes[i].kind == "reduce"}
@@ -245,7 +250,7 @@ class RowCut:
         return len(reductions) + any(root.index.axes() & reduced for root in self.kernel.roots)
 
     def _is_serial(self) -> bool:
-        """A few elements that are not the next ones in memory: the taps of a window, most of all."""
+        """Return True if rows are short and their elements are not adjacent in memory, as the taps of a window are."""
         columns, kept = self.columns, self.kernel.kept
         if (
             not kept
@@ -259,12 +264,12 @@ class RowCut:
         return len(self.kernel.reduced) > 1 or is_across(self.kernel) or self._overlaps()
 
     def _looks_up(self) -> bool:
-        """Return whether a row is made of what is found elsewhere: elements of a table, by the number of a line."""
+        """Return True if elements of the row are looked up by index, as lines of an embedding table are."""
         loads = [node for node, _ in along_reduced(self.kernel)]
         return any(node.index is not None and node.index.lookups() for node in loads)
 
     def _overlaps(self) -> bool:
-        """Return whether neighbouring rows share elements, as windows do. Rows of a table that many read do not."""
+        """Return True if neighbouring rows overlap, as windows do. Rows of a table that are read repeatedly do not."""
         values = self.drafting.program.values
         return any(
             elements > values[node.tensor].elements() and node.index is not None and self._is_window(node.index)
@@ -272,7 +277,7 @@ class RowCut:
         )
 
     def _is_window(self, index: Index) -> bool:
-        """Return whether a row begins before the one before it has ended."""
+        """Return True if a row begins before the previous one has ended."""
         span = max(index.coefficient(axis)[0] * axis.size[0] for axis in self.kernel.reduced)
         return any(0 < index.coefficient(axis)[0] < span for axis in self.kernel.kept)
 

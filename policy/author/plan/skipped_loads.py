@@ -1,4 +1,4 @@
-"""Loads whose values are used only where a condition holds: elsewhere they are masked off.
+"""Loads whose values are used only where a condition holds; elsewhere they are masked off.
 
 A `where` discards one of its operands. A softmax over a window, or below the diagonal, discards most of each row, and
 such kernels are limited by memory. This module finds the conditions of each load and writes them so that elements that
@@ -18,12 +18,12 @@ from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import depends_on
 
 TOGETHER = 8
-"""Neighbours that are loaded at once, in half precision; a multiple of those in others."""
+"""Neighbours that one instruction loads in half precision; wider dtypes load fewer, so the groups still suit them."""
 _OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 Condition = tuple[int, bool]
-"""A node, and whether it has to be true or false."""
+"""A node, and the value that it must have for the load to matter."""
 
 
 class SkippedLoads:
@@ -38,13 +38,13 @@ class SkippedLoads:
                 self._users.setdefault(argument, []).append(i)
         self._roots = {node for root in kernel.roots for node in (root.node, *root.index.lookups())}
         self._needed: dict[int, frozenset[Condition]] = {}
-        # Whoever takes a node comes after it.
+        # Users of a node come after it, so go backwards.
         for i in sorted(kernel.live(), reverse=True):
             ways = [self._through(i, user) for user in self._users.get(i, ())]
             self._needed[i] = frozenset.intersection(*ways) if ways and i not in self._roots else frozenset()
 
     def conditions(self, load: int) -> list[Condition]:
-        """Those that hold wherever anybody cares for the load, if all can be asked before it is made."""
+        """Return the conditions without which no user needs the load, if all of them are known before the load."""
         return sorted(found for found in self._needed[load] if self._comes_first(found[0], load))
 
     def _through(self, node: int, user: int) -> frozenset[Condition]:
@@ -58,7 +58,7 @@ class SkippedLoads:
         return self._needed[user] | own
 
     def _comes_first(self, condition: int, load: int) -> bool:
-        """Return whether a condition follows from positions and from what is read for many elements at once."""
+        """Return True if a condition depends only on positions and on loads that are shared by many elements."""
         if not self.varies[condition] <= self.varies[load]:
             return False
         waiting, seen = [condition], set[int]()
@@ -76,7 +76,7 @@ class SkippedLoads:
 
 
 def beside(kernel: Kernel, load: int) -> Axis | None:
-    """The axis along which neighbours of a load lie next to each other."""
+    """Return the axis along which the load is contiguous; None if there is none."""
     index = kernel.nodes[load].index
     assert index is not None
     axes = [base for base, step in index.terms if isinstance(base, Axis) and all(entry == 1 for entry in step)]
@@ -84,7 +84,7 @@ def beside(kernel: Kernel, load: int) -> Axis | None:
 
 
 class GroupCondition:
-    """A condition on positions, answered for all neighbours of a group if it holds for any of them."""
+    """A condition on positions, answered once for a group of neighbours: True if it holds for any of them."""
 
     def __init__(
         self,
@@ -96,12 +96,14 @@ class GroupCondition:
         index: Callable[[Index], str],
         number: Callable[[Number, str], str],
     ) -> None:
-        """`group` names the first position of a group; `steady` is the text of what does not vary along the axis."""
+        """`group` returns the name of a group's first position, `steady` the text of a node that does not vary along
+        the axis.
+        """
         self.kernel, self.axis = kernel, axis
         self._group, self._steady, self._index, self._number = group, steady, index, number
 
     def text(self, node: int, wanted: bool) -> str | None:
-        """None where it cannot be told beforehand."""
+        """Return the condition's text; None if it cannot be decided before the load."""
         found = self.kernel.nodes[node]
         if found.kind != "point":
             return None
@@ -122,13 +124,13 @@ class GroupCondition:
             return None
         function = found.function if wanted else _OPPOSITE[found.function]
         slope = left - right
-        # The lane for which it holds soonest: where the left side is least, or greatest.
+        # Compare for the neighbour that satisfies it first: the one with the least, or the greatest, left side.
         first = slope > 0 if function in ("lt", "le") else slope < 0
         texts = [self._written(argument, first) for argument in found.arguments]
         return None if None in texts else f"({texts[0]} {_SIGNS[function]} {texts[1]})"
 
     def _slope(self, argument: int | Number) -> int | None:
-        """By how much it grows from one neighbour to the next."""
+        """Return the difference between neighbours; None if it is not constant."""
         if isinstance(argument, Number):
             return 0
         found = self.kernel.nodes[argument]
@@ -164,7 +166,7 @@ class GroupCondition:
             return self._position(found.index, first)
         if found.function == "cast":
             return self._written(found.arguments[0], first)
-        # All of it for the same lane: which one was chosen by the slope of the whole.
+        # The slope of the whole expression chose the neighbour, so all of its parts are written for that neighbour.
         texts = [self._written(other, first) for other in found.arguments]
         sign = {"add": "+", "sub": "-", "mul": "*"}[found.function]
         return None if None in texts else f"({texts[0]} {sign} {texts[1]})"

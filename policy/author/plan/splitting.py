@@ -1,8 +1,8 @@
-"""Two kernels in place of one where there would be too few programs.
+"""Splits a kernel in two where it would have too few programs.
 
-A sum over a whole tensor is one row, a product of a few rows with a long inner dimension is one tile: most of the GPU
-would wait. The row, or the inner dimension, is cut into parts; a first kernel leaves a result for each part in
-scratch memory, a second one puts them together and goes on as the one kernel would have.
+A sum over a whole tensor is one row, and a product of a few rows with a long inner dimension is one tile: most of the
+GPU would be idle. The row or the inner dimension is split into parts. A first kernel stores a result for each part in
+scratch memory, and a second one combines the parts and computes the rest.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from triton_agent.policy.author.plan.tiling import ROWS_ACROSS, is_across
 
 MOST_PARTS = 256
 LONG_INNER = 1024
-"""Below this the inner dimension of a product is not worth cutting."""
+"""Shortest inner dimension of a product that is worth splitting."""
 _WORTH_IT = 1 << 15
-"""Elements below which a second launch takes longer than the first one saves."""
+"""Fewest elements for which a second launch pays off."""
 _PER_PART = 4096
-"""Elements that a part of a row has at least."""
+"""Fewest elements in a part of a row."""
 _PER_PART_ACROSS = 128
-"""The same where a program takes many rows at once."""
+"""Fewest elements in a part of a row where a program takes many rows at once."""
 _INNER_PER_PART = 256
 _MERGED = frozenset({"sum", "max", "min", "prod", "any", "all"})
-"""Reductions whose parts are put together by the same function."""
+"""Reductions whose parts are combined by the same function."""
 
 
 def parts_of(program: Program, kernel: Kernel, tiles: Tiles, processors: int) -> int:
-    """Into how many parts a kernel should be cut; one for most."""
+    """Return the number of parts that a kernel should be split into; usually one."""
     if not (_row_is_mergeable(kernel) if kernel.kind == "rows" else kernel.kind == "product" and not kernel.side):
         return 1
     if tiles.splits:
@@ -81,7 +81,7 @@ def _power_below(number: int) -> int:
 
 
 def split(program: Program, kernel: Kernel, parts: int) -> tuple[Kernel, Kernel]:
-    """The kernel that makes the parts, and the one that goes on with them."""
+    """Return the kernel that computes the parts, and the kernel that combines them."""
     width = program.width
     part = Axis("part", constant(parts, width))
     kept = linear(
@@ -90,7 +90,7 @@ def split(program: Program, kernel: Kernel, parts: int) -> tuple[Kernel, Kernel]
         width,
     )
     results = product((axis.size for axis in kernel.kept), width)
-    # Parts of one row lie next to each other, parts of a tile a tile's whole result apart: as they are read again.
+    # Parts of a row are adjacent, parts of a tile are a whole result apart: the order in which the second kernel reads.
     if kernel.kind == "rows":
         where = added(scaled(kept, part.size), of(part))
         shape = (*(axis.size for axis in kernel.kept), part.size)
@@ -116,7 +116,7 @@ def _scratch(program: Program, kernel: Kernel, node: int, shape: tuple[Size, ...
 
 
 def _second(kernel: Kernel, part: Axis, where: Index, scratch: dict[int, str]) -> Kernel:
-    """What is left when reductions are read instead of computed."""
+    """Return the kernel that loads and combines the parts in place of each reduction and product."""
     needed, waiting = set[int](), [root.node for root in kernel.roots]
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,4 @@
-"""Which values a partition stores so far, and what that means for those around them."""
+"""The values that a partition stores, and questions about the values around them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from triton_agent.policy.author.ir.program import EXPENSIVE, VIEWS, Program, Val
 
 
 class Storage:
-    """The stored values of one program; `partition.py` adds to them until every kernel has a plan."""
+    """The stored values of one program. `partition.py` adds to them until every kernel has a plan."""
 
     def __init__(self, program: Program, wanted: Iterable[str]) -> None:
         self.program = program
         self.stored = set(wanted)
         self.made: set[str] = set()
-        """Those that a planned kernel stores."""
+        """Values that a planned kernel stores."""
         self.order = {name: i for i, name in enumerate(program.values)}
         live = program.needed()
         self._users = {name: [user for user in users if user in live] for name, users in program.users().items()}
@@ -23,10 +23,10 @@ class Storage:
 
     @functools.cached_property
     def in_groups(self) -> frozenset[str]:
-        """Reductions that go into others of the same rows, and those: a softmax's largest score into its sum.
+        """Reductions that depend on each other within the same rows, such as the maximum and the sum of a softmax.
 
-        Written out, each element of the later one would ask for the earlier one, which would have to be stored. The
-        largest element is also found where its place is, which is never written out.
+        If they were unrolled, each element of the later one would need the earlier one, which would have to be stored.
+        Also a maximum beside its own argmax, which is never unrolled.
         """
         found: set[str] = set()
         reductions = [value for value in self.program.values.values() if value.operation == "reduce"]
@@ -38,7 +38,9 @@ class Storage:
         return frozenset(found)
 
     def _earlier_of_its_rows(self, value: Value) -> set[str]:
-        """None where rows are joined of pieces: each of these is a value of its own, whoever asks for it."""
+        """Return earlier reductions over the same rows; none if the rows are concatenated, where each piece is
+        separate.
+        """
         values, found, seen = self.program.values, set[str](), set[str]()
         waiting = [value.inputs[0]]
         while waiting:
@@ -60,7 +62,7 @@ class Storage:
         return name in self.stored and name not in self.made
 
     def ancestors(self, name: str) -> frozenset[str]:
-        """The value itself and all it is made of."""
+        """Return the value and everything that it depends on."""
         if name not in self._below:
             found = {name}
             waiting = [name]
@@ -73,7 +75,7 @@ class Storage:
         return self._below[name]
 
     def cone(self, roots: Iterable[str]) -> set[str]:
-        """What a kernel with these roots computes."""
+        """Return the values that a kernel with these roots computes."""
         found: set[str] = set()
         waiting = list(roots)
         first = set(waiting)
@@ -87,7 +89,9 @@ class Storage:
         return found
 
     def leaks(self, name: str, cone: set[str]) -> bool:
-        """Return whether somebody outside of the cone needs this value, or what follows from it."""
+        """Return True if a value outside of the cone uses this value, or a value computed from it that is not
+        stored.
+        """
         waiting, seen = [name], set()
         while waiting:
             current = waiting.pop()
@@ -102,10 +106,10 @@ class Storage:
         return False
 
     def last_of_chain(self, name: str, *, before_stored: bool = False) -> str:
-        """The value to store where an expensive one has to be: after the single-element functions that follow it.
+        """Return the value to store in place of an expensive one: the last of the point functions that follow it.
 
-        The chain ends where the value is needed in two places, where it grows, and before the next expensive one; if
-        asked for, also before it meets another one, and before a value that is stored anyway.
+        The chain ends where a value has several users, where it grows, and before the next expensive value. With
+        `before_stored` it also ends before it meets another expensive value, and before a value that is stored anyway.
         """
         best, frontier = name, set(self._users[name])
         while frontier and best not in self.stored:
@@ -124,12 +128,12 @@ class Storage:
         return self._without_views(best, name)
 
     def _meets_another(self, user: str, name: str) -> bool:
-        """Return whether something expensive that is not stored goes into `user` beside what `name` is made of."""
+        """Return True if `user` also depends on an expensive value that is not stored and not behind `name`."""
         others = self.cone([user]) - self.ancestors(name)
         return any(self.program.values[other].operation in EXPENSIVE for other in others)
 
     def _without_views(self, name: str, floor: str) -> str:
-        """A view at the end of a chain is left to whoever reads it."""
+        """Return the value behind the views at the end of a chain; kernels that read it compute the views."""
         while name != floor and name not in self.stored and self.program.values[name].operation in VIEWS:
             name = self.program.values[name].inputs[0]
         return name

@@ -1,8 +1,8 @@
-"""How a kernel's axes become the one or two dimensions of its tiles.
+"""Turns a kernel's axes into the one or two dimensions of its tiles.
 
-Neighbouring axes that every index crosses in step are made one (`collapsed`): a pointwise kernel over contiguous
-tensors ends with a single axis, a softmax with two. What is left is dealt to tile dimensions; a dimension of several
-axes takes its position apart by division.
+Neighbouring axes that all indices traverse in step are merged (`collapsed`): a pointwise kernel over contiguous tensors
+has one axis in the end, a softmax two. The remaining axes are assigned to tile dimensions. A dimension with several
+axes computes its positions along them by division.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GROUPS = ("kept", "reduced", "batch", "rows", "columns", "side")
 
 
 def collapsed(kernel: Kernel) -> Kernel:
-    """The kernel with as few axes as possible."""
+    """Return the kernel with as few axes as possible."""
     groups: tuple[str, ...] = ("kept", "reduced")
     if kernel.multiplies:
         groups = ("kept",) if kernel.kind == "chain" else ("batch", "rows", "columns", "reduced", "side")
@@ -82,28 +82,29 @@ def _index_with(index: Index, changes: dict[Axis, Axis | None]) -> Index:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """One dimension of a tile, or what a program stands for alone."""
+    """One dimension of a tile, or one along which each program has a single position."""
 
     name: str
-    """`row`, `column`: the variable that holds positions along it."""
+    """`row`, `column`: the variable with the positions along it."""
     plural: str
-    """`rows`: the argument that holds its size."""
+    """`rows`: the argument with its size."""
     axes: tuple[Axis, ...]
 
     def size(self, width: int) -> Size:
         return product((axis.size for axis in self.axes), width)
 
     def stride(self, axis: Axis) -> Size:
-        """How far apart neighbours along the axis are, in positions."""
+        """Return the distance between neighbours along the axis, in positions of this dimension."""
         at = self.axes.index(axis)
         return product((inner.size for inner in self.axes[at + 1 :]), len(axis.size))
 
 
 def depends_on(kernel: Kernel) -> list[frozenset[Axis]]:
-    """The axes along which each node varies."""
+    """Return the axes along which each node varies."""
     found: list[frozenset[Axis]] = []
     reduced = {kind: frozenset({*kernel.reduced, *kernel.side}) for kind in ("reduce", "dot")}
-    if kernel.kind == "attention":  # the scores' product runs along the side, what is made of them along the keys
+    # the product of the scores is summed over the side axes, attention itself over the keys
+    if kernel.kind == "attention":
         reduced = {"dot": frozenset(kernel.side), "attention": frozenset(kernel.reduced)}
     for node in kernel.nodes:
         if kernel.kind == "chain" and node.kind in ("reduce", "dot"):
@@ -121,7 +122,7 @@ def depends_on(kernel: Kernel) -> list[frozenset[Axis]]:
 
 
 def fastest(indices: Sequence[Index], axes: Sequence[Axis]) -> Axis | None:
-    """The axis along which most of what is read lies contiguously."""
+    """Return the axis along which most of the loaded elements are contiguous."""
     width = max((index.width for index in indices), default=1)
     return _most_contiguous(
         [(index, product((axis.size for axis in index.axes()), width)[0]) for index in indices], axes
@@ -129,7 +130,7 @@ def fastest(indices: Sequence[Index], axes: Sequence[Axis]) -> Axis | None:
 
 
 def _most_contiguous(read: Sequence[tuple[Index, int]], axes: Sequence[Axis]) -> Axis | None:
-    """The same, with how many elements each index is read for."""
+    """Return the axis with the most contiguous elements, counting each index with its number of elements."""
     votes: dict[Axis, int] = {}
     for index, elements in read:
         for axis in axes:
@@ -139,7 +140,7 @@ def _most_contiguous(read: Sequence[tuple[Index, int]], axes: Sequence[Axis]) ->
 
 
 def along_reduced(kernel: Kernel) -> list[tuple[Node, int]]:
-    """Loads that differ along a row, also where only the place that is looked up does, and for how many elements."""
+    """Return loads that vary along a row, also through a looked-up index, each with its number of elements."""
     live, reduced, varies = kernel.live(), set(kernel.reduced), depends_on(kernel)
     found = []
     for i, node in enumerate(kernel.nodes):
@@ -149,17 +150,17 @@ def along_reduced(kernel: Kernel) -> list[tuple[Node, int]]:
 
 
 ROWS_ACROSS = 64
-"""Rows that one program takes where they are next to each other in memory."""
+"""Rows per program where rows are adjacent in memory."""
 
 
 def is_across(kernel: Kernel) -> bool:
-    """Return whether rows, not the elements of a row, are next to each other in memory."""
+    """Return True if rows, not the elements of a row, are adjacent in memory."""
     read = [(node.index, elements) for node, elements in along_reduced(kernel) if node.index is not None]
     return _most_contiguous(read, (*kernel.kept, *kernel.reduced)) in kernel.kept
 
 
 def read_once(kernel: Kernel, elements: Callable[[str], int]) -> list[int]:
-    """Loads of which no element is asked for twice, by whichever program; `elements` is how many a tensor has."""
+    """Return loads of which each element is read once in total. `elements` returns the size of a tensor."""
     live, varies = kernel.live(), depends_on(kernel)
     every = {*kernel.kept, *kernel.reduced}
     asked: dict[str, int] = {}

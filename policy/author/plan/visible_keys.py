@@ -1,7 +1,7 @@
-"""Which keys a query can see at all, read off the mask of its scores: attention need not walk through the others.
+"""The keys that a query can see according to the mask of its scores: attention skips the others.
 
-A causal mask and a sliding window compare the position of the key with that of the query. Such comparisons become a
-first and a last key. Not covered: masks that are loaded, which are only known when the kernel runs.
+A causal mask and a sliding window compare the positions of key and query. Such comparisons become a first and a last
+key. Not covered: masks that are loaded, which are known only when the kernel runs.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ _MIRRORED = {"le": "ge", "ge": "le", "lt": "gt", "gt": "lt"}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class VisibleKeys:
-    """Query q sees keys from q + first to q + last at most."""
+    """Query q sees at most the keys from q + first to q + last."""
 
     first: Size | None = None
     last: Size | None = None
     decided: frozenset[int] = frozenset()
-    """Nodes that choose between a score and minus infinity by this alone: between the two they are the score."""
+    """Nodes that choose between a score and minus infinity by these bounds alone. Within the bounds they equal the
+    score.
+    """
 
 
 def visible_keys(kernel: Kernel, scores: int) -> VisibleKeys:
-    """Return what the masks on the way to the scores say."""
+    """Return the bounds that follow from the masks on the scores."""
     return _Reader(kernel).read(scores)
 
 
@@ -62,7 +64,7 @@ class _Reader:
         return VisibleKeys(first=found.get(False), last=found.get(True), decided=frozenset(decided))
 
     def _masks(self, node: int) -> Iterator[tuple[int, int, bool]]:
-        """Yield each choice of minus infinity, with its condition and whether that hides (True) or shows the key."""
+        """Yield each choice of minus infinity, with its condition, and True if the condition hides the key."""
         found = self.kernel.nodes[node]
         if found.kind != "point":
             return
@@ -81,7 +83,7 @@ class _Reader:
                 yield from self._masks(argument)
 
     def _bounds(self, condition: int, hidden: bool) -> list[_Bound] | None:
-        """Return what has to hold for a key to be seen; None if that is more than a first and a last key."""
+        """Return the bounds under which a key is seen; None if the condition is more than a first and a last key."""
         found = self.kernel.nodes[condition]
         if found.kind == "number":
             always = isinstance(found.arguments[0], Number) and all(
@@ -96,7 +98,7 @@ class _Reader:
         if found.function == ("or" if hidden else "and"):
             both = [self._bounds(argument, hidden) for argument in inner]
             return None if None in both else [bound for bounds in both for bound in bounds or ()]
-        if found.function in ("and", "or"):  # one of the two alone decides where the other is the same everywhere
+        if found.function in ("and", "or"):  # if one of the two is constant, the other decides alone
             rest = [argument for argument in inner if self._bounds(argument, not hidden) != []]
             return self._bounds(rest[0], hidden) if len(rest) == 1 else None
         if found.function in _OPPOSITES:
@@ -105,7 +107,7 @@ class _Reader:
         return None
 
     def _compared(self, function: str, arguments: Sequence[int | Number]) -> _Bound | None:
-        """A comparison of the two positions, as `key - query` compared with a number."""
+        """Return the bound of a comparison of two positions, written as `key - query` compared with a number."""
         a, b = (self._position(argument) for argument in arguments)
         if a is None or b is None:
             return None
@@ -115,12 +117,12 @@ class _Reader:
         elif dict(apart.terms) != dict(_less(self.keys, self.queries).terms):
             return None
         offset = minus(constant(0, self.width), apart.offset)
-        if function in ("lt", "gt") and is_constant(offset):  # where it changes, one key more is looked at
+        if function in ("lt", "gt") and is_constant(offset):  # if the offset varies with the sizes, allow one key more
             offset = tuple(entry + (1 if function == "gt" else -1) for entry in offset)
         return _Bound(function in ("le", "lt"), offset)
 
     def _position(self, argument: int | Number) -> Index | None:
-        """A whole number as a sum of positions, where it is one."""
+        """Return an integer as a sum of positions; None if it is not one."""
         if isinstance(argument, Number):
             return fixed(tuple(int(v) for v in argument.values)) if _is_whole(argument) else None
         found = self.kernel.nodes[argument]

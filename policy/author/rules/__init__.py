@@ -1,5 +1,5 @@
-"""How operators of torch become operations of a `Program`: one module for each group of operators.
+"""Rules that lower torch operators to operations of a `Program`: one module for each group of operators.
 
-`building.py` is what rules are written with, `registry.py` lists the groups, `translation.py` applies them to a graph.
-Imports `ir` only.
+`building.py` has the interface for rules, `registry.py` lists the groups, `translation.py` applies the rules to a
+graph. Imports `ir` only.
 """

@@ -1,9 +1,10 @@
-"""The rule for attention, and the pass that joins a softmax with the product that takes its shares.
+"""The rule for attention, and the pass that fuses a softmax with the product that uses its result.
 
-Joined, the scores are computed, weighted and forgotten block by block (an online softmax: Milakov and Gimelshein, 2018;
-FlashAttention, Dao et al., 2022). Written out, they go to memory and back several times. What the scores are made of
-does not matter: `torch.softmax(scores, -1) @ value` written out by a model becomes the same as torch's own operator.
-Not covered: dropout, and a single query, whose products are sums and stay apart.
+Fused, the scores are computed, weighted and dropped block by block (an online softmax: Milakov and Gimelshein, 2018;
+FlashAttention, Dao et al., 2022); as separate kernels they go to memory and back several times. The computation of the
+scores does not matter: `torch.softmax(scores, -1) @ value` in a model becomes the same operation as torch's operator.
+
+Not covered: dropout; a single query, whose products are reductions and are not fused.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from triton_agent.policy.author.rules.products import multiply
 from triton_agent.policy.author.rules.reductions import softmax
 
 MANY_SCORES = 1 << 24
-"""More of them, written to memory and read again, take longer than torch's fused attention, where that may be used."""
+"""Number of scores from which on storing them takes longer than torch's fused attention, where the rules allow that."""
 MOST_SCORES = 1 << 31
-"""More of them are gigabytes in each of several kernels."""
+"""Number of scores from which on they take gigabytes in each of several kernels."""
 
 
 @lowers("scaled_dot_product_attention")
 def _attention(builder: Builder, call: Call) -> str:
-    """Scores, their softmax, the values weighted by it."""
+    """Lower attention to scores, their softmax, and the product with the values."""
     query, key, value = call.tensor("query"), call.tensor("key"), call.tensor("value")
     shape, dtype = builder.shape(query), call.dtype
     if call.plain("dropout_p", 0.0):
@@ -39,7 +40,7 @@ def _attention(builder: Builder, call: Call) -> str:
     most = MANY_SCORES if builder.library else MOST_SCORES
     can_join = builder.joins_softmax(call.aligned.node.index) and _fits(shape) and _fits(builder.shape(value))
     if scores_count > most and (builder.library or not can_join):
-        raise BeyondAuthor(f"{scores_count:,} scores would be written to memory, which torch's attention does not do")
+        raise BeyondAuthor(f"{scores_count:,} scores would be written to memory, which torch's attention avoids")
     key, value = (_for_all_heads(builder, name, lead) for name in (key, value))
     scale = call.operand("scale") if call.has("scale") else _default_scale(shape[-1])
     scores = multiply(builder, query, builder.swap(key, -2, -1), dtype)
@@ -57,10 +58,10 @@ def _default_scale(width: Size) -> Number:
 
 
 def _for_all_heads(builder: Builder, name: str, lead: Shape) -> str:
-    """Keys and values shared by groups of query heads, repeated for each of them."""
+    """Repeat keys or values that groups of query heads share."""
     shape = builder.shape(name)
     if len(shape) != len(lead) + 2:
-        raise BeyondAuthor("keys of another rank than the queries")
+        raise BeyondAuthor("keys with another rank than the queries")
     if shape[:-2] == lead:
         return name
     if len(lead) == 2 and shape[0] == lead[0] and divides(shape[1], lead[1]):
@@ -86,11 +87,11 @@ def _masked(builder: Builder, call: Call, scores: str) -> str:
     return scores
 
 
-# -- a softmax and the product that takes its shares ---------------------------------------------------------------
+# -- a softmax and the product that uses its result ----------------------------------------------------------------
 
 
 def join_softmaxes(program: Program, apart: Collection[int]) -> None:
-    """Make one operation of each softmax and the product of its shares; operators at the places in `apart` stay two."""
+    """Fuse each softmax with the product that uses it into one operation, except at the graph positions in `apart`."""
     users, values = program.users(), dict[str, Value]()
     for value in program.values.values():
         origin = program.origins.get(value.name, (-1, ""))
@@ -102,7 +103,9 @@ def join_softmaxes(program: Program, apart: Collection[int]) -> None:
 
 
 def _joined(program: Program, users: Mapping[str, list[str]], product: Value) -> tuple[Value, ...]:
-    """Return what stands in place of a product of shares: views of the scores, and attention; nothing for others."""
+    """Return the values that replace a product with a softmax: views of the scores, and attention; nothing for
+    others.
+    """
     (user, (name, weighted)), views = (product.name, product.inputs), list[Value]()
     if not _fits(program.values[weighted].shape):
         return ()
@@ -131,7 +134,7 @@ def _replaced(program: Program, softmax: Softmax, views: list[Value], product: V
 
 
 def _leaves_rows(program: Program, value: Value) -> bool:
-    """Return whether it is a view that only regroups the leading dimensions."""
+    """Return True if the value is a view that only regroups leading dimensions."""
     if value.operation not in ("reshape", "expand"):
         return False
     return value.shape[-2:] == program.values[value.inputs[0]].shape[-2:]

@@ -1,8 +1,8 @@
-"""What rules for operators of torch are written with: the builder of a `Program`, and the call that is met.
+"""The interface for rules: the builder of a `Program`, and the operator call to lower.
 
-Rules register themselves by operator name with `@lowers("aten.add", ...)`; each takes the builder and the call and
-returns the name of the value made, or one name per output. A rule that meets a form it has no words for raises
-`BeyondAuthor`, and the call stays what it is. A whole graph goes through them in `translation.py`.
+Rules register themselves by operator name with `@lowers("add", ...)`. A rule takes the builder and the call and returns
+the name of the resulting value, or one name per output. A rule that does not cover a form of the call raises
+`BeyondAuthor`, and the call is left to torch. `translation.py` applies the rules to a whole graph.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Rule = Callable[["Builder", "Call"], "str | Sequence[str | None]"]
 
 RULES: dict[str, Rule] = {}
 COMPLEX_RULES: dict[str, Rule] = {}
-"""For operators whose complex form has a rule beside the one for real numbers."""
+"""Rules for the complex forms of operators that also have a rule for real numbers."""
 
 
 def lowers(*operators: str, when_complex: bool = False) -> Callable[[Rule], Rule]:
-    """Register the rule for operators, named without `aten.`, or the one for their complex form."""
+    """Register the rule for operators, named without `aten.`, or the rule for their complex form."""
     table = COMPLEX_RULES if when_complex else RULES
 
     def register(rule: Rule) -> Rule:
@@ -61,7 +61,7 @@ def lowers(*operators: str, when_complex: bool = False) -> Callable[[Rule], Rule
 
 
 class Call:
-    """One operator call as a rule sees it: operands are names of values, numbers know how they change."""
+    """One operator call for a rule: operands are names of values, numbers carry their value at each size."""
 
     def __init__(self, builder: Builder, aligned: AlignedNode) -> None:
         self._builder = builder
@@ -73,7 +73,7 @@ class Call:
         return self.aligned.arguments.get(name) is not None
 
     def plain(self, name: str, default: Any = None) -> Any:
-        """An argument that must not change with the sizes."""
+        """Return an argument that must not change with the sizes."""
         found = self.aligned.arguments.get(name, default)
         found = default if found is None else found
         if isinstance(found, Number) or (isinstance(found, tuple) and any(isinstance(x, Number) for x in found)):
@@ -82,14 +82,15 @@ class Call:
 
     def tensor(self, name: str) -> str:
         found = self.aligned.arguments.get(name)
-        if isinstance(found, (int, float, Number)) and self.dtype in FLOATS:  # the graph knows a single element as that
+        # the graph may hold a tensor of one element as a number
+        if isinstance(found, (int, float, Number)) and self.dtype in FLOATS:
             return self._builder.full(found, (), self.dtype)
         if not isinstance(found, Reference):
-            raise BeyondAuthor(f"{name} is no tensor")
+            raise BeyondAuthor(f"{name} is not a tensor")
         return self._builder.named(found.name)
 
     def operand(self, name: str, default: float | None = None) -> Operand:
-        """A tensor or a number."""
+        """Return a tensor or a number."""
         found = self.aligned.arguments.get(name, default)
         if isinstance(found, Reference):
             return self._builder.named(found.name)
@@ -105,7 +106,7 @@ class Call:
         return tuple(self._builder.named(item.name) for item in found)
 
     def dims(self, name: str, rank: int) -> tuple[int, ...]:
-        """Dimensions, counted from the front; all of them where none are given."""
+        """Return dimensions, counted from the front; all of them if none are given."""
         found = self.plain(name)
         if found is None or found == ():
             return tuple(range(rank))
@@ -135,13 +136,13 @@ class Builder:
         self.program = Program(width=graph.width)
         self.used = {name for node in graph.main.nodes for name in node.references()}
         self.used |= {*graph.main.outputs, *graph.main.updates.values()}
-        """Values of the operator graph that somebody takes."""
+        """Values of the operator graph that are used."""
         self._known: dict[Any, str] = {}
         self._names: dict[str, str] = {}
-        """Value of the operator graph -> value of the program."""
+        """Maps a value of the operator graph to a value of the program."""
 
     def joins_softmax(self, place: int) -> bool:
-        """Return whether a softmax and a product of the operator at this place of the graph become one operation."""
+        """Return True if the softmax and the product of the operator at this graph position are fused."""
         return self._apart is not None and place not in self._apart
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -159,7 +160,7 @@ class Builder:
     def bind(self, name: str, value: str) -> None:
         self._names[name] = value
         self.program.results.add(value)
-        while self.get(value).operation in VIEWS:  # a kernel stores what it is a view of
+        while self.get(value).operation in VIEWS:  # a kernel stores the value behind the views
             value = self.get(value).inputs[0]
             self.program.results.add(value)
 
@@ -173,7 +174,7 @@ class Builder:
         return number if isinstance(number, Number) else Number((number,) * self.width)
 
     def number_of(self, size: Size) -> Number:
-        """A size as a number to compute with."""
+        """Return a size as a number for computations."""
         return Number(size)
 
     def size(self, number: Any) -> Size:
@@ -182,14 +183,14 @@ class Builder:
         return constant(int(number), self.width)
 
     def formula(self, size: Size, template: str, *operands: Size, name: str) -> None:
-        """Remember how a size comes about."""
+        """Record the formula of a size."""
         self.program.formulas.append(Formula(size, template, operands, name))
 
     def one(self) -> Size:
         return constant(1, self.width)
 
     def count(self, sizes: Sequence[Size]) -> Number:
-        """A product of sizes as a number to compute with."""
+        """Return a product of sizes as a number for computations."""
         return Number(tuple(float(entry) for entry in product(sizes, self.width)))
 
     def count_of(self, sizes: Sequence[Size]) -> Size:
@@ -222,7 +223,7 @@ class Builder:
         return self._known[key]
 
     def view_by_torch(self, function: str, name: str, shape: Shape, dtype: str, *, gaps: bool = False) -> str:
-        """A view of one tensor that only torch can make; one for all who ask."""
+        """Return a view of a tensor that only torch can make; equal requests share it."""
         key = ("called", function, name)
         if key not in self._known:
             call = TorchCall(arguments=(("self", ("operand", 0)),), overload="default", place=-1, gaps=(gaps,))
@@ -231,7 +232,7 @@ class Builder:
         return self._known[key]
 
     def forget(self, known: Mapping[str, Value]) -> None:
-        """All values but these."""
+        """Forget all values but these."""
         self.program.values = dict(known)
         self.program.softmaxes = {name: one for name, one in self.program.softmaxes.items() if name in known}
         self._known = {key: name for key, name in self._known.items() if name in known}
@@ -240,7 +241,7 @@ class Builder:
     # -- points ----------------------------------------------------------------------------------------------------
 
     def point(self, function: str, *operands: Operand, dtype: str, hint: str = "", compute: str = "") -> str:
-        """`function` at every element. Operands are brought to the dtype it is computed in."""
+        """Apply `function` to every element, after a cast of the operands to the dtype of the computation."""
         wanted = compute or dtype
         if wanted not in DTYPES or dtype not in DTYPES:
             raise BeyondAuthor(f"no kernels for {wanted}")
@@ -275,7 +276,7 @@ class Builder:
         return self.emit("point", name, shape=value.shape, dtype=dtype, function="cast", hint=value.hint)
 
     def copied(self, name: str, which: int = 0) -> str:
-        """`which`: copies that are counted differently are different ones."""
+        """Return a copy of a value. Different numbers `which` give different copies."""
         value = self.get(name)
         if value.dtype not in DTYPES:
             raise BeyondAuthor(f"no kernels for {value.dtype}")
@@ -285,14 +286,14 @@ class Builder:
         )
 
     def rounds_to_tf32(self, dtype: str) -> bool:
-        """Return whether the operands of a convolution are rounded to the nearest TF32 number where they are copied.
+        """Return True if a convolution's operands are rounded to the nearest TF32 number when they are copied.
 
-        The matrix unit cuts the low bits off, which errs 2.6 times as much as rounding (H200, `convolutions.csv`).
+        The matrix unit truncates instead, which errs 2.6 times as much (H200, `convolutions.csv`).
         """
         return self.tf32_convolutions and dtype == "float32"
 
     def laid_out(self, name: str, order: Sequence[int]) -> str:
-        """Return a copy of a convolution's operand with its dimensions in this order in memory, the last contiguous."""
+        """Return a copy of a convolution's operand with its dimensions in this memory order, the last contiguous."""
         value = self.get(name)
         if value.dtype not in DTYPES:
             raise BeyondAuthor(f"no kernels for {value.dtype}")
@@ -309,11 +310,11 @@ class Builder:
         )
         strides = contiguous_strides(tuple(value.shape[dim] for dim in order), self.width)
         self.program.strides[made] = tuple(strides[order.index(dim)] for dim in range(len(order)))
-        self.program.results.add(made)  # stored as it is, not as it is computed
+        self.program.results.add(made)  # stored in its own dtype
         return made
 
     def prepared_by_taps(self, weight: str) -> str:
-        """Return a convolution's weight as [out, *taps, in], which the host lays out once for each parameter."""
+        """Return a convolution's weight as [out, *taps, in], which the host transposes once for each parameter."""
         shape = self.shape(weight)
         return self.emit(
             "torch",
@@ -347,7 +348,7 @@ class Builder:
         return tuple(result)
 
     def note_step(self, size: Size, wide: Size) -> None:
-        """Along a dimension that is stretched at some sizes only, the host says how far it is to the next element."""
+        """Record the index step of a dimension that is broadcast at some sizes only; the host computes it."""
         if size != wide and not is_constant(size, 1):
             self.formula(is_spread(size), "int({0} > 1)", size, name="step")
 
@@ -393,7 +394,9 @@ class Builder:
         return self.emit("slice", name, shape=shape, dtype=value.dtype, detail=(dim, start, step), hint=value.hint)
 
     def _piece(self, joined: Value, first: Size, last: Size) -> tuple[str, Size] | None:
-        """Return the concatenated piece that holds both places, and the first place within it, if there is one."""
+        """Return the concatenated piece that holds both positions, and the first position within it; None if there is
+        none.
+        """
         begin = constant(0, self.width)
         for name in joined.inputs:
             end = plus(begin, self.shape(name)[joined.detail])
@@ -453,7 +456,7 @@ REDUCTION_HINTS = {
 
 
 def _is_expanded(meta: TensorMeta) -> bool:
-    """One element seen many times: a caller may as well pass as many elements, which a kernel could not tell apart."""
+    """Return True for an expanded tensor. A caller may also pass a full one, which a kernel could not tell apart."""
     return any(size > 1 and stride == 0 for size, stride in zip(meta.shape, meta.strides))
 
 

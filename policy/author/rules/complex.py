@@ -1,6 +1,6 @@
-"""Rules for complex numbers: two tensors each, the real and the imaginary part, until somebody wants them as one.
+"""Rules for complex numbers, which are kept as two tensors until an operator needs complex memory.
 
-What is complex is read and handed out through torch's views of it as pairs. Complex numbers of 128 bits stay torch's.
+Complex inputs and outputs go through torch's views as pairs of real numbers. complex128 is left to torch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from triton_agent.tools.graph.graph import Reference
 
 REAL = "float32"
 Pair: TypeAlias = "tuple[Operand, Operand | None]"
-"""Both parts; None: there is no imaginary one."""
+"""The real and the imaginary part; None if there is no imaginary part."""
 
 
 def _made(builder: Builder, real: str, imaginary: str) -> str:
@@ -32,7 +32,7 @@ def _point(builder: Builder, function: str, *operands: Operand) -> str:
 
 
 def _pair(builder: Builder, call: Call, name: str) -> Pair:
-    """Both parts of an operand, which may be a real tensor or a number."""
+    """Return both parts of an operand, which may be a real tensor or a number."""
     found: Any = call.aligned.arguments.get(name)
     if isinstance(found, complex):
         return builder.number(found.real), builder.number(found.imag)
@@ -44,14 +44,14 @@ def _pair(builder: Builder, call: Call, name: str) -> Pair:
     return parts_of_complex(builder, value)
 
 
-# -- there and back ------------------------------------------------------------------------------------------------
+# -- conversions ----------------------------------------------------------------------------------------------------
 
 
 @lowers("view_as_complex")
 def _from_pairs(builder: Builder, call: Call) -> str:
     name = call.tensor("self")
     if builder.get(name).dtype != REAL:
-        raise BeyondAuthor("other complex numbers than of 64 bits")
+        raise BeyondAuthor("complex numbers other than complex64")
     last = len(builder.shape(name)) - 1
     halves = [builder.slice(name, last, (k,) * builder.width, builder.one()) for k in (0, 1)]
     real, imaginary = (builder.reshape(half, call.shape) for half in halves)
@@ -61,7 +61,7 @@ def _from_pairs(builder: Builder, call: Call) -> str:
 @lowers("complex")
 def _from_parts(builder: Builder, call: Call) -> str:
     if call.dtype != COMPLEX:
-        raise BeyondAuthor("other complex numbers than of 64 bits")
+        raise BeyondAuthor("complex numbers other than complex64")
     shape = call.shape
     return _made(builder, *(builder.expand(call.tensor(name), shape) for name in ("real", "imag")))
 
@@ -70,7 +70,7 @@ def _from_parts(builder: Builder, call: Call) -> str:
 def _from_angle(builder: Builder, call: Call) -> str:
     length, angle = call.tensor("abs"), call.tensor("angle")
     if call.dtype != COMPLEX:
-        raise BeyondAuthor("other complex numbers than of 64 bits")
+        raise BeyondAuthor("complex numbers other than complex64")
     return _made(builder, *(_point(builder, "mul", length, _point(builder, f, angle)) for f in ("cos", "sin")))
 
 
@@ -78,7 +78,7 @@ def _from_angle(builder: Builder, call: Call) -> str:
 def _to_pairs(builder: Builder, call: Call) -> str:
     name = call.tensor("self")
     if builder.get(name).dtype != COMPLEX:
-        raise BeyondAuthor("other complex numbers than of 64 bits")
+        raise BeyondAuthor("complex numbers other than complex64")
     last = len(call.shape) - 1
     return concat(builder, [builder.unsqueeze(p, last) for p in parts_of_complex(builder, name)], last, call.shape)
 
@@ -98,7 +98,7 @@ def _conjugate(builder: Builder, call: Call) -> str:
 @lowers("add", "sub", when_complex=True)
 def _sum(builder: Builder, call: Call) -> str:
     if not (isinstance(call.operand("alpha", 1), Number) and call.plain("alpha", 1) == 1):
-        raise BeyondAuthor("times alpha")
+        raise BeyondAuthor("complex numbers with alpha")
     (a, b), (c, d) = _pair(builder, call, "self"), _pair(builder, call, "other")
     function = call.aligned.operator.removeprefix("aten.")
     nought = builder.number(0.0)
@@ -176,7 +176,7 @@ def _total(builder: Builder, call: Call) -> str:
 @lowers("clone", "contiguous", "_to_copy", when_complex=True)
 def _copied(builder: Builder, call: Call) -> str:
     if call.dtype != COMPLEX:
-        raise BeyondAuthor("complex numbers as others")
+        raise BeyondAuthor("a cast of complex numbers")
     return _made(builder, *parts_of_complex(builder, call.tensor("self")))
 
 
@@ -198,7 +198,7 @@ def _put(builder: Builder, call: Call) -> str:
 def _strided_write(builder: Builder, call: Call) -> str:
     wholes, pieces = (parts_of_complex(builder, call.tensor(name)) for name in ("self", "src"))
     if memory_order(builder, call) != list(range(len(call.shape))):
-        raise BeyondAuthor("complex numbers that do not lie row by row")
+        raise BeyondAuthor("complex numbers that are not contiguous")
     stretches = rectangle(builder, call, builder.shape(wholes[0]))
     lengths = tuple(length for _, length, _ in stretches)
     return _made(
@@ -209,7 +209,7 @@ def _strided_write(builder: Builder, call: Call) -> str:
 
 @lowers("mm", "bmm", when_complex=True)
 def _matrices(builder: Builder, call: Call) -> str:
-    """Two real products, each with both parts beside each other in the inner dimension."""
+    """Compute two real products, each with both parts concatenated along the inner dimension."""
     (a, b), (c, d) = (parts_of_complex(builder, call.tensor(name)) for name in ("self", "mat2"))
     return _made(
         builder,
@@ -231,7 +231,7 @@ def _beside(builder: Builder, pair: tuple[str, str], dim: int) -> str:
 
 @lowers("_fft_r2c")
 def _transform(builder: Builder, call: Call) -> str:
-    """Torch's, of which only the number of frequencies is known."""
+    """Leave the transform to torch, and record the formula of its number of frequencies."""
     if call.plain("onesided", False):
         dim = int(call.plain("dim")[-1])
         builder.formula(call.shape[dim], "{0} // 2 + 1", builder.shape(call.tensor("self"))[dim], name="frequencies")

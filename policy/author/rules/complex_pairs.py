@@ -1,4 +1,4 @@
-"""Complex numbers as two tensors, for the real and the imaginary part: kernels know of no others."""
+"""Complex numbers as two tensors, for the real and the imaginary part; kernels support no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COMPLEX = "complex64"
 
 
 def parts_of_complex(builder: Builder, name: str) -> tuple[str, str]:
-    """The real and the imaginary part, each as a tensor of its own."""
+    """Return the real and the imaginary part as separate tensors."""
     value = builder.get(name)
     if value.operation == "complex":
         real, imaginary = value.inputs
@@ -30,7 +30,7 @@ def parts_of_complex(builder: Builder, name: str) -> tuple[str, str]:
 
 
 def _seen_alike(builder: Builder, name: str, view: Value) -> str:
-    """The same view of something else of that shape."""
+    """Return the view of another tensor with the same shape."""
     if view.operation == "permute":
         return builder.permute(name, view.detail)
     if view.operation == "slice":
@@ -40,7 +40,7 @@ def _seen_alike(builder: Builder, name: str, view: Value) -> str:
 
 
 def as_one(builder: Builder, name: str) -> str:
-    """What is computed in two parts, as complex numbers in memory; anything else as it is."""
+    """Return a value that was computed in two parts as complex numbers in memory, and any other value unchanged."""
     value = builder.get(name)
     base = value
     while base.operation in VIEWS:

@@ -1,6 +1,6 @@
-"""Rules for images cut into columns of windows and put together again: `F.unfold`, `F.fold`, unpooling.
+"""Rules for images split into columns of windows and reassembled: `F.unfold`, `F.fold`, unpooling.
 
-Putting together, every element looks for the windows that it is in; nothing is added up in memory.
+To reassemble, every element of the result sums over the windows that contain it; nothing is added up in memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from triton_agent.policy.author.rules.windows import Windows, padded, spatial, w
 
 
 def _laid(builder: Builder, call: Call, image: Shape) -> Windows:
-    """How windows lie over an image of these last two sizes."""
+    """Return how windows lie over an image with these last two sizes."""
     taps, steps, spread, amounts = (
         spatial(builder, call, name, 2) for name in ("kernel_size", "stride", "dilation", "padding")
     )
@@ -47,7 +47,7 @@ def _image(builder: Builder, call: Call) -> str:
         return builder.reshape(turned, call.shape)
     (inside_y, line), (inside_x, column) = (_window_of(builder, over, dim, sizes[dim]) for dim in (0, 1))
     taps, counts = over.taps, over.counts
-    # [taps down, taps across, height, width]: which column of windows, and where in it.
+    # [taps down, taps across, height, width]: the index of the window and the position within it.
     line = builder.reshape(line, (taps[0], builder.one(), sizes[0], builder.one()))
     column = builder.reshape(column, (builder.one(), taps[1], builder.one(), sizes[1]))
     place = builder.point("mul", line, builder.number_of(counts[1]), dtype="int64", hint="place")
@@ -72,14 +72,14 @@ def _image(builder: Builder, call: Call) -> str:
 
 
 def _side_by_side(builder: Builder, over: Windows, sizes: Shape) -> bool:
-    """Return whether every element is in one window, and every window full."""
+    """Return True if every element is in exactly one window."""
     plain = all(is_constant(gap, 1) for gap in over.spread) and all(is_constant(pad, 0) for pad in over.amounts)
     whole = tuple(times(tap, count) for tap, count in zip(over.taps, over.counts))
     return plain and over.taps == over.steps and whole == tuple(sizes)
 
 
 def _window_of(builder: Builder, over: Windows, dim: int, size: Size) -> tuple[str, str]:
-    """For every tap and place along one dimension: whether a window has that tap there, and which one it is."""
+    """Return for every tap and position along one dimension if a window has that tap there, and the window's index."""
     whole = "int64"
     tap = builder.unsqueeze(builder.iota(over.taps[dim], step=builder.number_of(over.spread[dim])), 1)
     place = builder.point("add", builder.iota(size), builder.number_of(over.amounts[dim]), dtype=whole, hint="place")
@@ -101,11 +101,11 @@ def _window_of(builder: Builder, over: Windows, dim: int, size: Size) -> tuple[s
 
 @lowers("max_unpool2d")
 def _unpooled(builder: Builder, call: Call) -> str:
-    """Every maximum back at the place it was found at, nought elsewhere."""
+    """Put every maximum back at its original position, with zeros elsewhere."""
     name, index = call.tensor("self"), call.tensor("indices")
     shape = builder.shape(name)
     if call.dtype not in ("float32", "float16", "bfloat16"):
-        raise BeyondAuthor("other numbers than fractions")
+        raise BeyondAuthor("a dtype that is not float32 or half precision")
     lead, width = shape[:-2], builder.width
     many = product(lead, width)
     flat = (many, product(shape[-2:], width))

@@ -1,4 +1,4 @@
-"""Rules for losses: what is summed, then a sum or a mean."""
+"""Rules for losses: a value per element, then a sum or a mean."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _smooth(builder: Builder, call: Call) -> str:
 
 @lowers("binary_cross_entropy")
 def _binary(builder: Builder, call: Call) -> str:
-    """The logarithms are held at -100, as torch holds them."""
+    """Clamp the logarithms at -100, as torch does."""
     p, target, dtype = call.tensor("self"), call.tensor("target"), call.dtype
     rest = builder.point("sub", builder.number(1.0), p, dtype=dtype, hint="rest")
     limit = builder.number(-100.0)
@@ -65,7 +65,7 @@ def _binary(builder: Builder, call: Call) -> str:
 
 @lowers("binary_cross_entropy_with_logits")
 def _binary_logits(builder: Builder, call: Call) -> str:
-    """(1 - t) x - w log sigmoid(x), where w is 1 + (p - 1) t for a weight p of the positives."""
+    """Compute (1 - t) x - w log sigmoid(x), where w is 1 + (p - 1) t for a weight p of the positives."""
     x, target, dtype = call.tensor("self"), call.tensor("target"), call.dtype
     rest = builder.point("sub", builder.number(1.0), target, dtype=dtype)
     pulled = builder.point("mul", rest, x, dtype=dtype)
@@ -85,7 +85,9 @@ def _weighted(builder: Builder, loss: str, call: Call) -> str:
 
 @lowers("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss_nd")
 def _nll(builder: Builder, call: Call) -> list[str]:
-    """What the log-probabilities say of the right class; classes to be ignored count neither here nor there."""
+    """Return the negative log-probability of the right class; ignored classes count neither in the sum nor in the
+    mean.
+    """
     logs, target, dtype = call.tensor("self"), call.tensor("target"), call.dtype
     rank = len(builder.shape(logs))
     if rank == 1:
@@ -122,7 +124,7 @@ def _soft_margin(builder: Builder, call: Call) -> str:
 
 @lowers("multi_margin_loss")
 def _margins(builder: Builder, call: Call) -> str:
-    """By how much every other class comes too near the right one, on average over all classes."""
+    """Return by how much every other class violates the margin, averaged over all classes."""
     x, target, dtype = call.tensor("self"), call.tensor("target"), call.dtype
     shape = builder.shape(x)
     if len(shape) != 2:

@@ -1,4 +1,4 @@
-"""Rules for matrices as such: diagonals, traces, distances between rows, forms in two vectors."""
+"""Rules for operators on matrices: diagonals, traces, distances between rows, bilinear forms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triton_agent.policy.author.rules.movement import concat, gather, pad, rolle
 from triton_agent.policy.author.rules.products import multiply
 
 FEW_ROWS = 25
-"""Up to so many on both sides torch takes the distances themselves, beyond them a product."""
+"""Most rows on both sides for which torch computes distances directly; beyond, it uses a product."""
 
 
 @lowers("eye")
@@ -35,7 +35,7 @@ def _diag_embed(builder: Builder, call: Call) -> str:
 
 
 def _embedded(builder: Builder, call: Call, offset: int) -> str:
-    """Elements on a diagonal, which may lie beside the main one."""
+    """Put elements on a diagonal, which may be off the main one."""
     name = call.tensor("self")
     length = builder.shape(name)[-1]
     column = builder.unsqueeze(name, -1) if offset <= 0 else builder.unsqueeze(name, -2)
@@ -51,13 +51,13 @@ def _embedded(builder: Builder, call: Call, offset: int) -> str:
 def _fill_diagonal(builder: Builder, call: Call) -> str:
     name = call.tensor("self")
     if len(call.shape) != 2 or call.plain("wrap", False):
-        raise BeyondAuthor("a diagonal of more than two dimensions, or one that begins again")
+        raise BeyondAuthor("a diagonal of more than two dimensions, or one that wraps")
     return builder.where(_is_diagonal(builder, *call.shape), call.operand("fill_value"), name, call.dtype, "filled")
 
 
 @lowers("block_diag")
 def _block_diagonal(builder: Builder, call: Call) -> str:
-    """Each matrix with nought on both sides, below each other."""
+    """Put the matrices below each other, each with zeros on both sides."""
     none, lines = constant(0, builder.width), []
     before = none
     for name in call.tensors("tensors"):
@@ -96,7 +96,7 @@ def _diagonal(builder: Builder, call: Call) -> str:
 
 
 def _diagonal_of(builder: Builder, name: str, a: int, b: int, offset: int, length: Size) -> str:
-    """The elements whose place along one dimension is their place along the other, looked up by a count."""
+    """Gather the elements whose index along one dimension equals their index along the other."""
     rank = len(builder.shape(name))
     turned = builder.permute(name, (*(dim for dim in range(rank) if dim not in (a, b)), a, b))
     turned = builder.slice(turned, rank - 2, constant(max(0, -offset), builder.width), length)
@@ -126,12 +126,12 @@ def _cross(builder: Builder, call: Call) -> str:
 
 @lowers("_cdist_forward", "cdist")
 def _distances(builder: Builder, call: Call) -> str:
-    """Between each row of one and each of the other; of Euclidean ones of many rows a product does most of the work."""
+    """Return the distances between all pairs of rows. For many rows, Euclidean distances are computed by a product."""
     a, b, order, dtype = call.tensor("x1"), call.tensor("x2"), float(call.plain("p", 2.0)), call.dtype
     rows, others = builder.shape(a)[-2], builder.shape(b)[-2]
     mode = call.plain("compute_mode", 0)
     if dtype not in FLOATS:
-        raise BeyondAuthor("whole numbers")
+        raise BeyondAuthor("integers")
     if order == 2 and mode != 2 and (mode == 1 or max(*rows, *others) > FEW_ROWS):
         return _by_product(builder, a, b, dtype)
     apart = builder.point("sub", builder.unsqueeze(a, -2), builder.unsqueeze(b, -3), dtype=dtype, hint="apart")
@@ -145,7 +145,7 @@ def _distances(builder: Builder, call: Call) -> str:
     if order == math.inf:
         return builder.reduce("max", size, last, hint="distance")
     if order == 0:
-        raise BeyondAuthor("a count of differences")
+        raise BeyondAuthor("a distance with p = 0")
     total = builder.reduce("sum", builder.point("pow", size, builder.number(order), dtype=dtype), last)
     return builder.point("pow", total, builder.number(1.0 / order), dtype=dtype, hint="distance")
 
@@ -164,11 +164,11 @@ def _by_product(builder: Builder, a: str, b: str, dtype: str) -> str:
 
 @lowers("_trilinear")
 def _bilinear(builder: Builder, call: Call) -> str:
-    """As `nn.Bilinear` calls it: for each output a form in two vectors. One vector times all forms is a product."""
+    """Compute `nn.Bilinear`: a bilinear form for each output, as a product of one operand with all forms."""
     a, forms, b = call.tensor("i1"), call.tensor("i2"), call.tensor("i3")
     ways = [tuple(call.plain(name, ())) for name in ("expand1", "expand2", "expand3", "sumdim")]
     if ways != [(1, 3), (0,), (1, 2), (2, 3)]:
-        raise BeyondAuthor("other sums over three tensors")
+        raise BeyondAuthor("a trilinear sum other than that of nn.Bilinear")
     outputs, inner, other = builder.shape(forms)
     both = product((outputs, other), builder.width)
     table = builder.reshape(builder.permute(forms, (1, 0, 2)), (inner, both))
@@ -196,7 +196,7 @@ def _euclidean(builder: Builder, call: Call) -> str:
 
 @lowers("_weight_norm_interface")
 def _weight_norm(builder: Builder, call: Call) -> list[str | None]:
-    """Rows (or columns) brought to the lengths that are asked for."""
+    """Scale rows (or columns) to the given lengths."""
     v, g, dim = call.tensor("v"), call.tensor("g"), int(call.plain("dim", 0))
     shape, dtype = builder.shape(v), call.dtype
     dim %= len(shape)

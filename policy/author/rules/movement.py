@@ -1,4 +1,4 @@
-"""Rules for operators that move, make or look up elements without computing."""
+"""Rules for operators that move, create or look up elements without computing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from triton_agent.policy.author.rules.building import Builder, Call, lowers
 from triton_agent.tools.graph.graph import Reference
 
 ADDED_IN_MEMORY = frozenset({"float32", "int32", "int64"})
-"""What can be added to by many at once, on every GPU."""
+"""Dtypes that support atomic addition on every GPU."""
 MOST_PIECES = 8
-"""Tensors that one kernel joins: each element asks for every one of them whether it is in there."""
+"""Most tensors that one kernel concatenates; each element checks for every piece if it belongs to it."""
 
 
 @lowers("zeros", "zeros_like", "new_zeros", "zero", "empty", "empty_like", "new_empty")
@@ -43,13 +43,13 @@ def _arange(builder: Builder, call: Call) -> str:
 
 @lowers("linspace")
 def _linspace(builder: Builder, call: Call) -> str:
-    """Counted from both ends, so that both are met exactly."""
+    """Compute values from both ends, so that both ends are exact."""
     start, end = call.operand("start"), call.operand("end")
     steps = builder.size(call.aligned.arguments.get("steps"))
     if call.dtype != "float32" or not isinstance(start, Number) or not isinstance(end, Number):
-        raise BeyondAuthor("an even division of other numbers than float32, or between tensors")
+        raise BeyondAuthor("a linspace that is not float32, or between tensors")
     if any(count < 2 for count in steps):
-        raise BeyondAuthor("an even division into less than two")
+        raise BeyondAuthor("a linspace with fewer than two steps")
     step = Number(tuple((e - s) / (n - 1) for s, e, n in zip(start.values, end.values, steps)))
     place = builder.iota(steps)
     last = Number(tuple(n - 1 for n in steps))
@@ -87,7 +87,7 @@ def _triangle(builder: Builder, call: Call) -> str:
 @lowers("cat", "concat", "concatenate")
 def _cat(builder: Builder, call: Call) -> str:
     names = [builder.cast(name, call.dtype) for name in call.tensors("tensors")]
-    # An empty tensor of one dimension is let pass by torch whatever the others are.
+    # Torch accepts an empty one-dimensional tensor beside tensors of any shape.
     names = [name for name in names if not (len(builder.shape(name)) == 1 != len(call.shape))]
     return concat(builder, names, int(call.plain("dim", 0)), call.shape)
 
@@ -104,7 +104,7 @@ def concat(builder: Builder, names: list[str], dim: int, shape: Shape) -> str:
     if len(names) == 1:
         return builder.copied(names[0])
     if len(names) > MOST_PIECES:
-        raise BeyondAuthor("many pieces, which torch moves as well")
+        raise BeyondAuthor("many pieces, which torch concatenates as fast")
     parts = [builder.shape(name)[dim] for name in names]
     if len(set(parts)) > 1:
         template = " + ".join(f"{{{i}}}" for i in range(len(parts)))
@@ -124,7 +124,7 @@ def _roll(builder: Builder, call: Call) -> str:
 
 
 def rolled(builder: Builder, name: str, dim: int, shift: Size) -> str:
-    """Along one dimension, so many places on; what leaves at the end comes in at the beginning."""
+    """Shift elements cyclically along one dimension."""
     shape = builder.shape(name)
     dim %= max(1, len(shape))
     length = shape[dim]
@@ -143,7 +143,7 @@ def _pad(builder: Builder, call: Call) -> str:
 
 
 def pad(builder: Builder, name: str, amounts: tuple[Size, ...], value: object, shape: Shape) -> str:
-    """`amounts` as torch gives them: before and after, the last dimension first."""
+    """Pad a value. `amounts` are in torch's order: before and after, the last dimension first."""
     before = [constant(0, builder.width)] * len(shape)
     for i in range(len(amounts) // 2):
         before[len(shape) - 1 - i] = amounts[2 * i]
@@ -164,10 +164,10 @@ def _take(builder: Builder, call: Call) -> str:
 
 
 def take(builder: Builder, table: str, index: str, dim: int) -> str:
-    """Rows (or columns, ...) of a table; the index' dimensions take the place of the table's."""
+    """Take rows (or columns, ...) of a table. The index's dimensions replace the table's dimension."""
     value, found = builder.get(table), builder.get(index)
     if found.dtype not in INTEGERS:
-        raise BeyondAuthor("an index that is not of whole numbers")
+        raise BeyondAuthor("an index that is not integer")
     dim %= len(value.shape)
     shape = (*value.shape[:dim], *found.shape, *value.shape[dim + 1 :])
     return builder.emit("take", table, index, shape=shape, dtype=value.dtype, detail=dim, hint="picked")
@@ -199,7 +199,7 @@ def _index(builder: Builder, call: Call) -> str:
         return take(builder, table, places[0][1], places[0][0])
     first = places[0][0]
     if [dim for dim, _ in places] != list(range(first, first + len(places))):
-        # Torch puts what is looked up before all else where the dimensions do not follow each other.
+        # If the indexed dimensions are not adjacent, torch puts the result's indexed dimensions first.
         apart = [dim for dim, _ in places]
         table = builder.permute(table, (*apart, *(dim for dim in range(len(builder.shape(table))) if dim not in apart)))
         first = 0
@@ -212,14 +212,14 @@ def _index(builder: Builder, call: Call) -> str:
 
 
 def _merged(builder: Builder, name: str, first: int, count: int) -> str:
-    """Neighbouring dimensions seen as one."""
+    """Merge neighbouring dimensions into one."""
     shape = builder.shape(name)
     inner = product(shape[first : first + count], builder.width)
     return builder.reshape(name, (*shape[:first], inner, *shape[first + count :]))
 
 
 def from_the_front(builder: Builder, index: str, size: Size) -> str:
-    """Negative indices count from the end, which a kernel has to be told."""
+    """Replace negative indices, which count from the end."""
     dtype = builder.get(index).dtype
     if dtype not in INTEGERS:
         raise BeyondAuthor("a boolean mask as an index")
@@ -230,7 +230,7 @@ def from_the_front(builder: Builder, index: str, size: Size) -> str:
 
 @lowers("slice_scatter", "select_scatter")
 def _scatter_view(builder: Builder, call: Call) -> str:
-    """The piece put in between what is before and behind it."""
+    """Concatenate the elements before the piece, the piece, and the elements behind it."""
     name, piece, dim = call.tensor("self"), call.tensor("src"), int(call.plain("dim", 0))
     shape = builder.shape(name)
     dim %= len(shape)
@@ -240,7 +240,7 @@ def _scatter_view(builder: Builder, call: Call) -> str:
         piece = builder.unsqueeze(piece, dim)
     else:
         if call.plain("step", 1) != 1:
-            raise BeyondAuthor("a step")
+            raise BeyondAuthor("a slice with a step")
         start = builder.size(call.aligned.arguments.get("start") or 0)
         start = tuple(min(max(s + n if s < 0 else s, 0), n) for s, n in zip(start, shape[dim]))
     piece = builder.cast(piece, call.dtype)
@@ -252,11 +252,11 @@ def _scatter_view(builder: Builder, call: Call) -> str:
 
 @lowers("scatter")
 def _scatter(builder: Builder, call: Call) -> str:
-    """What is put where an index says, for few indices: every element asks each of them whether it is meant."""
+    """Write elements at the given indices. For few indices, every element compares its position with each of them."""
     name, index = call.tensor("self"), call.tensor("index")
     shape, own = builder.shape(name), builder.shape(index)
     if call.has("reduce") or not shape:
-        raise BeyondAuthor("a reduction at the places")
+        raise BeyondAuthor("a scatter with a reduction")
     dim = int(call.plain("dim")) % len(shape)
     if not is_constant(own[dim]) or own[dim][0] > MOST_PIECES or _without(own, dim) != _without(shape, dim):
         found = call.operand("value") if call.has("value") else call.tensor("src")
@@ -278,18 +278,18 @@ def _scatter(builder: Builder, call: Call) -> str:
 
 @lowers("index_add", "scatter_add")
 def _added_at(builder: Builder, call: Call) -> str:
-    """What is added up at the places an index says, and to what was there."""
+    """Add elements at the given indices to the tensor."""
     name, index = call.tensor("self"), call.tensor("index")
     source = call.tensor("src" if call.has("src") else "source")
     alpha, shape = call.operand("alpha", 1), builder.shape(name)
     if call.dtype not in ADDED_IN_MEMORY or not shape or len(builder.shape(source)) != len(shape):
-        raise BeyondAuthor("sums of another dtype, or of single numbers")
+        raise BeyondAuthor("a dtype without atomic addition, or single numbers")
     dim = int(call.plain("dim")) % len(shape)
     own = builder.shape(index)
     if len(own) == len(shape):
         source = first_of(builder, source, own)
     if _without(builder.shape(source), dim) != _without(shape, dim) or len(own) not in (1, len(shape)):
-        raise BeyondAuthor("some of the rows only")
+        raise BeyondAuthor("indices for some of the rows only")
     if not (isinstance(alpha, Number) and set(alpha.values) == {1}):
         source = builder.point("mul", source, alpha, dtype=call.dtype)
     made = builder.emit("scatter", index, source, shape=shape, dtype=call.dtype, detail=dim, hint="total")
@@ -300,19 +300,19 @@ def _added_at(builder: Builder, call: Call) -> str:
 
 
 def spread(builder: Builder, value: Operand, shape: Shape, dtype: str) -> str:
-    """One number, or a tensor that broadcasts, as a tensor of this shape."""
+    """Return a number, or a tensor that broadcasts, as a tensor of this shape."""
     if not isinstance(value, str):
         return builder.full(value, shape, dtype)
     return builder.expand(builder.cast(value, dtype), shape)
 
 
 def placed(builder: Builder, name: str, index: str, source: str, dim: int, how: str = "put") -> str:
-    """With new elements at the places along one dimension that an index says; of several at one place, any stays."""
+    """Write elements at indices along one dimension. Of several elements with one index, any may stay."""
     begun, value = builder.get(name), builder.get(source)
     if value.dtype != begun.dtype or (how != "put" and value.dtype not in ("float32", "int32", "int64")):
-        raise BeyondAuthor("elements of another dtype, or of one that is not compared in memory")
+        raise BeyondAuthor("elements of another dtype, or a dtype without atomic minimum and maximum")
     if not (begun.operation == "scatter" and begun.function):
-        # The program that makes the copy may as well compute it; nobody else reads it.
+        # The copy gets a name of its own, so that no other operator reads it.
         name = builder.copied(name, len(builder.program.values))
     return builder.emit(
         "scatter", index, source, name, shape=begun.shape, dtype=begun.dtype, function=how, detail=dim, hint="placed"
@@ -321,17 +321,19 @@ def placed(builder: Builder, name: str, index: str, source: str, dim: int, how: 
 
 @lowers("scatter_reduce")
 def _compared_at(builder: Builder, call: Call) -> str:
-    """The largest or smallest of what comes to a place, and of what was there unless it does not count."""
+    """Return the largest or smallest element for each index, with the previous element unless `include_self` is
+    false.
+    """
     name, index, dim = call.tensor("self"), call.tensor("index"), int(call.plain("dim", 0))
     source, reduction = call.tensor("src"), call.plain("reduce", "")
     if reduction not in ("amax", "amin") or not call.shape:
-        raise BeyondAuthor("another reduction at the places")
+        raise BeyondAuthor("a scatter_reduce other than amax and amin")
     own, dim = builder.shape(index), dim % len(call.shape)
     source = first_of(builder, source, own)
     if not call.plain("include_self", True):
         least = -math.inf if reduction == "amax" else math.inf
         if call.dtype not in FLOATS:
-            raise BeyondAuthor("whole numbers that do not count")
+            raise BeyondAuthor("integers without include_self")
         name = placed(builder, name, index, builder.full(least, own, call.dtype), dim)
     return placed(builder, name, index, source, dim, reduction.removeprefix("a"))
 
@@ -342,14 +344,14 @@ def _put_along(builder: Builder, call: Call) -> str:
     shape = builder.shape(name)
     dim %= max(1, len(shape))
     if not shape or len(builder.shape(index)) != 1:
-        raise BeyondAuthor("a single place")
+        raise BeyondAuthor("a single number, or an index with several dimensions")
     wanted = (*shape[:dim], builder.shape(index)[0], *shape[dim + 1 :])
     found = call.tensor("source") if call.has("source") else spread(builder, call.operand("value"), wanted, call.dtype)
     return placed(builder, name, index, found, dim)
 
 
 def added_onto(builder: Builder, start: Operand, total: Operand) -> str | None:
-    """Sums at places that begin with an input instead of nought, which saves adding the two; None where they cannot."""
+    """Let a scatter start from an input instead of zeros, which saves the addition of both; None if it cannot."""
     if not isinstance(start, str) or not isinstance(total, str):
         return None
     first, value = builder.get(start), builder.get(total)
@@ -363,7 +365,7 @@ def added_onto(builder: Builder, start: Operand, total: Operand) -> str | None:
 
 
 def first_of(builder: Builder, name: str, shape: Shape) -> str:
-    """As many along each dimension as there are indices."""
+    """Return the leading elements along each dimension, as many as there are indices."""
     for dim, size in enumerate(shape):
         if builder.shape(name)[dim] != size:
             name = builder.slice(name, dim, constant(0, builder.width), size)
@@ -388,7 +390,7 @@ def _one_hot(builder: Builder, call: Call) -> str:
 
 @lowers("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag")
 def _embedding_bag(builder: Builder, call: Call) -> list[str | None]:
-    """Bags of one size each: rows looked up, weighted, and added up."""
+    """Look up rows for bags of equal size, weight them, and add them up."""
     table, index, offsets = call.tensor("weight"), call.tensor("indices"), builder.get(call.tensor("offsets"))
     mode, bags = call.plain("mode", 0), call.shape[0]
     total = product(builder.shape(index), builder.width)
@@ -397,7 +399,7 @@ def _embedding_bag(builder: Builder, call: Call) -> list[str | None]:
     if not isinstance(first, Number) or set(first.values) != {0} or not isinstance(step, Number) or step.values != each:
         raise BeyondAuthor("bags of different sizes")
     if mode not in (0, 1) or call.plain("include_last_offset", False) or int(call.plain("padding_idx", -1)) >= 0:
-        raise BeyondAuthor("a maximum, or rows that do not count")
+        raise BeyondAuthor("the mode max, or a padding index")
     found = take(builder, table, builder.reshape(index, (bags, each)), 0)
     if call.has("per_sample_weights"):
         weights = builder.reshape(call.tensor("per_sample_weights"), (bags, each, builder.one()))

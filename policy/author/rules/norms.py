@@ -1,4 +1,4 @@
-"""Rules for norms: statistics of a row, a group or a channel, and what is made of them."""
+"""Rules for norms: statistics of a row, a group or a channel, and the values normalized by them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from triton_agent.policy.author.rules.reductions import moments
 
 
 def _affine(builder: Builder, name: str, weight: str | None, bias: str | None, shape: Shape, dtype: str) -> str:
-    """Times a weight, plus a bias, each seen in a shape that broadcasts."""
+    """Multiply by a weight and add a bias, each reshaped to broadcast."""
     if weight is not None:
         name = builder.point("mul", name, builder.reshape(weight, shape), dtype=dtype, hint="scaled")
     if bias is not None:
@@ -23,7 +23,7 @@ def _optional(call: Call, name: str) -> str | None:
 
 
 def _normed(builder: Builder, name: str, dims: Sequence[int], eps: float, dtype: str) -> tuple[str, str, str]:
-    """(x - mean) * scale, the mean, and the scale."""
+    """Return (x - mean) * scale, the mean, and the scale."""
     mean, variance = moments(builder, name, dims, dtype=dtype)
     scale = _inverse_root(builder, variance, eps, dtype)
     centred = builder.point("sub", name, mean, dtype=dtype, hint="centred")
@@ -90,7 +90,7 @@ def _batch_norm(builder: Builder, call: Call) -> list[str]:
 
 
 def _running(builder: Builder, call: Call, name: str, dims: Sequence[int], mean: str) -> list[str]:
-    """Running statistics, moved towards those of this batch; the variance is the unbiased one."""
+    """Return the running statistics, updated with those of this batch; the variance is the unbiased one."""
     _, variance = moments(builder, name, dims, correction=1.0, dtype="float32")
     momentum = float(call.plain("momentum"))
     made = []
@@ -110,7 +110,7 @@ def _rms_norm(builder: Builder, call: Call) -> str:
     dims = tuple(range(len(shape) - len(own), len(shape)))
     eps = call.plain("eps", None)
     if eps is None:
-        eps = 2**-52 if dtype == "float64" else 2**-23  # halves are computed in float32
+        eps = 2**-52 if dtype == "float64" else 2**-23  # half precision is computed in float32
     square = builder.point("square", name, dtype=dtype)
     scale = _inverse_root(builder, builder.mean(square, dims, keep=True, dtype=dtype), float(eps), dtype)
     normed = builder.point("mul", name, scale, dtype=dtype, hint="normed")

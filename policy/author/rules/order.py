@@ -1,7 +1,7 @@
-"""Rules for what depends on the order of elements along one dimension: running totals, sorts, the largest few, medians.
+"""Rules for operators that depend on the order along one dimension: scans, sorts, top-k, medians.
 
-Elements are put in order together with where they came from: the bits of a number that sort as it does, and its place
-below them, are one whole number of 64 bits. Equal ones stay in the order they were in; what is no number comes last.
+Elements are sorted together with their positions: the number's bits, transformed so that they sort like the number, and
+its position below them form one 64-bit integer. Equal elements keep their order, and NaN comes last.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from triton_agent.policy.author.rules.building import Builder, Call, lowers
 from triton_agent.policy.author.rules.movement import concat
 
 MOST_OF_TOP = 4
-"""Largest elements of a row that are found one after another, each by a reduction."""
+"""Most elements of a top-k that are found one after another, each by a reduction."""
 MOST_SORTED = 1024
-"""Elements of a row that one program puts in order together with where they were; twice as many alone."""
+"""Longest row that one program sorts together with positions; without positions, twice as long."""
 _PLACE_BITS = 32
 _NO_NUMBER = 0x7FC00000
-"""The bits of what is no number, above those of infinity."""
+"""The bits of NaN, which are above those of infinity."""
 _ALL_BUT_SIGN = 0x7FFFFFFF
 
 
-# -- running totals ------------------------------------------------------------------------------------------------
+# -- scans ---------------------------------------------------------------------------------------------------------
 
 
 @lowers("cumsum", "cumprod", "logcumsumexp")
@@ -37,17 +37,19 @@ def _running(builder: Builder, call: Call) -> str:
 @lowers("cummax", "cummin")
 def _running_extremum(builder: Builder, call: Call) -> list[str | None]:
     if not call.shape:
-        raise BeyondAuthor("a single number")
+        raise BeyondAuthor("a tensor without dimensions")
     if call.aligned.node.output_name(1) in builder.used or call.dtype not in FLOATS:
         return _running_place(builder, call)
     return [_scanned(builder, call.tensor("self"), call, call.aligned.operator[8:], "so_far"), None]
 
 
 def _running_place(builder: Builder, call: Call) -> list[str | None]:
-    """The largest key so far. Of equal elements the last one counts; of a smallest the negative is the largest."""
+    """Scan keys for the largest so far. The last of equal elements counts; a minimum is the maximum of the
+    negatives.
+    """
     name, smallest = call.tensor("self"), call.aligned.operator.endswith("min")
     if call.dtype not in FLOATS and smallest:
-        raise BeyondAuthor("where the smallest whole number so far is")
+        raise BeyondAuthor("a cummin of integers with its indices")
     keys = _with_places(builder, builder.point("neg", name, dtype=call.dtype) if smallest else name, call)
     so_far = _scanned(builder, keys, call, "max", "so_far", dtype="int64")
     number = _number_of(builder, so_far, call.dtype, descending=False)
@@ -66,7 +68,7 @@ def _scanned(builder: Builder, name: str, call: Call, function: str, hint: str, 
     shape = builder.shape(name)
     dim = int(call.plain("dim")) % len(shape)
     if function == "logs" and call.dtype not in FLOATS:
-        raise BeyondAuthor("logarithms of whole numbers")
+        raise BeyondAuthor("a logcumsumexp of integers")
     dtype = dtype or call.dtype
     return builder.emit("scan", name, shape=shape, dtype=dtype, function=function, detail=dim, hint=hint)
 
@@ -79,14 +81,14 @@ def _sort(builder: Builder, call: Call) -> list[str | None]:
     name, descending = call.tensor("self"), bool(call.plain("descending", False))
     shape = builder.shape(name)
     if not shape:
-        raise BeyondAuthor("a single number")
+        raise BeyondAuthor("a tensor without dimensions")
     dim = int(call.plain("dim", -1)) % len(shape)
     if call.dtype in INTEGERS and not descending and call.aligned.node.output_name(1) not in builder.used:
         _require_short(shape[dim])
         ordered = builder.emit("scan", name, shape=shape, dtype=call.dtype, function="sort", detail=dim, hint="ordered")
         return [ordered, None]
     if builder.on_cpu and call.aligned.node.output_name(1) in builder.used and not call.plain("stable", False):
-        raise BeyondAuthor("on a CPU it is torch's own choice which of equals comes first")
+        raise BeyondAuthor("on a CPU torch's order of equal elements is not defined")
     if call.aligned.node.output_name(1) not in builder.used and call.dtype != "int64":
         return [_alone(builder, name, dim, descending=descending), None]
     keys = _ordered(builder, name, dim, descending=descending)
@@ -94,7 +96,7 @@ def _sort(builder: Builder, call: Call) -> list[str | None]:
 
 
 def _alone(builder: Builder, name: str, dim: int, *, descending: bool) -> str:
-    """Numbers whose places nobody asks for: half as many bits are put in order."""
+    """Sort numbers without positions, which takes half as many bits."""
     value = builder.get(name)
     _require_short(value.shape[dim], 2 * MOST_SORTED)
     key = _key(builder, name, descending=descending)
@@ -104,11 +106,11 @@ def _alone(builder: Builder, name: str, dim: int, *, descending: bool) -> str:
 
 def _require_short(size: Size, most: int = MOST_SORTED) -> None:
     if max(size) > most:
-        raise BeyondAuthor("long rows to be put in order")
+        raise BeyondAuthor("rows too long to sort in one program")
 
 
 def _ordered(builder: Builder, name: str, dim: int, *, descending: bool) -> str:
-    """Keys of 64 bits in order: the number in the upper half, its place in the lower."""
+    """Return sorted 64-bit keys: the number in the upper half, its position in the lower."""
     value = builder.get(name)
     _require_short(value.shape[dim])
     key = _key(builder, name, descending=descending)
@@ -121,7 +123,7 @@ def _ordered(builder: Builder, name: str, dim: int, *, descending: bool) -> str:
 def _key(builder: Builder, name: str, *, descending: bool) -> str:
     dtype = builder.get(name).dtype
     if dtype == "int64" or dtype == "float64" or dtype not in FLOATS | INTEGERS:
-        raise BeyondAuthor("numbers of 64 bits to be put in order")
+        raise BeyondAuthor("sorting 64-bit numbers")
     key = _sorting_bits(builder, name) if dtype in FLOATS else builder.cast(name, "int32")
     return builder.point("not", key, dtype="int32", hint="key") if descending else key
 
@@ -132,7 +134,7 @@ def _line(builder: Builder, shape: Shape, dim: int) -> str:
 
 
 def _sorting_bits(builder: Builder, name: str) -> str:
-    """As a whole number that compares as the fraction does; both zeros are one."""
+    """Return an integer that compares as the floating-point number does; both zeros are equal."""
     bits = builder.point("bits", name, dtype="int32", compute="float32", hint="bits")
     no_number = builder.point("isnan", name, dtype="bool", compute="float32")
     bits = builder.where(no_number, builder.number(_NO_NUMBER), bits, "int32", "bits")
@@ -140,7 +142,9 @@ def _sorting_bits(builder: Builder, name: str) -> str:
 
 
 def _turned(builder: Builder, bits: str) -> str:
-    """Of negative numbers the larger bits are the smaller number; the same way back."""
+    """Reverse the order of negative numbers, whose larger bits mean smaller numbers. Applied twice, it is the
+    identity.
+    """
     negative = builder.point("lt", bits, builder.number(0), dtype="bool", compute="int32")
     turned = builder.point("xor", bits, builder.number(_ALL_BUT_SIGN), dtype="int32")
     return builder.where(negative, turned, bits, "int32", "key")
@@ -173,13 +177,13 @@ def _kth(builder: Builder, call: Call) -> list[str]:
 
 @lowers("median", "nanmedian")
 def _median(builder: Builder, call: Call) -> list[str] | str:
-    """The lower one of the two in the middle; nothing is in the middle of what holds no number."""
+    """Return the lower of the two middle elements; NaN if there is any."""
     name, whole = call.tensor("self"), not call.has("dim")
     if whole:
         shape = builder.shape(name)
         name = builder.reshape(name, (builder.count_of(shape),))
     if call.aligned.operator.endswith("nanmedian"):
-        raise BeyondAuthor("a median that leaves out what is no number")
+        raise BeyondAuthor("a median that ignores NaN")
     dim = 0 if whole else _dim(builder, name, call)
     length, dtype = builder.shape(name)[dim], call.dtype
     half, end = tuple((n - 1) // 2 for n in length), tuple(n - 1 for n in length)
@@ -197,12 +201,12 @@ def _median(builder: Builder, call: Call) -> list[str] | str:
 def _dim(builder: Builder, name: str, call: Call) -> int:
     rank = len(builder.shape(name))
     if rank == 0:
-        raise BeyondAuthor("a single number")
+        raise BeyondAuthor("a tensor without dimensions")
     return int(call.plain("dim", -1)) % rank
 
 
 def _picked(builder: Builder, keys: str, place: Size, call: Call, *, dim: int | None = None) -> list[str]:
-    """One of those in order, taken by the program that puts them in order: of all others nothing is added up."""
+    """Return one of the sorted elements as a sum with all others zero, which the sorting program can compute."""
     dim = _dim(builder, keys, call) if dim is None else dim
     met = builder.point("eq", _line(builder, builder.shape(keys), dim), Number(place), dtype="bool", compute="int64")
     only = builder.where(met, keys, builder.number(0), "int64", "picked")
@@ -212,13 +216,13 @@ def _picked(builder: Builder, keys: str, place: Size, call: Call, *, dim: int | 
 
 @lowers("topk")
 def _topk(builder: Builder, call: Call) -> list[str]:
-    """A few are found one after another, the largest, then the largest of the rest; many are the first ones sorted."""
+    """Find a few elements one after another: the largest, then the largest of the rest. Sort for many."""
     name, count = call.tensor("self"), call.plain("k")
     shape, dtype = builder.shape(name), call.dtype
     if not isinstance(count, int) or count < 1 or not shape:
-        raise BeyondAuthor("a number of them that changes with the sizes")
+        raise BeyondAuthor("a number of elements that changes with the sizes")
     if builder.on_cpu and call.aligned.node.output_name(1) in builder.used:
-        raise BeyondAuthor("on a CPU it is torch's own choice which of equals comes first")
+        raise BeyondAuthor("on a CPU torch's order of equal elements is not defined")
     dim, largest = int(call.plain("dim", -1)) % len(shape), bool(call.plain("largest", True))
     if count > MOST_OF_TOP or dtype not in FLOATS:
         keys = _ordered(builder, name, dim, descending=largest)
@@ -242,23 +246,23 @@ def _one_after_another(builder: Builder, name: str, dim: int, count: int, call: 
     return [concat(builder, values, dim, call.shape), concat(builder, places, dim, call.shape)]
 
 
-# -- among numbers in order ----------------------------------------------------------------------------------------
+# -- search in sorted numbers --------------------------------------------------------------------------------------
 
 
 @lowers("bucketize", "searchsorted")
 def _bucket(builder: Builder, call: Call) -> str:
-    """How many of the bounds are below: each element asks all of them, which is quick where they are few."""
+    """Count the boundaries below each element. Each element is compared with all of them, which is fast for few."""
     is_bucket = call.aligned.operator == "aten.bucketize"
     bounds = call.tensor("boundaries" if is_bucket else "sorted_sequence")
     own = builder.shape(bounds)
     if len(own) != 1 or max(own[0]) > MOST_SORTED or call.has("sorter") or call.plain("side", "left") == "right":
-        raise BeyondAuthor("many bounds, or others for each row")
+        raise BeyondAuthor("many boundaries, or different ones for each row")
     x = call.operand("self")
     if not isinstance(x, str):
         raise BeyondAuthor("a number as an operand")
     dtype = max((builder.get(name).dtype for name in (x, bounds)), key=_width_of)
     column = builder.unsqueeze(x, len(builder.shape(x)))
-    # What is no number is above all bounds, so that the question is asked the other way round.
+    # NaN counts as above all boundaries, so compare the other way round.
     function = "gt" if call.plain("right", False) else "ge"
     above = builder.point(function, bounds, column, dtype="bool", compute=dtype)
     below = builder.cast(builder.point("not", above, dtype="bool"), "int64")
@@ -268,5 +272,5 @@ def _bucket(builder: Builder, call: Call) -> str:
 
 def _width_of(dtype: str) -> tuple[bool, int]:
     if dtype not in FLOATS | INTEGERS:
-        raise BeyondAuthor("truths among bounds")
+        raise BeyondAuthor("boolean boundaries")
     return dtype in FLOATS, int("".join(c for c in dtype.removeprefix("b") if c.isdigit()))

@@ -1,4 +1,4 @@
-"""Rules for padding with a tensor's own elements: mirrored at its ends, or the last ones repeated."""
+"""Rules for padding with a tensor's own elements: reflection and replication."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triton_agent.policy.author.rules.movement import take
 
 @lowers(*(f"{kind}_pad{rank}d" for kind in ("reflection", "replication") for rank in (1, 2, 3)))
 def _padded(builder: Builder, call: Call) -> str:
-    """Each place outside stands for one inside, which is looked up; the last dimension's amounts come first."""
+    """Look up an inside position for each position outside. Amounts begin with those of the last dimension."""
     name, amounts = call.tensor("self"), call.sizes("padding")
     mirrors = "reflection" in call.aligned.operator
     for k in range(len(amounts) // 2):
@@ -20,7 +20,7 @@ def _padded(builder: Builder, call: Call) -> str:
         if all(is_constant(amount, 0) for amount in amounts[2 * k : 2 * k + 2]):
             continue
         if any(amount < 0 for amount in (*before, *amounts[2 * k + 1])):
-            raise BeyondAuthor("padding that cuts off")
+            raise BeyondAuthor("negative padding")
         if is_constant(both):
             builder.formula(call.shape[dim], f"{{0}} + {both[0]}", size, name="padded")
         name = take(builder, name, _inside(builder, call.shape[dim], before, size, mirrors=mirrors), dim)

@@ -56,7 +56,7 @@ def _round(builder: Builder, call: Call) -> str:
 
 
 def _rounded_to(builder: Builder, call: Call, decimals: int) -> str:
-    """As torch does it: scaled, rounded, and scaled back, by a power of ten that is a whole number."""
+    """Scale, round, and scale back by a power of ten, as torch does."""
     if call.dtype not in FLOATS:
         return call.tensor("self")
     power = builder.number(10.0 ** abs(decimals))
@@ -67,7 +67,7 @@ def _rounded_to(builder: Builder, call: Call, decimals: int) -> str:
 
 @lowers("signbit")
 def _sign_bit(builder: Builder, call: Call) -> str:
-    """Of fractions minus nought has one, too."""
+    """Return the sign bit, which negative zero has, too."""
     name = call.tensor("self")
     dtype = builder.get(name).dtype
     sign = builder.point("copysign", builder.number(1.0), name, dtype=dtype) if dtype in FLOATS else name
@@ -84,7 +84,7 @@ def _step(builder: Builder, call: Call) -> str:
 
 @lowers("fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_tensor_affine")
 def _fake_quantize(builder: Builder, call: Call) -> list[str | None]:
-    """There and back; which elements were cut off is for gradients only."""
+    """Quantize and dequantize. The mask of clamped elements is needed for gradients only and not computed."""
     scale, zero = float(call.plain("scale")), int(call.plain("zero_point"))
     x, dtype = call.tensor("self"), "float32"
     steps = builder.point("round", builder.point("mul", x, builder.number(1.0 / scale), dtype=dtype), dtype=dtype)
@@ -98,7 +98,9 @@ def _fake_quantize(builder: Builder, call: Call) -> list[str | None]:
 
 @lowers("fake_quantize_per_channel_affine_cachemask", "fake_quantize_per_channel_affine")
 def _fake_quantize_channels(builder: Builder, call: Call) -> list[str | None]:
-    """The same with a scale and a zero for each channel, as tensors; the zero is added before rounding here."""
+    """Quantize and dequantize with a scale and a zero point per channel; here the zero point is added before
+    rounding.
+    """
     x, axis, dtype = call.tensor("self"), int(call.plain("axis")), "float32"
     along = tuple(size if dim == axis else builder.one() for dim, size in enumerate(call.shape))
     scale = builder.reshape(call.tensor("scale"), along)
@@ -128,7 +130,7 @@ def _sum(builder: Builder, call: Call) -> str:
     if not (isinstance(alpha, Number) and alpha.fixed and alpha.values[0] == 1):
         scaled = a if name == "rsub" else b
         if isinstance(scaled, Number):
-            raise BeyondAuthor("a number times alpha")
+            raise BeyondAuthor("a number with alpha")
         b = builder.point("mul", b, alpha, dtype=call.dtype)
     if call.dtype == "bool":
         return builder.point("or", a, b, dtype="bool")
@@ -165,7 +167,7 @@ def _quotient(builder: Builder, call: Call) -> str:
 
 
 def _inverse(number: Operand) -> float | None:
-    """What to multiply by in place of a division, as torch does on a GPU: a division takes several instructions."""
+    """Return the factor that replaces a division by a number, as on torch's GPU kernels; None if there is none."""
     if not isinstance(number, Number) or not number.fixed:
         return None
     value = abs(float(number.values[0]))
@@ -187,7 +189,7 @@ def _remainder(builder: Builder, call: Call) -> str:
 @lowers("fmod", "atan2", "hypot", "copysign", "fmax", "fmin")
 def _two_floats(builder: Builder, call: Call) -> str:
     if call.dtype not in FLOATS:
-        raise BeyondAuthor("for floats only")
+        raise BeyondAuthor("integers")
     function = call.aligned.operator.removeprefix("aten.")
     return builder.point(function, call.operand("self"), call.operand("other"), dtype=call.dtype)
 
@@ -215,7 +217,7 @@ def _pow(builder: Builder, call: Call) -> str:
         if power == 0:
             return builder.full(1, call.shape, call.dtype)
     if call.dtype not in FLOATS:
-        raise BeyondAuthor("powers of whole numbers")
+        raise BeyondAuthor("powers of integers")
     return builder.point("pow", base, exponent, dtype=call.dtype)
 
 
@@ -227,7 +229,7 @@ def _comparison(builder: Builder, call: Call) -> str:
 
 
 def _common_dtype(builder: Builder, *operands: Operand) -> str:
-    """What torch compares in: the widest of the highest kind."""
+    """Return the dtype in which torch compares: the widest of the highest category."""
     dtypes = [builder.get(operand).dtype for operand in operands if isinstance(operand, str)]
     fractions = any(
         isinstance(o, Number) and any(isinstance(v, float) and not v.is_integer() for v in o.values) for o in operands
@@ -339,7 +341,7 @@ def _elu(builder: Builder, call: Call) -> str:
 
 
 def _scaled_elu(builder: Builder, x: str, numbers: list[float], call: Call) -> str:
-    """Factors of one are left out of the formula."""
+    """Write an ELU without factors that are one."""
     alpha, scale, input_scale = numbers
     inner = x if input_scale == 1 else builder.point("mul", x, builder.number(input_scale), dtype=call.dtype)
     below = builder.point("expm1", inner, dtype=call.dtype, hint="below")

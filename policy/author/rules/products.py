@@ -1,7 +1,7 @@
 """Rules for matrix products.
 
-A product with a single row or column is a sum of products: memory decides how long it takes, not the matrix unit. One
-over a single element is no sum at all.
+A product with a single row or column is lowered to an elementwise product and a sum: it is limited by memory, not by
+the matrix unit. A product with an inner dimension of one needs no sum.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from triton_agent.policy.author.rules.building import Builder, Call, lowers
 
 
 def multiply(builder: Builder, a: str, b: str, dtype: str, *, of_convolution: bool = False) -> str:
-    """[..., m, k] x [..., k, n], the leading dimensions alike."""
+    """Multiply [..., m, k] by [..., k, n]; the leading dimensions must be equal."""
     left, right = builder.shape(a), builder.shape(b)
     if dtype not in FLOATS or left[-1] != right[-2] or left[:-2] != right[:-2]:
-        raise BeyondAuthor("a product of this form")
+        raise BeyondAuthor("a product with unequal leading or inner dimensions")
     a, b = builder.cast(a, dtype), builder.cast(b, dtype)
     if is_constant(left[-1], 1):
         return builder.point("mul", a, b, dtype=dtype, hint="product")
@@ -27,7 +27,7 @@ def multiply(builder: Builder, a: str, b: str, dtype: str, *, of_convolution: bo
 
 
 def _summed(builder: Builder, a: str, b: str, dtype: str) -> str:
-    """As products and a sum over the inner dimension, which is made the last one."""
+    """Lower a product to elementwise products and a sum over the inner dimension, which is made the last one."""
     columns = builder.swap(b, -2, -1)
     rank = len(builder.shape(a))
     spread = builder.unsqueeze(a, rank - 1)

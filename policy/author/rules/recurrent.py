@@ -10,7 +10,7 @@ from triton_agent.policy.author.rules.products import multiply
 
 @lowers("gru_cell", "lstm_cell", "rnn_tanh_cell", "rnn_relu_cell")
 def _cell(builder: Builder, call: Call) -> list[str]:
-    """One step of a recurrent cell: two products and what its gates make of them."""
+    """Lower one step of a recurrent cell: two products and its gates."""
     kind = call.aligned.operator.removeprefix("aten.").removesuffix("_cell")
     state = call.tensors("hx") if kind == "lstm" else (call.tensor("hx"),)
     if len(builder.shape(call.tensor("input"))) != 2:
@@ -28,7 +28,7 @@ def _cell(builder: Builder, call: Call) -> list[str]:
 
 def _projected(builder: Builder, call: Call, name: str, weight: str, bias: str) -> str:
     whole = _one_step_of(builder, name)
-    if whole is not None:  # the products of all steps are one, which does not wait for the state
+    if whole is not None:  # the input products of all steps are one product, which does not depend on the state
         steps, dim, place = whole
         shape = builder.shape(steps)
         flat = builder.reshape(steps, (product(shape[:-1], builder.width), shape[-1]))
@@ -43,7 +43,9 @@ def _projected(builder: Builder, call: Call, name: str, weight: str, bias: str) 
 
 
 def _one_step_of(builder: Builder, name: str) -> tuple[str, int, Size] | None:
-    """Return the input of the model that a value is one step of, along which dimension, and which step."""
+    """Return the model input that this value is one step of, the dimension of the steps, and the step; None if it is
+    none.
+    """
     value = builder.get(name)
     while value.operation == "reshape":
         value = builder.get(value.inputs[0])

@@ -1,4 +1,4 @@
-"""Rules for reductions and softmaxes, in terms of sums, extrema and single elements."""
+"""Rules for reductions and softmaxes, in terms of sums, extrema and point functions."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _count_nonzero(builder: Builder, call: Call) -> str:
 def _variance(builder: Builder, call: Call) -> list[str] | str:
     name, keep = call.tensor("self"), call.plain("keepdim", False)
     if builder.get(name).dtype not in FLOATS:
-        raise BeyondAuthor("whole numbers")
+        raise BeyondAuthor("integers")
     dims = _dims(builder, call, name)
     correction = call.plain("correction", None)
     if correction is None:
@@ -114,7 +114,7 @@ def _variance(builder: Builder, call: Call) -> list[str] | str:
 def moments(
     builder: Builder, name: str, dims: Sequence[int], *, correction: float = 0.0, dtype: str
 ) -> tuple[str, str]:
-    """Mean and variance, with the reduced dimensions kept."""
+    """Return mean and variance, with the reduced dimensions kept."""
     mean = builder.mean(name, dims, keep=True, dtype=dtype)
     centred = builder.point("sub", name, mean, dtype=dtype, hint="centred")
     squares = builder.point("square", centred, dtype=dtype)
@@ -148,7 +148,7 @@ def _norm(builder: Builder, call: Call) -> str:
 
 
 def shares(builder: Builder, name: str, dim: int, dtype: str) -> tuple[str, str, str]:
-    """Of a softmax: distance to the maximum, its exponential, and the sum of those."""
+    """Return the parts of a softmax: distance to the maximum, its exponential, and the sum of exponentials."""
     largest = builder.reduce("max", name, (dim,), keep=True, dtype=dtype)
     below = builder.point("sub", name, largest, dtype=dtype, hint="below")
     power = builder.point("exp", below, dtype=dtype)
@@ -156,7 +156,7 @@ def shares(builder: Builder, name: str, dim: int, dtype: str) -> tuple[str, str,
 
 
 def softmax(builder: Builder, name: str, dim: int, dtype: str, *, safe: bool = False) -> str:
-    """Return shares; of a row of nothing but minus infinity NaN, or nought if it is a `safe` one."""
+    """Return the softmax. A row that is all minus infinity gives NaN, or zero if `safe`."""
     _, power, total = shares(builder, name, dim, dtype)
     share = builder.point("div", power, total, dtype=dtype, hint="share")
     if safe:
@@ -191,7 +191,7 @@ def _logsumexp(builder: Builder, call: Call) -> str:
     name = builder.cast(call.tensor("self"), call.dtype)
     dims = _dims(builder, call, name)
     largest = builder.reduce("max", name, dims, keep=True)
-    # A row of nothing but minus infinity has no distance to its maximum.
+    # For a row that is all minus infinity, subtract zero: the distance to its maximum would be NaN.
     finite = builder.point("isinf", largest, dtype="bool", compute=call.dtype)
     anchor = builder.where(finite, builder.number(0.0), largest, call.dtype, "anchor")
     power = builder.point("exp", builder.point("sub", name, anchor, dtype=call.dtype), dtype=call.dtype)

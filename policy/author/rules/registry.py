@@ -1,4 +1,4 @@
-"""All rules: importing a module of rules registers its own, and this module imports every one, in any order.
+"""All rules. Importing a module of rules registers them, and this module imports every one, in any order.
 
 To add a group of operators, write its module in this folder and add it to the import and to `GROUPS` (CONTRIBUTING.md,
 "Adding an operator to the built-in author").
@@ -39,7 +39,7 @@ GROUPS = (
 
 
 def rule_for(builder: Builder, call: Call) -> Rule | None:
-    """Return the rule for a call: the one for complex numbers where the call takes or makes them and there is one."""
+    """Return the rule for a call: the complex one if there is one and the call takes or makes complex numbers."""
     operator = call.aligned.operator
     if operator in COMPLEX_RULES:
         taken = call.aligned.arguments.get("self")

@@ -1,4 +1,4 @@
-"""Rules for images read at places between their elements, and for the places that an affine map says."""
+"""Rules for sampling images between their pixels, and for affine grids."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ _ZEROS, _BORDER = 0, 1
 
 @lowers("grid_sampler_2d", "grid_sampler")
 def _grid_sampler(builder: Builder, call: Call) -> str:
-    """Every element is made of the four around a place, or is the nearest one; outside there is nothing."""
+    """Interpolate each element between four neighbours, or take the nearest one; pixels outside of the image are
+    zero.
+    """
     image, grid = call.tensor("input"), call.tensor("grid")
     mode, padding = call.plain("interpolation_mode", _BILINEAR), call.plain("padding_mode", _ZEROS)
     dtypes = {builder.get(name).dtype for name in (image, grid)}
     if len(builder.shape(image)) != 4 or dtypes != {"float32"}:
-        raise BeyondAuthor("other images than float32 in two dimensions")
+        raise BeyondAuthor("images other than two-dimensional float32")
     if mode not in (_BILINEAR, _NEAREST) or padding not in (_ZEROS, _BORDER):
-        raise BeyondAuthor("cubic interpolation, or an image that is mirrored")
+        raise BeyondAuthor("cubic interpolation, or reflection padding")
     sizes = (builder.shape(image)[3], builder.shape(image)[2])
     places = [
         _place(builder, _coordinate(builder, grid, axis), size, call, held=padding == _BORDER)
@@ -41,14 +43,14 @@ def _grid_sampler(builder: Builder, call: Call) -> str:
 
 
 def _coordinate(builder: Builder, grid: str, axis: int) -> str:
-    """One of the two numbers of every place, for all places of an image in a row."""
+    """Return one of the two coordinates of every sample, flattened per image."""
     shape = builder.shape(grid)
     single = builder.slice(grid, 3, (axis,) * builder.width, builder.one())
     return builder.reshape(single, (shape[0], builder.one(), product(shape[1:3], builder.width)))
 
 
 def _place(builder: Builder, name: str, size: Size, call: Call, *, held: bool) -> str:
-    """From -1 ... 1 to positions."""
+    """Convert coordinates from -1 ... 1 to pixel positions."""
     from_zero = builder.point("add", name, builder.number(1.0), dtype="float32")
     if call.plain("align_corners", False):
         half = builder.point("mul", from_zero, builder.number(0.5), dtype="float32")
@@ -80,7 +82,7 @@ def _last(size: Size) -> Number:
 
 
 def _neighbours(builder: Builder, place: str) -> list[tuple[str, str]]:
-    """The positions before and behind a place, and how much each counts."""
+    """Return the positions before and after a place, each with its weight."""
     before = builder.point("floor", place, dtype="float32", hint="before")
     behind = builder.point("add", before, builder.number(1.0), dtype="float32", hint="behind")
     share = builder.point("sub", place, before, dtype="float32", hint="share")
@@ -89,11 +91,11 @@ def _neighbours(builder: Builder, place: str) -> list[tuple[str, str]]:
 
 
 def _read(builder: Builder, image: str, x: str, y: str, weight: str | None) -> str:
-    """The element at a position times its weight, nothing where the position is outside: [batch, channels, places]."""
+    """Return the pixel at a position times its weight, or zero outside of the image: [batch, channels, samples]."""
     batch, channels, height, width = builder.shape(image)
     held_x, held_y = _is_within(builder, x, width), _is_within(builder, y, height)
     inside = builder.point("and", held_x, held_y, dtype="bool", hint="is_inside")
-    # What is no number is not inside either, and must not become a place in memory.
+    # NaN counts as outside and must not become an address.
     column, line = (
         builder.cast(builder.where(held, place, builder.number(0.0), "float32", "held"), "int64")
         for held, place in ((held_x, x), (held_y, y))
@@ -110,30 +112,30 @@ def _read(builder: Builder, image: str, x: str, y: str, weight: str | None) -> s
 
 @lowers("affine_grid_generator")
 def _affine_grid(builder: Builder, call: Call) -> str:
-    """The place of every element on a grid from -1 to 1, turned and moved by a matrix for each image."""
+    """Return the position of every element on a grid from -1 to 1, transformed by a matrix per image."""
     theta, shape = call.tensor("theta"), call.shape
     rank, one = len(shape) - 2, builder.one()
     if builder.get(theta).dtype != "float32":
-        raise BeyondAuthor("other matrices than of float32")
+        raise BeyondAuthor("matrices that are not float32")
 
     def part(column: int) -> str:
-        """One column of the matrices, for all places."""
+        """Return one column of the matrices, broadcast over all positions."""
         only = builder.slice(theta, 2, (column,) * builder.width, one)
         return builder.reshape(only, (shape[0], *(one for _ in range(rank)), shape[-1]))
 
     made = part(rank)
     for axis in range(rank):
-        dim = rank - axis  # the last dimension of the image is the first number of a place
+        dim = rank - axis  # the last dimension of the image is the first coordinate
         line = builder.reshape(_spaced(builder, shape[dim], call), (shape[dim], *(one for _ in range(rank - dim + 1))))
         made = builder.point("add", made, builder.point("mul", line, part(axis), dtype="float32"), dtype="float32")
     return made
 
 
 def _spaced(builder: Builder, size: Size, call: Call) -> str:
-    """From -1 to 1, either at the middles of elements or from the first to the last."""
+    """Return positions from -1 to 1, at pixel centres or, with aligned corners, from the first to the last pixel."""
     count = _last(size) if call.plain("align_corners", False) else _as_float(size)
     if 0.0 in count.values:
-        raise BeyondAuthor("a single element from corner to corner")
+        raise BeyondAuthor("aligned corners with a single element")
     twice = builder.cast(builder.iota(size, step=2), "float32")
     middle = builder.point("sub", twice, _last(size), dtype="float32")
     return builder.point("div", middle, count, dtype="float32", hint="spaced")

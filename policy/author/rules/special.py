@@ -1,4 +1,4 @@
-"""Rules for rarer functions of single elements: angles, odds, entropies, and numbers that are not finite."""
+"""Rules for rarer functions of single elements: angles, log-odds, entropies, tests for infinity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _turned(builder: Builder, call: Call) -> str:
 
 @lowers("sinc")
 def _sinc(builder: Builder, call: Call) -> str:
-    """sin(x) / x for x in half turns; 1 in the middle."""
+    """Compute sin(pi x) / (pi x), which is 1 at zero."""
     dtype = call.dtype
     angle = builder.point("mul", call.tensor("self"), builder.number(math.pi), dtype=dtype, hint="angle")
     wave = builder.point("div", builder.point("sin", angle, dtype=dtype), angle, dtype=dtype)
@@ -49,7 +49,7 @@ def _is_infinite(builder: Builder, call: Call) -> str:
 
 @lowers("special_entr")
 def _entropy(builder: Builder, call: Call) -> str:
-    """-x log(x): nothing at nought, and without a bound below."""
+    """Compute -x log(x): zero at zero, and minus infinity below."""
     x, dtype = call.tensor("self"), call.dtype
     nought = builder.number(0.0)
     made = builder.point("mul", x, builder.point("log", x, dtype=dtype), dtype=dtype)
@@ -69,7 +69,7 @@ def _times_log(builder: Builder, call: Call) -> str:
 
 @lowers("special_ndtr")
 def _normal_share(builder: Builder, call: Call) -> str:
-    """How much of a normal distribution is below."""
+    """Compute the cumulative distribution function of the normal distribution."""
     scaled = builder.point("mul", call.tensor("self"), builder.number(-math.sqrt(0.5)), dtype=call.dtype)
     above = builder.point("erfc", scaled, dtype=call.dtype)
     return builder.point("mul", above, builder.number(0.5), dtype=call.dtype, hint="share")
@@ -77,7 +77,7 @@ def _normal_share(builder: Builder, call: Call) -> str:
 
 @lowers("logaddexp", "logaddexp2")
 def _logaddexp(builder: Builder, call: Call) -> str:
-    """From the larger one on; of equal ones, infinite or not, nothing is subtracted."""
+    """Compute the maximum plus log1p(exp(-distance)). Equal operands have distance zero, even if infinite."""
     a, b, dtype = call.tensor("self"), call.tensor("other"), call.dtype
     two = call.aligned.operator.endswith("2")
     apart = builder.point("abs", builder.point("sub", a, b, dtype=dtype), dtype=dtype, hint="apart")
@@ -92,7 +92,7 @@ def _logaddexp(builder: Builder, call: Call) -> str:
 
 @lowers("rrelu_with_noise")
 def _random_relu(builder: Builder, call: Call) -> list[str]:
-    """Outside of training the slope is the middle one, and no noise is drawn."""
+    """In evaluation mode the slope is the mean of both bounds, and no noise is drawn."""
     if call.plain("training", False):
         raise BeyondAuthor("a slope drawn at random")
     slope = (float(call.plain("lower", 1 / 8)) + float(call.plain("upper", 1 / 3))) / 2

@@ -1,4 +1,4 @@
-"""From a graph of torch's operators to a `Program`: each by its rule; what no rule knows stays an operator of torch."""
+"""Translates a graph of torch operators to a `Program` by rules. Operators without a rule are left to torch."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def lower(
     tf32_convolutions: bool = False,
     apart: Collection[int] | None = (),
 ) -> Program:
-    """The whole call; operators at the given places in the graph stay what they are, for the reasons given.
+    """Lower a graph. Operators at the positions in `left_to_torch` are left to torch, for the reasons given there.
 
-    `exact`: what is computed inside of an operator is not rounded to half precision for the matrix unit. `on_cpu`: the
-    reference runs there, so that what torch leaves open is decided as on a CPU. `library`: what torch does far better
-    than any kernel of the author's is left to it. `tf32_convolutions`: convolutions of float32 are multiplied as TF32.
-    `apart`: places of operators whose softmax and product stay two operations; None: all of them.
+    With `exact`, intermediate values of an operator are not rounded to half precision for the matrix unit. With
+    `on_cpu`, the reference runs on a CPU, which decides cases that torch leaves open. With `library`, operators that
+    torch computes far faster are left to it. With `tf32_convolutions`, float32 convolutions are multiplied as TF32.
+    Operators at the positions in `apart` keep softmax and product separate; None means all operators.
     """
     builder = Builder(
         graph, exact=exact, on_cpu=on_cpu, library=library, tf32_convolutions=tf32_convolutions, apart=apart
@@ -49,11 +49,12 @@ def lower(
     program.updates = {
         builder.named(source): as_one(builder, builder.named(value)) for source, value in graph.main.updates.items()
     }
-    for name in graph.main.inputs:  # nothing may be computed from it, and yet it tells how large a result is, and where
+    # an input that nothing is computed from may still determine the size and device of a result
+    for name in graph.main.inputs:
         builder.named(name)
     if graph.left_out:
         program.limits.append(
-            f"at {graph.left_out} of the other sizes the model runs other operators; nothing was written for those"
+            f"the model runs other operators at {graph.left_out} of the other sizes, for which nothing was written"
         )
     if apart is not None:
         join_softmaxes(program, apart)
@@ -61,7 +62,7 @@ def lower(
 
 
 def _outputs(builder: Builder) -> tuple[str, ...]:
-    """Results that the reference computes twice are two here as well, though they are computed once."""
+    """Return the outputs. An output that the reference computes twice gets a copy, although it is computed once."""
     names = builder.graph.main.outputs
     made: dict[str, str] = {}
     for name in dict.fromkeys(names):
@@ -72,9 +73,9 @@ def _outputs(builder: Builder) -> tuple[str, ...]:
 
 
 def _own(builder: Builder, name: str) -> str:
-    """A result, in memory of its own where the reference's has that, too: what was joined may be cut apart again.
+    """Return an output in memory of its own and contiguous, where the reference's output is.
 
-    It lies row by row where the reference's does: who takes it may ask for another view of it.
+    A rule may turn the output into a view of an input, or of another layout, which the reference's caller could notice.
     """
     made = as_one(builder, builder.named(name))
     base = builder.get(made)
@@ -92,7 +93,7 @@ def _own(builder: Builder, name: str) -> str:
 
 
 def _lower_node(builder: Builder, aligned: AlignedNode, left_to_torch: Mapping[int, str]) -> None:
-    """By its rule; where there is none, or it has no words for this form, as an operator of torch."""
+    """Lower a node by its rule. If there is no rule, or the rule does not cover this form, leave the node to torch."""
     node, call = aligned.node, Call(builder, aligned)
     known = dict(builder.program.values)
     try:
@@ -105,7 +106,7 @@ def _lower_node(builder: Builder, aligned: AlignedNode, left_to_torch: Mapping[i
         names = [made] if isinstance(made, str) else list(made)
         names += [None] * (len(node.outputs) - len(names))
         if any(name is None and node.output_name(k) in builder.used for k, name in enumerate(names)):
-            raise BeyondAuthor("not all of its results")
+            raise BeyondAuthor("the rule does not return every result that is used")
         _check(builder, aligned, names)
     except BeyondAuthor as reason:
         builder.forget(known)
@@ -113,26 +114,27 @@ def _lower_node(builder: Builder, aligned: AlignedNode, left_to_torch: Mapping[i
     for fresh in builder.program.values.keys() - known.keys():
         builder.program.origins[fresh] = (node.index, aligned.operator)
     for position, name in enumerate(names[: len(node.outputs)]):
-        if name is not None and node.output_name(position) in builder.used:  # else in memory nobody rounds it
+        # an unused result is not stored, so its dtype does not round it
+        if name is not None and node.output_name(position) in builder.used:
             builder.bind(node.output_name(position), name)
 
 
 def _check(builder: Builder, aligned: AlignedNode, names: Sequence[str | None]) -> None:
-    """A rule that made another shape or dtype than torch did has misread the call."""
+    """Refuse the result of a rule with another shape or dtype than torch's: the rule misread the call."""
     for name, shape, dtype in zip(names, aligned.shapes, aligned.dtypes):
         if name is None:
             continue
         if builder.get(name).shape != shape or builder.get(name).dtype != dtype:
-            raise BeyondAuthor("another shape or dtype than expected")
+            raise BeyondAuthor("the rule returned another shape or dtype than torch")
 
 
 def _left_to_torch(builder: Builder, aligned: AlignedNode, reason: str) -> tuple[str, ...]:
-    """The call as it is, and one value for each of its outputs."""
+    """Add the call as an operator of torch; return one value for each of its outputs."""
     node = aligned.node
     operands: list[Operand] = []
 
     def slot(argument: Any) -> Any:
-        """References become positions among the operands."""
+        """Replace references by positions among the operands."""
         if isinstance(argument, Reference):
             name = as_one(builder, builder.named(argument.name))
             if name not in operands:
@@ -147,7 +149,7 @@ def _left_to_torch(builder: Builder, aligned: AlignedNode, reason: str) -> tuple
     tensors = {argument.name for argument in declared if str(argument.type) in ("Tensor", "Optional[Tensor]")}
 
     def passed(name: str, value: Any) -> Any:
-        """A tensor of a single element stands as a number in the graph."""
+        """Replace a number by a tensor where torch expects one: the graph holds tensors of one element as numbers."""
         if name not in tensors or not isinstance(value, (bool, int, float)):
             return slot(value)
         dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
@@ -159,7 +161,8 @@ def _left_to_torch(builder: Builder, aligned: AlignedNode, reason: str) -> tuple
     needed = [argument.name for argument in declared if not argument.has_default_value()]
     arguments += [(name, None) for name in needed if name not in aligned.arguments]
     returns = len(schema.returns) if schema is not None else 1
-    # A form in place stands as the one that makes a new tensor; what is overwritten beside that has results of its own.
+    # The graph replaces in-place operators by the ones that return a new tensor. Other tensors that they overwrite are
+    # further results.
     writes = any(argument.alias_info is not None and argument.alias_info.is_write for argument in declared)
     writes = writes or len(node.outputs) > len(node.writes)
     overwritten = [builder.named(name) for name in node.writes] if writes else []

@@ -1,7 +1,7 @@
-"""Rules for sizes that are changed by interpolation: one dimension after another, between two neighbours each.
+"""Rules for resizing by interpolation: one dimension after another, each between two neighbours.
 
-Cubic interpolation takes four. Where torch is given a factor it goes by that, not by the sizes; so does this. Not
-covered: filters against aliasing.
+Cubic interpolation uses four neighbours. If torch is given a scale factor, it uses the factor and not the sizes; so do
+these rules. Not covered: antialiasing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from triton_agent.policy.author.rules.building import Builder, Call, lowers
 from triton_agent.policy.author.rules.movement import take
 
 _SHARPNESS = -0.75
-"""Of the cubic kernel, as torch has it."""
+"""Parameter `a` of torch's cubic kernel."""
 _SCALES = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
 
 
@@ -23,7 +23,7 @@ _SCALES = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_
 def _linear(builder: Builder, call: Call) -> str:
     name, corners = call.tensor("self"), bool(call.plain("align_corners", False))
     if call.dtype not in FLOATS - {"float64"}:
-        raise BeyondAuthor("other numbers than fractions of up to 32 bits")
+        raise BeyondAuthor("a dtype that is not float32 or half precision")
     shape = builder.shape(name)
     for dim in range(2, len(shape)):
         if shape[dim] != call.shape[dim]:
@@ -33,7 +33,7 @@ def _linear(builder: Builder, call: Call) -> str:
 
 
 def _step(builder: Builder, call: Call, dim: int, *, corners: bool) -> Operand:
-    """How far two results are apart, in elements of what goes in; divided in the kernel, rounded as torch rounds it."""
+    """Return the distance between two results in elements of the input. The kernel divides, to round like torch."""
     before, after = builder.shape(call.tensor("self"))[dim], call.shape[dim]
     factor = _factor(builder, call, dim)
     if factor is not None and factor.fixed:
@@ -42,13 +42,13 @@ def _step(builder: Builder, call: Call, dim: int, *, corners: bool) -> Operand:
             return builder.number(1.0 / float(factor.values[0]))
     if corners:
         if 1 in after:
-            raise BeyondAuthor("a single element between corners")
+            raise BeyondAuthor("aligned corners with a single element")
         before, after = minus(before, builder.one()), minus(after, builder.one())
     return builder.point("div", Number(before), Number(after), dtype="float32", hint="step")
 
 
 def _factor(builder: Builder, call: Call, dim: int) -> Number | None:
-    """The factor that torch was given for a dimension, one way or the other."""
+    """Return the scale factor that torch was given for a dimension, in either form; None if there is none."""
     names = _SCALES[len(call.shape) - 2]
     given: Any = call.aligned.arguments.get("scale_factors")
     found = given[dim - 2] if given is not None else call.aligned.arguments.get(names[dim - 2])
@@ -83,7 +83,7 @@ def _between_neighbours(builder: Builder, name: str, dim: int, count: Size, step
 def _cubic(builder: Builder, call: Call) -> str:
     name, corners = call.tensor("self"), bool(call.plain("align_corners", False))
     if call.dtype not in FLOATS - {"float64"}:
-        raise BeyondAuthor("other numbers than fractions of up to 32 bits")
+        raise BeyondAuthor("a dtype that is not float32 or half precision")
     for dim in (3, 2):
         if builder.shape(name)[dim] != call.shape[dim]:
             name = _among_four(builder, name, dim, call.shape[dim], _step(builder, call, dim, corners=corners), corners)
@@ -91,7 +91,7 @@ def _cubic(builder: Builder, call: Call) -> str:
 
 
 def _among_four(builder: Builder, name: str, dim: int, count: Size, step: Operand, corners: bool) -> str:
-    """Two neighbours on either side, those past an edge being the edge itself."""
+    """Interpolate between two neighbours on either side; neighbours beyond an edge are the edge itself."""
     dtype, whole, last = "float32", "int64", Number(minus(builder.shape(name)[dim], builder.one()))
     place = builder.cast(builder.iota(count), dtype)
     if corners:
@@ -117,7 +117,7 @@ def _among_four(builder: Builder, name: str, dim: int, count: Size, step: Operan
 
 
 def _near(builder: Builder, share: str, rest: str) -> tuple[str, str]:
-    """How much the neighbours before and behind count: ((a + 2) x - (a + 3)) x x + 1 at their distances."""
+    """Return the weights of the nearer neighbours: ((a + 2) x - (a + 3)) x x + 1 at their distances x."""
 
     def weight(x: str) -> str:
         inner = builder.point("mul", x, builder.number(_SHARPNESS + 2), dtype="float32")
@@ -129,7 +129,7 @@ def _near(builder: Builder, share: str, rest: str) -> tuple[str, str]:
 
 
 def _far(builder: Builder, x: str) -> str:
-    """How much the one beyond a neighbour counts: ((a y - 5 a) y + 8 a) y - 4 a at y = x + 1."""
+    """Return the weight of a farther neighbour: ((a y - 5 a) y + 8 a) y - 4 a at y = x + 1."""
     y = builder.point("add", x, builder.number(1.0), dtype="float32")
     made = builder.point("mul", y, builder.number(_SHARPNESS), dtype="float32")
     for less in (-5 * _SHARPNESS, 8 * _SHARPNESS):
@@ -144,7 +144,7 @@ def _nearest_exact(builder: Builder, call: Call) -> str:
 
 
 def nearest(builder: Builder, call: Call, shift: float) -> str:
-    """The element that a place falls on; `shift`: where in a result its place is taken to be."""
+    """Resize by the nearest element. `shift` is the position of a result's centre within it."""
     name = call.tensor("self")
     shape = builder.shape(name)
     for dim in range(2, len(shape)):

@@ -1,4 +1,4 @@
-"""Rules for views: the same elements seen otherwise."""
+"""Rules for views: the same elements with another shape, order or extent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triton_agent.policy.author.rules.building import Builder, Call, lowers
 @lowers("view", "reshape", "_unsafe_view", "_reshape_alias", "unsqueeze", "squeeze", "flatten", "unflatten", "ravel")
 def _reshape(builder: Builder, call: Call) -> str:
     if call.aligned.operator == "aten.view" and call.has("dtype"):
-        raise BeyondAuthor("reads the bits as another dtype")
+        raise BeyondAuthor("a view as another dtype")
     return builder.reshape(call.tensor("self"), call.shape)
 
 
@@ -22,7 +22,7 @@ def _same(builder: Builder, call: Call) -> str:
 
 @lowers("clone", "contiguous")
 def _copied(builder: Builder, call: Call) -> str:
-    """What was computed is new memory anyway; what was there before has to be copied."""
+    """Copy an existing tensor. A computed value is new memory anyway."""
     name = value = call.tensor("self")
     while builder.get(value).operation in VIEWS:
         value = builder.get(value).inputs[0]
@@ -102,7 +102,7 @@ def _flip(builder: Builder, call: Call) -> str:
 
 @lowers("repeat")
 def _repeat(builder: Builder, call: Call) -> str:
-    """Each dimension becomes (times, size), which is expanded and folded up again."""
+    """Reshape each dimension to (times, size), expand it, and merge both."""
     name, repeats = call.tensor("self"), call.sizes("repeats")
     shape = builder.shape(name)
     shape = (*(builder.one() for _ in range(len(repeats) - len(shape))), *shape)
@@ -118,11 +118,10 @@ def _repeat(builder: Builder, call: Call) -> str:
 def _repeat_interleave(builder: Builder, call: Call) -> str:
     name, repeats = call.tensor("self"), call.plain("repeats")
     if not isinstance(repeats, int):
-        raise BeyondAuthor("as many repeats as a tensor says")
-    shape = builder.shape(name)
+        raise BeyondAuthor("repeats given by a tensor")
     if not call.has("dim"):
-        name, shape, dim = builder.reshape(name, call.shape), call.shape, 0
-        raise BeyondAuthor("repeats of all elements")
+        raise BeyondAuthor("repeats over all dimensions")
+    shape = builder.shape(name)
     dim = int(call.plain("dim")) % len(shape)
     apart = (*shape[: dim + 1], builder.one(), *shape[dim + 1 :])
     spread = (*shape[: dim + 1], constant(repeats, builder.width), *shape[dim + 1 :])
@@ -131,7 +130,7 @@ def _repeat_interleave(builder: Builder, call: Call) -> str:
 
 @lowers("pixel_shuffle")
 def _pixel_shuffle(builder: Builder, call: Call) -> str:
-    """Channels become (channels, r, r), and each r the inner part of a line or a place in it."""
+    """Split the channels into (channels, r, r), and interleave each r with the lines or columns."""
     name, times = call.tensor("self"), constant(int(call.plain("upscale_factor")), builder.width)
     *lead, channels, height, width = builder.shape(name)
     rest = quotient(channels, product((times, times), builder.width))

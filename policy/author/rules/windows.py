@@ -1,7 +1,7 @@
-"""Rules for sliding windows: pools, convolutions, unfolding; and for images made larger by repetition.
+"""Rules for sliding windows: pools, convolutions, unfolding; and for nearest-neighbour upsampling.
 
-A window is a view: positions and taps as dimensions of their own, of which a kernel makes indices. A pool reduces the
-taps. A convolution is a matrix product over channels and taps, or with one channel a group a plain sum.
+A window is a view with positions and taps as dimensions, which a kernel turns into indices. A pool reduces the taps. A
+convolution is a matrix product over channels and taps, or a plain sum if each group has one channel.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from triton_agent.policy.author.rules.products import multiply
 from triton_agent.policy.author.rules.upsampling import nearest
 
 FEW_CHANNELS = 16
-"""Below this many channels a tap does not fill a step of the matrix unit, and a step takes several taps."""
+"""Fewest channels with which one tap fills a step of the matrix unit. With fewer, a step takes several taps."""
 FEW_RESULTS = 128
-"""Channels up to which a convolution of a single tap in float32 is limited by memory."""
+"""Most output channels for which a float32 convolution with a single tap is limited by memory."""
 _WORDS = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 
 
@@ -41,14 +41,14 @@ class Windows:
     taps: Shape
     steps: Shape
     spread: Shape
-    """Distance between taps."""
+    """Distance between taps (dilation)."""
     amounts: Shape
     """Padding on either side."""
     counts: Shape
-    """How many windows there are."""
+    """Number of windows."""
 
     def reach(self) -> Shape:
-        """How far the last window goes."""
+        """Return the extent of all windows, up to the end of the last one."""
         zipped = zip(self.counts, self.taps, self.steps, self.spread)
         return tuple(
             tuple((c - 1) * step + (t - 1) * gap + 1 for c, t, step, gap in zip(*entries)) for entries in zipped
@@ -56,17 +56,17 @@ class Windows:
 
 
 def spatial(builder: Builder, call: Call, name: str, rank: int, default: int | None = None) -> Shape:
-    """One size per spatial dimension."""
+    """Return one size per spatial dimension."""
     found = call.aligned.arguments.get(name)
     found = () if found is None else found if isinstance(found, tuple) else (found,)
     if not found and default is None:
-        raise BeyondAuthor(f"no {name}")
+        raise BeyondAuthor(f"no argument {name}")
     entries = tuple(builder.size(item) for item in found or (default,))
     return entries * (rank if len(entries) == 1 else 1)
 
 
 def windows(builder: Builder, name: str, over: Windows) -> str:
-    """The last dimensions of `name` as windows: [..., positions per dimension, taps per dimension]."""
+    """Return the last dimensions of `name` as windows: [..., positions per dimension, taps per dimension]."""
     shape = builder.shape(name)
     lead = len(shape) - len(over.taps)
     for i, word in enumerate(_WORDS.get(len(over.taps), ())):
@@ -89,7 +89,7 @@ def windows(builder: Builder, name: str, over: Windows) -> str:
 
 
 def _count_formula(builder: Builder, size: Size, count: Size, reach: int, step: int, name: str) -> None:
-    """How many windows of this reach fit, as the host can compute it."""
+    """Record the formula for the number of windows with this extent, if it agrees at all sizes."""
     if any((s - reach) // step + 1 != c for s, c in zip(size, count)):
         return
     less = reach - 1
@@ -100,13 +100,14 @@ def _count_formula(builder: Builder, size: Size, count: Size, reach: int, step: 
 
 
 def _rounded_up_formulas(builder: Builder, size: Size, wide: Size, over: Windows, dim: int) -> None:
-    """How many windows there are where the last may reach past the end, and how far it does."""
+    """Record formulas for the number of windows with `ceil_mode`, and for the padded size that they need."""
     fixed = (over.taps[dim], over.steps[dim], over.spread[dim], over.amounts[dim])
     if not all(is_constant(entry) for entry in fixed) or wide == plus(size, plus(over.amounts[dim], over.amounts[dim])):
         return
     taps, step, gap, amount = (entry[0] for entry in fixed)
     reach = (taps - 1) * gap + 1
-    fit, begin = 2 * amount - reach + step - 1, amount - 1  # it begins inside, or in the padding before
+    # the last window begins inside the tensor or in the padding before it
+    fit, begin = 2 * amount - reach + step - 1, amount - 1
     counts = tuple(min((entry + fit) // step, (entry + begin) // step) + 1 for entry in size)
     if counts == over.counts[dim]:
         name = f"out_{_WORDS[len(over.counts)][dim]}"
@@ -117,7 +118,7 @@ def _rounded_up_formulas(builder: Builder, size: Size, wide: Size, over: Windows
 
 
 def padded(builder: Builder, name: str, over: Windows, value: Operand) -> str:
-    """The last dimensions with the padding on both sides, and as much more behind as the windows reach."""
+    """Pad the last dimensions on both sides, and further at the end if the last window extends beyond."""
     shape = builder.shape(name)
     lead = len(shape) - len(over.taps)
     inner, reach = shape[lead:], over.reach()
@@ -138,7 +139,7 @@ def padded(builder: Builder, name: str, over: Windows, value: Operand) -> str:
 def _pool_windows(builder: Builder, call: Call, name: str) -> Windows:
     rank = int(call.aligned.operator.split("pool")[1][0])
     if builder.get(name).dtype not in FLOATS:
-        raise BeyondAuthor("pools of whole numbers")
+        raise BeyondAuthor("pools of integers")
     taps = spatial(builder, call, "kernel_size", rank)
     return Windows(
         taps=taps,
@@ -166,7 +167,7 @@ def _max_pool(builder: Builder, call: Call) -> list[str]:
 
 
 def _where_largest(builder: Builder, seen: str, over: Windows, image: Shape) -> str:
-    """Of each window, where in the image its maximum is, counted line by line."""
+    """Return the position of each window's maximum in the flattened image."""
     rank, shape = len(over.taps), builder.shape(seen)
     lead = len(shape) - 2 * rank
     flat = builder.reshape(seen, (*shape[: lead + rank], product(over.taps, builder.width)))
@@ -202,7 +203,7 @@ def _avg_pool(builder: Builder, call: Call) -> str:
 
 
 def _counted(builder: Builder, call: Call, name: str, over: Windows) -> Operand:
-    """What the sum over a window is divided by."""
+    """Return the divisor of the sum over a window."""
     if call.has("divisor_override"):
         return call.operand("divisor_override")
     whole = not call.plain("ceil_mode", False)
@@ -221,7 +222,7 @@ def _counted(builder: Builder, call: Call, name: str, over: Windows) -> Operand:
 
 @lowers("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d")
 def _adaptive_avg_pool(builder: Builder, call: Call) -> str:
-    """A mean of means where windows are of different sizes: all those along one dimension have one size each."""
+    """Return means over windows; if window sizes differ, take means along one dimension after another."""
     name, rank = call.tensor("self"), _adaptive_rank(call)
     folded = _folded(builder, call, name, rank)
     if folded is not None:
@@ -252,9 +253,9 @@ def _adaptive_rank(call: Call) -> int:
 
 
 def _folded(builder: Builder, call: Call, name: str, rank: int) -> tuple[str, list[int]] | None:
-    """Windows of equal size as dimensions of their own; None where the sizes do not divide."""
+    """Reshape windows of equal size to dimensions of their own; None if the sizes do not divide."""
     if builder.get(name).dtype not in FLOATS:
-        raise BeyondAuthor("pools of whole numbers")
+        raise BeyondAuthor("pools of integers")
     shape = builder.shape(name)
     folded: list[Size] = list(shape[: len(shape) - rank])
     dims = []
@@ -267,12 +268,12 @@ def _folded(builder: Builder, call: Call, name: str, rank: int) -> tuple[str, li
 
 
 def _uneven(builder: Builder, name: str, dim: int, count: Size) -> tuple[str, str, str]:
-    """Windows along one dimension that differ in size: their elements, which of them are in, and how many."""
+    """Return windows of different sizes along one dimension: elements, a mask of valid ones, and their number."""
     shape = builder.shape(name)
     size, one, whole = shape[dim], builder.one(), "int64"
 
     def times(a: str, number: Size, more: Size) -> str:
-        """a * number + more, divided by the number of windows."""
+        """Return a * number + more, divided by the number of windows."""
         made = builder.point("mul", a, builder.number_of(number), dtype=whole)
         made = builder.point("add", made, builder.number_of(more), dtype=whole)
         return builder.point("int_trunc_div", made, builder.number_of(count), dtype=whole)
@@ -293,7 +294,7 @@ def _uneven(builder: Builder, name: str, dim: int, count: Size) -> tuple[str, st
 
 @lowers("unfold")
 def _unfold(builder: Builder, call: Call) -> str:
-    """Windows along one dimension; their elements become the last one."""
+    """Return windows along one dimension; their elements become the last dimension."""
     name, dim = call.tensor("self"), int(call.plain("dimension"))
     rank, one = len(builder.shape(name)), builder.one()
     dim %= rank
@@ -312,7 +313,7 @@ def _unfold(builder: Builder, call: Call) -> str:
 
 @lowers("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 def _upsample(builder: Builder, call: Call) -> str:
-    """Every element repeated along each dimension where the sizes are multiples; else looked up."""
+    """Repeat elements along each dimension if the sizes are multiples; otherwise look them up."""
     name = call.tensor("self")
     shape = builder.shape(name)
     apart, spread = list(shape[:2]), list(shape[:2])
@@ -368,10 +369,10 @@ def _convolution(builder: Builder, call: Call) -> str:
 
 
 def _takes_rows_of_taps(builder: Builder, name: str, over: Windows, own: Size, groups: Size, call: Call) -> bool:
-    """Return whether a few channels of neighbouring taps, which a copy puts side by side, fill a step together.
+    """Return True if neighbouring taps with few channels fill a step together, after a copy that makes them adjacent.
 
-    Not of windows side by side, as of an image that is cut into patches: each place is read once, so a copy costs as
-    much as it saves.
+    Not for windows without overlap, as in patch embedding: each element is read once, so the copy costs as much as it
+    saves.
     """
     if call.plain("transposed", False) or not is_constant(groups, 1) or not 1 < own[0] < FEW_CHANNELS:
         return False
@@ -382,7 +383,9 @@ def _takes_rows_of_taps(builder: Builder, name: str, over: Windows, own: Size, g
 
 
 def _with_channels_in_fours(builder: Builder, name: str) -> str:
-    """Return the tensor with zeros behind its channels, so that every place begins at 16 bytes of float32."""
+    """Return the tensor with channels padded by zeros to a multiple of four, so that each pixel is aligned to 16
+    bytes.
+    """
     shape, none = builder.shape(name), constant(0, builder.width)
     wide = tuple(-(-size // 4) * 4 for size in shape[1])
     behind = (*(none for _ in range(2 * (len(shape) - 2) + 1)), minus(wide, shape[1]))
@@ -390,7 +393,7 @@ def _with_channels_in_fours(builder: Builder, name: str) -> str:
 
 
 def _is_given(builder: Builder, name: str) -> bool:
-    """Return whether a value lies in memory before the first kernel, up to views and padding."""
+    """Return True if a value is in memory before the first kernel, up to views and padding."""
     base = builder.get(name)
     while base.operation in (*VIEWS, "pad"):
         base = builder.get(base.inputs[0])
@@ -405,20 +408,21 @@ def _biased(builder: Builder, made: str, rank: int, call: Call) -> str:
 
 
 def _reads_pixels(over: Windows, call: Call) -> bool:
-    """Return whether a single tap is read as it lies, with pixels side by side, and not copied before.
+    """Return True if a convolution with a single tap reads its input in the layout it has, without a copy.
 
-    The matrix unit takes half precision either way. In float32 a tile is turned on its way, which takes longer than the
-    copy where there are many channels to compute.
+    The matrix unit takes half precision in either layout. In float32 a tile must be transposed on its way, which with
+    many output channels takes longer than a copy.
     """
     single = all(is_constant(size, 1) for size in (*over.taps, *over.steps))
     return single and (call.dtype in HALF or call.shape[1][0] <= FEW_RESULTS)
 
 
 def _by_remainders(builder: Builder, name: str, weight: str, over: Windows, groups: Size, call: Call) -> str | None:
-    """A transposed convolution as a plain one with step 1 that makes all remainders of a step as channels.
+    """Lower a transposed convolution to a plain one with step 1 whose channels hold all remainders modulo the step.
 
-    Results whose place has the same remainder by the step are made of the same taps, as many as go into a step. So
-    nothing is multiplied that is not needed, unless the taps are no multiple of the step.
+    Results whose positions have equal remainders modulo the stride use the same taps, one per stride. Nothing is
+    multiplied in vain, unless the number of taps is no multiple of the stride. Returns None if the sizes do not allow
+    it.
     """
     shape, rank = builder.shape(name), len(over.taps)
     fixed = all(is_constant(size) for size in (*over.taps, *over.steps, *over.spread, *over.amounts))
@@ -433,7 +437,7 @@ def _by_remainders(builder: Builder, name: str, weight: str, over: Windows, grou
     for size, count, t, word in zip(shape[2:], counts, taps, _WORDS.get(rank, ())):
         if t[0] > 1:
             builder.formula(count, f"{{0}} + {t[0] - 1}", size, name=f"coarse_{word}")
-    # [in, out, *taps] -> [*steps * out, in, *taps of one remainder, the last first]
+    # [in, out, *taps] -> [*steps * out, in, *taps of one remainder, reversed]
     whole = tuple(product(pair, builder.width) for pair in zip(taps, over.steps))
     behind = tuple(n for w, t in reversed([*zip(whole, over.taps)]) for n in (zero, minus(w, t)))
     if whole != over.taps:
@@ -462,9 +466,10 @@ def _by_remainders(builder: Builder, name: str, weight: str, over: Windows, grou
 
 
 def _turned_round(builder: Builder, name: str, weight: str, over: Windows, groups: Size) -> tuple[str, str, Windows]:
-    """A transposed convolution as a plain one: elements `stride` apart with nought between, and the taps backwards.
+    """Lower a transposed convolution to a plain one: elements spaced by the stride with zeros between, and reversed
+    taps.
 
-    Most of what is multiplied is nought, so this is for where torch may not be called.
+    Most products are with zero, so this is used only where torch may not be called.
     """
     shape, rank = builder.shape(name), len(over.taps)
     if not all(is_constant(step) for step in over.steps):
@@ -492,7 +497,7 @@ def _turned_round(builder: Builder, name: str, weight: str, over: Windows, group
 
 
 def _spread_out(builder: Builder, name: str, dim: int, step: Size) -> str:
-    """Every element followed by as much of nought as makes it a step."""
+    """Return the tensor with each element followed by zeros up to the step."""
     shape = builder.shape(name)
     apart = builder.reshape(name, (*shape[: dim + 1], builder.one(), *shape[dim + 1 :]))
     wide = (*shape[: dim + 1], step, *shape[dim + 1 :])
@@ -504,16 +509,16 @@ def _spread_out(builder: Builder, name: str, dim: int, step: Size) -> str:
 
 
 def _channels_last(builder: Builder, name: str, rank: int) -> str:
-    """Return an input of the model with its channels innermost in memory; what kernels store, the planner lays out.
+    """Return a model input with its channels innermost in memory; values that kernels store get their layout in `plan`.
 
-    A matrix unit reads what lies side by side along the inner dimension; where channels do, so does every tap of a
-    window, without a division or a mask for each element.
+    The matrix unit reads contiguous elements along the inner dimension. With channels innermost, every tap is
+    contiguous, without a division or a mask per element.
     """
     return builder.laid_out(name, (0, *range(2, rank + 2), 1)) if _is_given(builder, name) else name
 
 
 def _weight_by_taps(builder: Builder, weight: str, rank: int) -> str:
-    """Return the weight as [out, *taps, in] in memory: of a parameter it is made once."""
+    """Return the weight with the memory order [out, *taps, in]; for a parameter, the host transposes it once."""
     value, order = builder.get(weight), (0, *range(2, rank + 2), 1)
     single = all(is_constant(size, 1) for size in value.shape[2:])
     if single and not builder.rounds_to_tf32(value.dtype):
@@ -524,9 +529,10 @@ def _weight_by_taps(builder: Builder, weight: str, rank: int) -> str:
 
 
 def _as_product(builder: Builder, seen: str, weight: str, rank: int, groups: Size, *, by_taps: bool, dtype: str) -> str:
-    """One matrix product, or one for each group of channels: pixels by what a window holds, times the weight.
+    """Lower a convolution to a matrix product per group: pixels by window elements, times the weight.
 
-    `by_taps`: tap by tap with the channels of each side by side; else channel by channel, for a few channels.
+    With `by_taps`, the inner dimension goes tap by tap with adjacent channels; otherwise channel by channel, which
+    suits few channels.
     """
     shape, taps = builder.shape(seen), builder.shape(weight)
     own, made_by, inner = taps[1], quotient(taps[0], groups), product(taps[1:], builder.width)

@@ -1,7 +1,7 @@
-"""Rules for writes into a part of a tensor: `x[:, ::2] = y`, `x[mask] = 0`, `x[:, places] = y`.
+"""Rules for writes into part of a tensor: `x[:, ::2] = y`, `x[mask] = 0`, `x[:, places] = y`.
 
-In a graph such a write makes a new tensor. Every element asks whether it is among those written, and which of the new
-ones it becomes; for index tensors that takes few places.
+In a graph such a write makes a new tensor. Each element checks if it is overwritten and by which new element. For index
+tensors this is done for few indices only; many indices become a scatter.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from triton_agent.policy.author.rules.movement import MOST_PIECES, concat, from_
 from triton_agent.tools.graph.graph import Reference
 
 Stretch = tuple[Size, Size, int]
-"""Of one dimension: the first place, how many, and every which."""
+"""The written part of one dimension: first position, length and step."""
 
 
 @lowers("as_strided_scatter")
 def _strided_write(builder: Builder, call: Call) -> str:
-    """A write through views of views, which the graph knows by what it comes to in memory."""
+    """Lower a write through nested views, which the graph describes by size, strides and offset."""
     name, piece = call.tensor("self"), builder.cast(call.tensor("src"), call.dtype)
     order = memory_order(builder, call)
     name = builder.permute(name, order)
@@ -47,7 +47,7 @@ def _strided_write(builder: Builder, call: Call) -> str:
 
 
 def memory_order(builder: Builder, call: Call) -> list[int]:
-    """The dimensions of what is written to in the order of memory, by which sizes and strides go."""
+    """Return the dimensions of the written tensor in memory order."""
     found = call.aligned.arguments["self"]
     metas = [graph.values()[found.name] for graph in builder.graph.graphs]
     main = metas[0]
@@ -56,12 +56,12 @@ def memory_order(builder: Builder, call: Call) -> list[int]:
         shape = tuple((meta.shape[dim],) for dim in order)
         steps = contiguous_strides(shape, 1)
         if any(size != (1,) and (meta.strides[d],) != by for d, size, by in zip(order, shape, steps)):
-            raise BeyondAuthor("a write into memory with gaps")
+            raise BeyondAuthor("a write into a tensor that is not dense in memory")
     return order
 
 
 def _shows_diagonals(builder: Builder, call: Call, shape: Shape) -> bool:
-    """Return whether a layout over memory shows the diagonals of all matrices."""
+    """Return True if the written layout is the diagonal of every matrix."""
     if len(shape) < 2 or not is_constant(builder.size(call.aligned.arguments.get("storage_offset") or 0), 0):
         return False
     strides = contiguous_strides(shape, builder.width)
@@ -83,13 +83,13 @@ def _with_diagonals(builder: Builder, name: str, piece: str) -> str:
 
 
 def rectangle(builder: Builder, call: Call, shape: Shape) -> list[Stretch]:
-    """The part of a tensor of this shape, row by row, that a call with a size, strides and an offset writes."""
+    """Return the part of a contiguous tensor of this shape that the call's size, strides and offset describe."""
     offset = builder.size(call.aligned.arguments.get("storage_offset") or 0)
     return _stretches(shape, call.sizes("size"), call.sizes("stride"), offset, builder.width)
 
 
 def _stretches(shape: Shape, sizes: Shape, strides: Shape, offset: Size, width: int) -> list[Stretch]:
-    """The part of each dimension that a layout over memory shows."""
+    """Return the part of each dimension that a layout over memory covers."""
     seen = [(size, stride) for size, stride in zip(sizes, strides) if not is_constant(size, 1)]
     found: list[Stretch] = []
     for size, stride in zip(shape, contiguous_strides(shape, width)):
@@ -101,12 +101,12 @@ def _stretches(shape: Shape, sizes: Shape, strides: Shape, offset: Size, width: 
         found.append((start, length, step))
     last = [plus(start, tuple((n - 1) * step for n in length)) for start, length, step in found]
     if seen or any(end >= n for place, size in zip(last, shape) for end, n in zip(place, size)):
-        raise BeyondAuthor("a part of memory that is no rectangle")
+        raise BeyondAuthor("a write whose elements are not a slice of each dimension")
     return found
 
 
 def _reaches(seen: tuple[Size, Size], stride: Size, size: Size) -> bool:
-    """Return whether what is seen walks along a dimension of this stride and size."""
+    """Return True if this size and stride step along a dimension with the given stride and size."""
     length, by = seen
     steps = quotient(by, stride)
     walks = times(steps, stride) == by and is_constant(steps) and steps[0] > 0
@@ -114,7 +114,7 @@ def _reaches(seen: tuple[Size, Size], stride: Size, size: Size) -> bool:
 
 
 def put_into(builder: Builder, name: str, piece: str, stretches: Sequence[Stretch], dim: int = 0) -> str:
-    """The tensor with a rectangle of it replaced, one dimension after another."""
+    """Replace a slice of each dimension in the tensor, one dimension after another."""
     shape = builder.shape(name)
     if dim == len(shape):
         return piece
@@ -150,7 +150,7 @@ def _every_so_many(builder: Builder, name: str, piece: str, dim: int, stretch: S
 
 
 def _along(builder: Builder, line: str, shape: Shape, dim: int) -> str:
-    """One dimension, to be met with all."""
+    """Reshape a vector along one dimension so that it broadcasts against the shape."""
     return builder.reshape(line, tuple(size if i == dim else builder.one() for i, size in enumerate(shape)))
 
 
@@ -164,10 +164,10 @@ def _indexed_write(builder: Builder, call: Call) -> str:
     if not adds and len(given) == 1 and builder.get(given[0][1]).dtype == "bool":
         return _where_true(builder, name, values, *given[0])
     if any(builder.get(index).dtype not in INTEGERS for _, index in given):
-        raise BeyondAuthor("masks among the indices")
+        raise BeyondAuthor("masks together with indices")
     try:
         if adds or len(given) > 2:
-            raise BeyondAuthor("many places")
+            raise BeyondAuthor("many indices")
         return (
             _one_in_each(builder, name, values, given)
             if len(given) == 2
@@ -178,10 +178,10 @@ def _indexed_write(builder: Builder, call: Call) -> str:
 
 
 def _put_at(builder: Builder, name: str, values: str, given: Sequence[tuple[int, str]], *, adds: bool) -> str:
-    """WrittenKernels over a copy, one place after another; several indices that follow each other are one place."""
+    """Write through a scatter into a copy. Adjacent indices are combined into one."""
     shape, first = builder.shape(name), given[0][0]
     if [dim for dim, _ in given] != list(range(first, first + len(given))):
-        raise BeyondAuthor("indices that do not follow each other")
+        raise BeyondAuthor("indices of dimensions that are not adjacent")
     places = [from_the_front(builder, index, shape[dim]) for dim, index in given]
     flat = places[0]
     for (dim, _), place in zip(given[1:], places[1:]):
@@ -195,7 +195,7 @@ def _put_at(builder: Builder, name: str, values: str, given: Sequence[tuple[int,
     table, line = builder.reshape(name, (*lead, inner, *rest)), builder.reshape(flat, (count,))
     if adds:
         if builder.get(name).dtype != "float32":
-            raise BeyondAuthor("sums of another dtype")
+            raise BeyondAuthor("an accumulation in another dtype than float32")
         whole = (*lead, inner, *rest)
         total = builder.emit("scatter", line, values, shape=whole, dtype="float32", detail=first, hint="total")
         return builder.reshape(builder.point("add", table, total, dtype="float32"), shape)
@@ -208,10 +208,10 @@ def _values(builder: Builder, call: Call) -> str:
 
 
 def _where_true(builder: Builder, name: str, values: str, dim: int, mask: str) -> str:
-    """One number where a mask holds; the mask has the tensor's dimensions from `dim` on, or the first of them."""
+    """Write one number where a mask is true. The mask covers the dimensions from `dim` on."""
     shape, own = builder.shape(name), builder.shape(mask)
     if any(not is_constant(size, 1) for size in builder.shape(values)):
-        raise BeyondAuthor("as many values as a mask has places")
+        raise BeyondAuthor("one value for each true element of a mask")
     behind = len(shape) - dim - len(own)
     ones = builder.one()
     mask = builder.reshape(mask, (*(ones for _ in range(dim)), *own, *(ones for _ in range(behind))))
@@ -219,12 +219,12 @@ def _where_true(builder: Builder, name: str, values: str, dim: int, mask: str) -
 
 
 def _at_places(builder: Builder, name: str, values: str, dim: int, index: str) -> str:
-    """The last of several that go to one place is the one that stays there."""
+    """Write at few indices. Of several equal indices the last one counts."""
     shape = builder.shape(name)
     counts = builder.shape(index)
     count = counts[0] if counts else builder.one()
     if len(counts) > 1 or not is_constant(count) or count[0] > MOST_PIECES:
-        raise BeyondAuthor("many places")
+        raise BeyondAuthor("many indices")
     index = builder.reshape(from_the_front(builder, index, shape[dim]), (count,))
     wanted = (*shape[:dim], *counts, *shape[dim + 1 :])
     values = builder.reshape(builder.expand(values, wanted), (*shape[:dim], count, *shape[dim + 1 :]))
@@ -239,7 +239,7 @@ def _at_places(builder: Builder, name: str, values: str, dim: int, index: str) -
 
 
 def _one_in_each(builder: Builder, name: str, values: str, given: Sequence[tuple[int, str]]) -> str:
-    """`x[arange(n), places] = values`: one place in each row."""
+    """Write `x[arange(n), places] = values`, one element per row."""
     (dim, rows), (other, places) = given
     shape, first = builder.shape(name), builder.get(rows)
     counts_up = first.operation == "iota" and [set(n.values) for n in first.operands if isinstance(n, Number)] == [
@@ -247,7 +247,7 @@ def _one_in_each(builder: Builder, name: str, values: str, given: Sequence[tuple
         {1},
     ]
     if not counts_up or first.shape != (shape[dim],) or builder.shape(places) != first.shape or other != dim + 1:
-        raise BeyondAuthor("several indices")
+        raise BeyondAuthor("several index tensors")
     place = from_the_front(builder, places, shape[other])
     column = builder.iota(shape[other])
     here = builder.point("eq", column, builder.unsqueeze(place, 1), dtype="bool", compute="int64", hint="is_meant")

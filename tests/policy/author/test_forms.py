@@ -141,7 +141,7 @@ def get_init_inputs():
 
 def test_no_file_is_written_that_is_right_for_one_value_of_an_input_only(tmp_path: Path) -> None:
     brief = brief_of(problem(tmp_path, READ))
-    with pytest.raises(BeyondAuthor, match="looks at the values of tensors"):
+    with pytest.raises(BeyondAuthor, match="reads values of tensors"):
         write(brief, first_choice(brief))
 
 
