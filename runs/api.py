@@ -1,9 +1,9 @@
 """The Python API: `triton_agent.optimize(module, example_inputs)` and `triton_agent.evaluate(problem, kernel)`.
 
-What the commands do, for modules in memory. A module is written down as a problem (`live/problem.py`), the problem goes
-through the same run as any file, and what was shipped comes back as a module with copies of the reference's tensors.
-Works inside a running event loop, as in a notebook. The module given, its inputs, random generators and grad mode stay
-as they are.
+The functions do for modules in memory what the commands do for files. A module is written to a problem file
+(`live/problem.py`), which is optimized like any other; the shipped file is returned as a module with copies of the
+reference's tensors. Works inside a running event loop, as in a notebook. The given module, its inputs, the random
+generators and the grad mode are left unchanged.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ Inputs = Any
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Optimized:
-    """How `optimize` came to what it returned."""
+    """The outcome of `optimize`."""
 
     run: str
     file: Path | None
     """The shipped file; None if the reference itself was returned."""
     draft: bool
-    """True if speed was not measured, since there was no GPU: the kernels run only when asked for."""
+    """True if speed was not measured because there was no GPU: the kernels run only when asked for."""
     speedup: Interval | None
     """Speed-up of the shipped file over the reference: the smaller of device time and latency."""
     evaluation: Evaluation | None
-    """Of the file as it is shipped."""
+    """Evaluation of the shipped file."""
     ranges: tuple[str, ...]
-    """What holds where in the ranges of sizes that were asked for, a sentence each."""
+    """Where in the requested ranges of sizes the kernels run, a sentence each."""
     by_set: Mapping[str, Interval]
     """Speed-up at each of several sets of example inputs; 1 where the reference runs. Empty for one call."""
     report: Path
     why: str
-    """In words: how the search ended, and why nothing was shipped where nothing was."""
+    """Why the search ended and, if nothing was shipped, why not."""
 
     def _repr_html_(self) -> str:
         return outcome_card(self)
@@ -88,7 +88,7 @@ _outcomes: weakref.WeakKeyDictionary[nn.Module, Optimized] = weakref.WeakKeyDict
 
 
 def outcome_of(module: nn.Module) -> Optimized | None:
-    """What led to a module that `optimize` returned; None for any other."""
+    """Return the outcome of a module that `optimize` returned; None for any other module."""
     return _outcomes.get(module)
 
 
@@ -117,25 +117,25 @@ def optimize(
     progress: bool = True,
     **model_options: Any,
 ) -> nn.Module:
-    """A module to use in place of this one, with Triton kernels for calls like the example; or the module itself.
+    """Return a module to use in place of this one, with Triton kernels for calls like the example.
 
-    On a GPU the result was measured faster than the module, in device time and in latency, and no slower in calls back
-    to back; where nothing was, the module itself is returned. Without a GPU the result is a draft: right, but its
-    kernels run only once `use_kernels` is "always". `outcome_of(result)` says which, and why.
+    On a GPU the result was measured faster than the module, in device time and in latency, and no slower in
+    back-to-back calls; if no kernel was, the module itself is returned. Without a GPU the result is a draft: verified,
+    but its kernels run only once `use_kernels` is "always". `outcome_of(result)` says which of these it is, and why.
 
-    The result is the module of the file that was shipped, `ModelNew`, with copies of the parameters and buffers, on the
-    same devices and in the same modes, and with the module's own hooks. For whatever was not verified (other shapes or
-    dtypes, calls that need gradients) it runs the reference's code.
+    The result is the module of the shipped file, `ModelNew`, with copies of the parameters and buffers, on the same
+    devices and in the same modes, and with the module's own hooks. Calls that were not verified (other shapes or
+    dtypes, calls that need gradients) run the reference's code.
 
-    `example_sets` are several calls in place of one, by name where it is a dict, and `weights` say how much the speed
-    of each counts. The result is right at all of them, and runs kernels at those where they were measured faster.
+    `example_sets` holds several calls in place of one, in a dict if they have names, and `weights` says how much the
+    speed of each counts. The result is right at all of them, and runs kernels at those where they were measured faster.
 
     `dynamic` names sizes that change from call to call, as `--dynamic` does: "batch" (from 1 to the size given),
     "batch=1..256", "x.1=128..4096", or several. The result runs kernels over the part of the range where they were
     right and faster, and the reference's code elsewhere.
 
-    `out` is the folder for file, report and problem; by default one of its own in the user's data folder. Other
-    arguments are as the options of the command.
+    `out` is the folder for file, report and problem; by default a new folder in the user's data folder. The other
+    arguments are the options of the command.
     """
     for warning in require_supported():
         console.progress().print(f"warning: {warning}")
@@ -160,7 +160,7 @@ def optimize(
         timeout_s=_positive("timeout_s", timeout_s) or 0.0,
         **_known(model_options),
     )
-    request.loop()  # a wrong setting is told before the module is looked at
+    request.loop()  # report a wrong setting before the module is read
     with loading.untouched():
         written = _written(module, given, None if out is None else Path(out))
     request = dataclasses.replace(request, problem=written.target, **asked_at(given, written))
@@ -194,7 +194,7 @@ def load(path: str | os.PathLike[str]) -> type[nn.Module]:
 
 
 def _dynamic(given: str | Sequence[str], arguments: Sequence[Any]) -> tuple[str, ...]:
-    """Return ranges as the command takes them; the batch alone reaches to the size given."""
+    """Return ranges as the command takes them; "batch" alone ends at the size given."""
     batch = leading_size([value for value in arguments if isinstance(value, torch.Tensor)])
     texts = [given] if isinstance(given, str) else given
     return tuple(str(parse_range(text, batch=batch)) for text in texts)
@@ -217,7 +217,7 @@ def _positive(name: str, value: float | None) -> float | None:
 
 
 def _known(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that say how a language model is asked."""
+    """Return the options for language models; raise UsageError for an unknown argument."""
     names = {field.name for field in dataclasses.fields(ModelOptions)}
     if unknown := sorted(options.keys() - names):
         raise UsageError(f"optimize takes no argument {unknown[0]!r}", remedy=f"also known: {', '.join(sorted(names))}")
@@ -228,7 +228,7 @@ def _known(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(module: nn.Module, given: Sequence[ExampleCall], out: Path | None) -> problem.Problem:
-    """In the folder named, else in one of the user's data folder: the same for the same module and inputs."""
+    """Write the module as a problem into `out`, or into a folder of the user's data folder named by its content."""
     first, *more = (call.arguments for call in given)
     if out is not None:
         return problem.write(module, first, _made(out), more=more)
@@ -292,7 +292,7 @@ def _with_kernels(module: nn.Module, path: Path, left_out: Sequence[str]) -> nn.
     with loading.untouched():
         made = loading.made_of(file.ModelNew, module, left_out)
         watch: Any = made._watch
-        watch.made = file._made_of(made)  # with what was taken over, it is as it was made
+        watch.made = file._made_of(made)  # attributes taken over from the module count as constructed
     return made
 
 
@@ -319,7 +319,7 @@ def _last_words(module: nn.Module, told: Optimized) -> str:
 
 
 def _asides(module: nn.Module) -> list[str]:
-    """Why the kernels would not run in a call made here and now."""
+    """Return notes that say why the kernels would not run in a call made now."""
     tensors = [*module.parameters(), *module.buffers()]
     found = []
     if any(tensor.device.type != "cuda" for tensor in tensors):
@@ -363,7 +363,7 @@ def evaluate(
     screen: bool = True,
     trust: bool = True,
 ) -> Evaluation:
-    """The verdict on one kernel: is it right, does it compile and, on a GPU, how fast is it?
+    """Return the verdict on one kernel: whether it is right, whether it compiles and, on a GPU, how fast it is.
 
     The problem is a module with its example inputs, one call or several sets, or a file as the command takes it
     (`file.py`, `file.py:ClassName` with `init`, and `inputs` or several `sets`). The kernel is a file's path or its

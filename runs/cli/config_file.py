@@ -34,20 +34,22 @@ PREFIX = "TRITON_AGENT_"
 
 LIMITS = ("requests-per-minute", "tokens-per-minute")
 SERVER = ("base-url", "api-key-env", "context-tokens", "price", *LIMITS, "vllm-python")
-"""Keys that say where a model is, what it costs and how fast it may be asked, and change no answer."""
+"""Keys that say where a model runs, what it costs and how fast it may be asked. None of them changes an answer."""
 WRITERS = ("policy", *(name.replace("_", "-") for name in model_options.OPTIONS))
 """Keys for commands in which a policy writes kernels. Elsewhere `--policy` selects runs."""
 GENERAL = ("store", "device", "target", "timeout", *WRITERS)
 """Keys that hold for every command that has the option."""
 BENCH = "bench"
-"""Its record has to say all of its settings, and it has a store of its own: it takes SERVER from a file, no more."""
+"""Takes only the keys in SERVER from a file: a benchmark's record has to state all of its settings, and a benchmark
+keeps a store of its own.
+"""
 NEVER = ("trust", "yes", "help", "resume", "json")
-"""Options that are decided on the command line each time."""
+"""Options that can be given on the command line only."""
 PATHS = ("store", "out", "adapter", "vllm-python", "root", "output")
-"""Options that name files; relative ones are meant from the folder of the file that sets them."""
+"""Options that name files; a relative path starts at the folder of the file that sets it."""
 POLICIES_IN_FOLDERS = ("scripted:", "own:", "hf:")
 MEANT = {"server": "base-url", "url": "base-url", "model": "policy", "database": "store", "key": "api-key-env"}
-"""Keys that people try, and what they are called."""
+"""Wrong keys that people try, with the right ones."""
 UNTRUSTING = ("mcp", "verify-bundle")
 
 
@@ -117,14 +119,14 @@ def options_of(command: Any) -> dict[str, Any]:
 
 
 def general_options(path: tuple[str, ...], command: Any) -> dict[str, Any]:
-    """Return those options of a command that keys for all commands hold for."""
+    """Return the options of a command that general keys can set."""
     options = options_of(command)
     keys = SERVER if path[0] == BENCH else GENERAL if "base-url" in options else GENERAL[: -len(WRITERS)]
     return {key: options[key] for key in keys if key in options}
 
 
 def listen_to_environment(tree: Any) -> None:
-    """Let `TRITON_AGENT_POLICY` and the like stand for the options that have general keys."""
+    """Let environment variables such as `TRITON_AGENT_POLICY` set the options that have general keys."""
     for path, command in commands_of(tree):
         for key, option in general_options(path, command).items():
             option.envvar = variable_of(key)
@@ -217,7 +219,7 @@ def _checked(file: ConfigFile, key: str, value: Any, option: Any, command: Any) 
 
 
 def _placed(folder: Path, key: str, value: Any) -> Any:
-    """Return a value whose relative path, if it has one, begins at the folder of the file."""
+    """Return the value; a relative path in it is resolved against the folder of the file."""
     if key == "policy" and isinstance(value, str):
         return ",".join(_placed_policy(folder, name.strip()) for name in value.split(","))
     if key not in PATHS or not isinstance(value, str) or "://" in value:

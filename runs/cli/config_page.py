@@ -26,7 +26,7 @@ def run(tree: Any, *, json: bool) -> int:
     for warning in warnings:
         console.progress().print(f"warning: {warning}", markup=False)
     if file:
-        config_file.defaults(file, tree)  # raises for what is wrong in it
+        config_file.defaults(file, tree)  # raises UsageError for a wrong setting
     rows = list(_rows(file, tree))
     if json:
         told = [dict(zip(("setting", "value", "from"), row)) for row in rows]

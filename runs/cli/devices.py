@@ -4,8 +4,8 @@
     cpu         the interpreter
     cuda        the first visible GPU
     cuda:1      the second one
-    cuda:0,2    these; all of one model, since a speed-up on one model says little about another
-    cuda:all    every visible one
+    cuda:0,2    these two; several cards have to be of one model, since a speed-up on one says little about another
+    cuda:all    every visible GPU
 
 Numbers count the GPUs in CUDA_VISIBLE_DEVICES, in its order, as torch does. The option is stored as given: a resumed
 run chooses its cards anew.
@@ -41,17 +41,17 @@ class Chosen:
 
     @property
     def uuids(self) -> tuple[str, ...]:
-        """UUID for each evaluator; an empty one means no choice."""
+        """UUID of each evaluator's card; one empty text if no card was named."""
         if self.device != "cuda" or not self.cards:
             return ("",)
         return tuple(gpu.uuid for gpu in self.gpus)
 
 
 def early_nursery(wanted: str) -> contextlib.AbstractContextManager[Nursery | None]:
-    """Start the processes of the only card, or of none, before all else: torch is imported there in parallel with this
-    process.
+    """Start the processes that import torch, in parallel with this process.
 
-    Numbered cards each need their own processes, and are not known yet.
+    Return an empty context if cards are named by number: each card needs processes of its own, and the numbers are not
+    resolved yet.
     """
     return contextlib.nullcontext() if ":" in wanted else own_nursery()
 

@@ -1,4 +1,4 @@
-"""`triton-agent examples`: writes the example problems and kernels into a folder, for who has the wheel alone."""
+"""`triton-agent examples`: writes the example problems and kernels into a folder, for users of the wheel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "examples"
 
 
 def run(folder: str) -> int:
-    """Copy the examples; files that are there already are kept."""
+    """Copy the examples; keep files that exist already."""
     target = Path(folder)
     if target.resolve() == FOLDER:
         raise UsageError("these are the examples themselves", where=folder, remedy="name another folder")

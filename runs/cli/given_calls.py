@@ -22,7 +22,7 @@ class GivenCalls:
 
 
 def calls_from(inputs: Sequence[str] | None, files: Sequence[str] | None, sets: Sequence[str] | None) -> GivenCalls:
-    """Combine the options."""
+    """Combine the options into the calls of a problem; raise UsageError if they contradict each other."""
     inputs, files, sets = tuple(inputs or ()), tuple(files or ()), tuple(sets or ())
     if not sets and len(files) <= 1 and not any(_weighs(file) for file in files):
         return GivenCalls(inputs=inputs, inputs_file=next(iter(files), None))

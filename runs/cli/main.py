@@ -48,7 +48,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options before a command."""
+    """Options of `triton-agent` itself, before a command."""
 
 
 PROBLEM = Annotated[
@@ -84,7 +84,9 @@ SETS = Annotated[
         "A kernel has to be right for all of them; speed-ups are averaged by weight.",
     ),
 ]
-TRUST = Annotated[bool, typer.Option("--trust/--no-trust", help="--no-trust: confine the problem file's code as well.")]
+TRUST = Annotated[
+    bool, typer.Option("--trust/--no-trust", help="--no-trust: run the problem file in the sandbox as well.")
+]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
 
 
@@ -98,7 +100,10 @@ def evaluate(
     sets: SETS = None,
     device: Annotated[
         str,
-        typer.Option("--device", help="cpu: Triton's interpreter; cuda: the first visible GPU; cuda:1; auto."),
+        typer.Option(
+            "--device",
+            help="cpu: Triton's interpreter; cuda: the first visible GPU; cuda:1: the second; auto: a GPU if any.",
+        ),
     ] = "auto",
     target: Annotated[
         str,
@@ -110,7 +115,7 @@ def evaluate(
     ] = False,
     mode: Annotated[str, typer.Option("--mode", help="Module mode: eval, train, or both where they differ.")] = "both",
     shapes: Annotated[
-        str, typer.Option("--shapes", help="family: check at other sizes as well; given: only at the given sizes.")
+        str, typer.Option("--shapes", help="family: check at other sizes as well; given: only at the sizes given.")
     ] = "family",
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="S", help="Time limit for one kernel, in seconds.")
@@ -120,12 +125,14 @@ def evaluate(
         bool, typer.Option("--require-sandbox", help="Fail if a layer of the sandbox is missing.")
     ] = False,
     screen: Annotated[
-        bool, typer.Option("--screen/--no-screen", help="Refuse obvious cases by their text first.")
+        bool,
+        typer.Option("--screen/--no-screen", help="Refuse obviously wrong files by their text, before anything runs."),
     ] = True,
     precision: Annotated[
         str,
         typer.Option(
-            "--precision", help="same: torch's defaults; tf32: allow TF32 to reference, baselines and kernels."
+            "--precision",
+            help="same: torch's defaults; tf32: allow TF32 in the reference, the baselines and the kernels.",
         ),
     ] = "same",
     autocast: Annotated[
@@ -189,7 +196,7 @@ STORE = Annotated[
     typer.Option(
         "--store",
         metavar="WHERE",
-        help="Store file or postgresql:// URL; default: $TRITON_AGENT_STORE, else your own store.",
+        help="Store file or postgresql:// URL; default: $TRITON_AGENT_STORE, else a file in your data folder.",
     ),
 ]
 OUT = Annotated[
@@ -214,8 +221,8 @@ def optimize(
         typer.Option(
             "--dynamic",
             metavar="RANGE",
-            help='A size that changes from call to call: "batch=1..256" for the leading dimension, or one of an '
-            'argument: "x.1=128..4096"; repeatable. "batch" alone: from 1 to the size given.',
+            help='Range of a size that changes from call to call: "batch=1..256" for the leading dimension, '
+            '"x.1=128..4096" for dimension 1 of argument x; "batch" alone: from 1 to the size given; repeatable.',
         ),
     ] = None,
     policy: Annotated[
@@ -242,8 +249,8 @@ def optimize(
     parts: Annotated[
         bool, typer.Option("--parts", help="Optimize the most expensive submodules one by one, then put them together.")
     ] = False,
-    turns: Annotated[int, typer.Option("--turns", help="Rounds of proposals at most.")] = 12,
-    parallel: Annotated[int, typer.Option("--parallel", help="Proposals per turn, and evaluations at once.")] = 4,
+    turns: Annotated[int, typer.Option("--turns", help="Maximum number of rounds of proposals.")] = 12,
+    parallel: Annotated[int, typer.Option("--parallel", help="Proposals per turn, and evaluations in parallel.")] = 4,
     budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Time limit: 90s, 10m, 1h.")] = None,
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", help="Token limit for the language model over the whole run.")
@@ -313,7 +320,7 @@ def verify(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that optimize wrote.")],
     problem: Annotated[
         str | None,
-        typer.Argument(metavar="PROBLEM", help="The problem, as optimize was given it; default: that of FILE's run."),
+        typer.Argument(metavar="PROBLEM", help="The problem, written as for optimize; default: that of FILE's run."),
     ] = None,
     init: INIT = None,
     inputs: INPUT = None,
@@ -362,7 +369,7 @@ def view(
     ] = False,
     out: Annotated[
         str | None,
-        typer.Option("--out", metavar="DIR", help="With --write: folder for what is shipped; default: view."),
+        typer.Option("--out", metavar="DIR", help="With --write: folder for shipped files; default: view."),
     ] = None,
     store: STORE = None,
 ) -> None:
@@ -401,10 +408,14 @@ def mcp(
         typer.Option("--http", metavar="PORT", help="Serve HTTP on 127.0.0.1 instead of stdio; 0: a free port."),
     ] = None,
     out: Annotated[
-        str | None, typer.Option("--out", metavar="DIR", help="Folder for what is shipped; default: the first --root.")
+        str | None, typer.Option("--out", metavar="DIR", help="Folder for shipped files; default: the first --root.")
     ] = None,
     device: Annotated[
-        str, typer.Option("--device", help="cpu: Triton's interpreter; cuda: the first visible GPU; cuda:1; auto.")
+        str,
+        typer.Option(
+            "--device",
+            help="cpu: Triton's interpreter; cuda: the first visible GPU; cuda:1: the second; auto: a GPU if any.",
+        ),
     ] = "auto",
     target: Annotated[str, typer.Option("--target", metavar="T", help="GPU that drafts are compiled for.")] = "cuda:90",
     policy: Annotated[
@@ -416,7 +427,7 @@ def mcp(
     ] = False,
     store: STORE = None,
 ) -> None:
-    """Serve coding agents over the Model Context Protocol: verdicts, audits, optimizations as tools."""
+    """Serve verdicts, audits and optimizations to coding agents, as tools of the Model Context Protocol."""
     from triton_agent.runs.mcp.command import run
 
     code = run(
@@ -445,7 +456,7 @@ def examples(
 
 @app.command()
 def config(ctx: typer.Context, json: JSON = False) -> None:
-    """Show the settings that hold here, and whether the environment, a file or a default decides each."""
+    """Show the settings in force in this folder, and where each comes from: environment, file or default."""
     from triton_agent.runs.cli.config_page import run
 
     raise typer.Exit(run(ctx.find_root().command, json=json))
@@ -475,8 +486,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file's name need not be text in the terminal's encoding
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it stays ignored
-            signal.signal(number, signal.default_int_handler)  # leave as after Ctrl-C: nothing stays behind
+        if signal.getsignal(number) is signal.SIG_DFL:  # a signal that nohup ignores stays ignored
+            signal.signal(number, signal.default_int_handler)  # exit as after Ctrl-C, which ends child processes
     sys.exit(_guarded())
 
 
@@ -485,7 +496,7 @@ def _guarded() -> int:
         tree = typer.main.get_command(app)
         config_file.listen_to_environment(tree)
         result = tree(standalone_mode=False, default_map=_defaults_from_file(tree, sys.argv[1:]))
-        if result == exit_codes.INTERRUPTED:  # what newer versions of typer make of a KeyboardInterrupt
+        if result == exit_codes.INTERRUPTED:  # newer versions of typer return this for a KeyboardInterrupt
             raise KeyboardInterrupt
         return result if isinstance(result, int) else exit_codes.GOOD
     except (KeyboardInterrupt, typer.Abort):
@@ -494,7 +505,7 @@ def _guarded() -> int:
     except BrokenPipeError:
         return _unread()
     except SystemExit as leaving:
-        if isinstance(leaving.__context__, BrokenPipeError):  # typer's own answer to it
+        if isinstance(leaving.__context__, BrokenPipeError):  # typer turns a BrokenPipeError into SystemExit
             return _unread()
         return leaving.code if isinstance(leaving.code, int) else exit_codes.GOOD
     except WRONG_USAGE as error:
@@ -516,7 +527,7 @@ def _guarded() -> int:
 
 
 def _defaults_from_file(tree: Any, arguments: list[str]) -> dict[str, Any]:
-    """Return the defaults of options that the nearest file sets, and name those that this command takes from it."""
+    """Return the defaults that the nearest configuration file sets, and name on stderr those that this command uses."""
     if not config_file.is_read_for(arguments):
         return {}
     file, warnings = config_file.find(Path.cwd())
@@ -534,7 +545,7 @@ def _defaults_from_file(tree: Any, arguments: list[str]) -> dict[str, Any]:
 
 
 def _unread() -> int:
-    """The reader closed the pipe (`| head`); keep Python from complaining when it flushes at exit."""
+    """Silence the flush at exit after the reader has closed the pipe (`| head`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     return exit_codes.GOOD
 

@@ -34,37 +34,45 @@ API_KEY_ENV = Annotated[
 TEMPERATURE = Annotated[
     float | None, typer.Option("--temperature", help="Sampling temperature of the language model; default: 0.8.")
 ]
-TOP_P = Annotated[float | None, typer.Option("--top-p", help="Sample from the likeliest tokens of this total.")]
-TOP_K = Annotated[int | None, typer.Option("--top-k", help="Sample from so many likeliest tokens; 0: from all.")]
+TOP_P = Annotated[
+    float | None, typer.Option("--top-p", help="Sample from the likeliest tokens whose probabilities add up to this.")
+]
+TOP_K = Annotated[int | None, typer.Option("--top-k", help="Sample from this many likeliest tokens; 0: from all.")]
 MIN_P = Annotated[
-    float | None, typer.Option("--min-p", help="Leave out tokens below this share of the likeliest one's probability.")
+    float | None, typer.Option("--min-p", help="Ignore tokens below this share of the likeliest token's probability.")
 ]
 REPETITION_PENALTY = Annotated[
-    float | None, typer.Option("--repetition-penalty", help="Above 1: make tokens that occurred before less likely.")
+    float | None, typer.Option("--repetition-penalty", help="Above 1: make repeated tokens less likely.")
 ]
 MAX_ANSWER_TOKENS = Annotated[
-    int | None, typer.Option("--max-answer-tokens", help="Length of one answer at most; default: 8192.")
+    int | None, typer.Option("--max-answer-tokens", help="Maximum length of one answer; default: 8192.")
 ]
 MAX_THINKING_TOKENS = Annotated[
     int | None,
-    typer.Option("--max-thinking-tokens", help="Room for thoughts, beside that of the answer; 16384 with an effort."),
+    typer.Option(
+        "--max-thinking-tokens",
+        help="Maximum length of the thoughts before an answer; default with --reasoning-effort: 16384.",
+    ),
 ]
 REASONING_EFFORT = Annotated[
     str | None,
-    typer.Option("--reasoning-effort", metavar="WORD", help="openai: how much to think: low, medium, high, ..."),
+    typer.Option("--reasoning-effort", metavar="WORD", help="openai: how long to think: low, medium, high, ..."),
 ]
 EXTRA_BODY = Annotated[
-    str | None, typer.Option("--extra-body", metavar="JSON", help="openai: further fields of each request.")
+    str | None, typer.Option("--extra-body", metavar="JSON", help="openai: additional fields of each request.")
 ]
 REQUESTS_PER_MINUTE = Annotated[
-    int | None, typer.Option("--requests-per-minute", help="openai: send no more requests than this.")
+    int | None, typer.Option("--requests-per-minute", help="openai: maximum number of requests a minute.")
 ]
 TOKENS_PER_MINUTE = Annotated[
-    int | None, typer.Option("--tokens-per-minute", help="openai: use no more tokens than this, prompts included.")
+    int | None, typer.Option("--tokens-per-minute", help="openai: maximum number of tokens a minute, prompts included.")
 ]
 MODEL_TOOLS = Annotated[
     bool,
-    typer.Option("--model-tools", help="openai: let the model profile, try drafts and read memory before it answers."),
+    typer.Option(
+        "--model-tools",
+        help="openai: let the model read profiles, try drafts and recall earlier runs before it answers.",
+    ),
 ]
 CONTEXT_TOKENS = Annotated[
     int | None, typer.Option("--context-tokens", help="Context length, if the server does not report it.")
@@ -81,9 +89,7 @@ VLLM_PYTHON = Annotated[
 ADAPTER = Annotated[str | None, typer.Option("--adapter", metavar="DIR", help="LoRA adapter for vllm:MODEL.")]
 SPECULATE = Annotated[
     int | None,
-    typer.Option(
-        "--speculate", metavar="N", help="vllm: speculate N tokens from repeated text; answers stay the same."
-    ),
+    typer.Option("--speculate", metavar="N", help="vllm: predict N tokens from repeated text; answers stay the same."),
 ]
 GPU_MEMORY = Annotated[
     float | None, typer.Option("--gpu-memory", metavar="SHARE", help="vllm: share of the GPU's memory; default: 0.6.")
@@ -129,14 +135,14 @@ ONLY_FOR: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("top_p", "top_k", "min_p", "repetition_penalty", "max_thinking_tokens"), ("openai", "vllm", "hf")),
     "structured": ("vllm",),
 }
-"""Kinds of language models that have an option; the others refuse it."""
+"""The kinds of language models that support an option; other kinds refuse it."""
 THINKING_TOKENS = 16_384
-"""Room for thoughts where an effort is stated and no number."""
+"""Maximum length of thoughts if --reasoning-effort is given without --max-thinking-tokens."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """The options as given; None if not given."""
+    """Values of the options; None for an option that was not given."""
 
     base_url: str | None = None
     api_key_env: str | None = None
@@ -207,7 +213,7 @@ class ModelOptions:
         return dataclasses.replace(usual, **{name: value for name, value in given.items() if value is not None})
 
     def extra_fields(self) -> dict[str, Any]:
-        """Return the further fields of each request."""
+        """Return the additional fields of each request."""
         try:
             found = json.loads(self.extra_body) if self.extra_body is not None else {}
         except ValueError:
@@ -224,7 +230,7 @@ class ModelOptions:
         return Limits(requests=self.requests_per_minute, tokens=self.tokens_per_minute)
 
     def only_for(self, kind: str) -> None:
-        """Raise UsageError if an option was given that this kind of language model does not have."""
+        """Raise UsageError if an option was given that this kind of language model does not support."""
         for name, kinds in ONLY_FOR.items():
             if getattr(self, name) not in (None, False) and kind not in kinds:
                 others = " or ".join(f"{other}:" for other in kinds)

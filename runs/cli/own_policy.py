@@ -13,7 +13,7 @@ from types import ModuleType
 from triton_agent.policy.protocol import Policy
 from triton_agent.tools.errors import UsageError
 
-PAGE = "docs/policies.md shows one that is complete"
+PAGE = "docs/policies.md shows a complete policy"
 NEEDED = ("name", "version", "propose", "propose_many", "close")
 
 

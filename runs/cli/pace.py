@@ -33,16 +33,16 @@ class Pace:
         self.total = self._due = self._finished = 0
 
     def expect(self, due: int, total: int) -> None:
-        """Begin the clock with so many pieces `due`, of all."""
+        """Start the clock; `due` of all pieces are left to do."""
         self.total, self._due, self._began_s, self._finished = total, due, self._now(), 0
 
     def finish(self, count: int = 1) -> None:
-        """Count pieces that were done since."""
+        """Count further finished pieces."""
         self._finished += count
 
     @property
     def done(self) -> int:
-        """Pieces that are done, those of earlier runs included."""
+        """Number of finished pieces, including those of earlier runs."""
         return self.total - self._due + self._finished
 
     @property
@@ -58,7 +58,7 @@ class Pace:
 
     @property
     def left(self) -> str:
-        """`about 12 min left`; empty where it is not known."""
+        """`about 12 min left`; empty if unknown."""
         return "" if self.left_s is None else f"about {in_words(self.left_s)} left"
 
 
@@ -72,7 +72,7 @@ def in_words(seconds: float) -> str:
 
 @contextlib.contextmanager
 def counted(what: str, at_first: str = "") -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that is told how many pieces of all are done, and shows them with the time left, on stderr."""
+    """Yield a function that takes the numbers of finished and of all pieces, and shows them with the time left."""
     screen, pace, said_s = console.progress(), Pace(), time.monotonic()
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     bar = Progress(*columns, TimeRemainingColumn(), console=screen, transient=True, disable=not screen.is_terminal)
@@ -94,7 +94,7 @@ def counted(what: str, at_first: str = "") -> Iterator[Callable[[int, int], None
 
 @contextlib.contextmanager
 def waiting(what: str, after_s: float = PATIENCE_S) -> Iterator[None]:
-    """Say on stderr what is waited for if it takes longer than `after_s`; a terminal shows the seconds so far."""
+    """Print `what` on stderr if the block takes longer than `after_s`; a terminal also shows the seconds so far."""
     screen, began_s = console.progress(), time.monotonic()
     live = Live(
         console=screen,

@@ -1,4 +1,4 @@
-"""Makes policies from `--policy`. The only place that knows all kinds."""
+"""Makes policies from `--policy`. This is the only module that knows all kinds of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_policies(text: str, options: ModelOptions | None = None) -> list[Policy
 
 
 def asks_models(text: str) -> bool:
-    """Return True if a language model is among them."""
+    """Return True if one of the named policies is a language model."""
     return any(name.strip().partition(":")[0] in _MODELS for name in text.split(","))
 
 

@@ -11,7 +11,7 @@ Command = Callable[..., None]
 
 
 def sharing(options: Mapping[str, tuple[Any, Any]]) -> Callable[[Command], Command]:
-    """Decorate a command with these options, annotation and default by name; their values are passed as `said`."""
+    """Return a decorator that adds options to a command, annotation and default by name, and passes them as `said`."""
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in options.items()

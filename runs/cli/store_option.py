@@ -28,7 +28,7 @@ def open_store(where: str | None, *, read_only: bool = True) -> Store:
 
 
 def naming(store: Store) -> str:
-    """Return the option that another command needs to find this store; empty where it looks there by itself."""
+    """Return the option that makes another command open this store; empty for the default store."""
     default = locate(None)
     shown = default.render_as_string(hide_password=True) if isinstance(default, URL) else str(default)
     return "" if store.where == shown else f" --store {shlex.quote(store.where)}"

@@ -163,7 +163,7 @@ def _evaluate_all(evaluator: AnyEvaluator, sources: Sequence[tuple[str, str]], j
         except BaseException:
             for future in futures:
                 future.cancel()
-            evaluator.close()  # what still runs must not hold up a Ctrl-C
+            evaluator.close()  # evaluations under way must not delay the exit after Ctrl-C
             raise
 
 
@@ -235,7 +235,7 @@ def _show(
     if request.precision != "same" or request.autocast:
         allowed = ["TF32 products are allowed"] if request.precision == "tf32" else []
         called = [f"forward is called under autocast, {request.autocast}"] if request.autocast else []
-        out.print(f"  {'; '.join(allowed + called)}: for the reference as for the kernels", markup=False)
+        out.print(f"  {'; '.join(allowed + called)}, for the reference and for the kernels", markup=False)
     if facts.scaled:
         out.print(f"  {facts.scaled}", markup=False)
     for note in facts.notes:
@@ -263,7 +263,7 @@ def _say_what_was_left_out(out: Any, facts: ProblemFacts, request: EvaluateReque
     }
     idle = [option for option, given in asked.items() if given]
     if idle and facts.device == "cpu":
-        out.print(f"\nwithout a GPU {', '.join(idle)} changed nothing", markup=False)
+        out.print(f"\n{', '.join(idle)} has no effect without a GPU", markup=False)
 
 
 def _row(path: str, verdict: Verdict) -> list[str]:

@@ -1,4 +1,4 @@
-"""`triton-agent optimize`: from a model's file to a drop-in file, with its screen; and `promote` and forks of a run.
+"""`triton-agent optimize`, `promote` and forks of a run, with the screens that show a run.
 
-`run.py` does it, `command.py` is the command line around it.
+`run.py` carries out a run, `command.py` is the command line around it.
 """

@@ -1,7 +1,7 @@
-"""Evaluators on several cards: begun side by side, closed together; a card that fails at once is done without.
+"""Opens an evaluator of one problem on each of several cards, in parallel, and closes them together.
 
-The evaluators of one problem, each with processes, ceilings and compiled baselines of its own. What is wrong with the
-problem or the request ends all of it; what an instrument fails at ends only what is on its card.
+Each evaluator has its own processes, measured ceilings and compiled baselines. A card whose instruments fail is left
+out. An error in the problem or the request, or a failure on every card, is raised.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ async def opened_on(
     make: Callable[[str], AbstractContextManager[Opened]],
     say: Callable[[str], None],
 ) -> AsyncIterator[list[Opened]]:
-    """What `make` gives for each card, in their order. Raises the first one's error where every one failed."""
+    """Yield the results of `make` for the cards, in their order. Raise the first error if every card failed."""
     threads = ThreadPoolExecutor(len(cards), thread_name_prefix="card")
     futures = [threads.submit(make, card) for card in cards]
     threads.shutdown(wait=False)
@@ -37,12 +37,12 @@ async def opened_on(
                 raise fatal[0]
             for card, error in zip(cards, outcomes):
                 if isinstance(error, InstrumentError):
-                    say(f"{card} is done without: {error.what}")
+                    say(f"{card} is left out: {error.what}")
             members = [stack.enter_context(made) for made in outcomes if not isinstance(made, BaseException)]
             futures = []
             yield members
     finally:
-        for future in futures:  # begun, and wanted by nobody any more
+        for future in futures:  # started, but not used by anybody
             future.add_done_callback(_close)
 
 

@@ -1,4 +1,4 @@
-"""Where LangGraph keeps its checkpoints: beside the store, in a database of the same kind. The truth is the store."""
+"""Opens LangGraph's checkpoints, beside the store and in a database of the same kind. The store remains the truth."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from triton_agent.memory.store import Store
 from triton_agent.tools.errors import UsageError
 
 SUFFIX = "-checkpoints"
-"""After the name of the store's own file."""
+"""Appended to the name of the store's file."""
 DO_NOT_WAIT_FOR_THE_DISK = "PRAGMA synchronous=NORMAL"
-"""A kill loses nothing by it. A power cut may lose the last checkpoints, and the store knows what had been done."""
+"""A kill of the process loses nothing. A power cut may lose the last checkpoints; the store has the finished attempts.
+"""
 
 
 @contextlib.asynccontextmanager
 async def checkpointer(store: Store) -> AsyncIterator[BaseCheckpointSaver[Any]]:
-    """For the runs of one store."""
+    """Open the checkpoints of a store's runs."""
     file = store.database.path
     if file is not None:
         async with AsyncSqliteSaver.from_conn_string(f"{file}{SUFFIX}") as saver:

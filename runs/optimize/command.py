@@ -38,7 +38,7 @@ from triton_agent.tools.results import KINDS_OF_TIME, Timing
 from triton_agent.tools.versions import require_supported
 
 LEFT_OUT_SHOWN = 8
-"""Lines on what stays torch's; the plan has all."""
+"""Lines shown about operators that stay torch's; the plan lists all of them."""
 
 
 def run(
@@ -50,7 +50,7 @@ def run(
     json: bool,
     nursery: Nursery | None = None,
 ) -> int:
-    """A new run, or an earlier one taken up. The nursery is for a run that names no card by number."""
+    """Start a new run, or continue the run `resume`. `nursery` is used if no card is named by number."""
     for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     with contextlib.closing(make_screen(as_json=json)) as screen, Store.open(store) as opened:
@@ -71,7 +71,7 @@ async def _optimized(
     json: bool,
     nursery: Nursery | None,
 ) -> Outcome:
-    """The model as one, or by parts."""
+    """Optimize the model as a whole, or by its parts."""
     if not request.parts:
         return await optimize(request, store, screen, out=folder, resume=resume, nursery=nursery)
     from triton_agent.runs.optimize.whole_model import optimize_by_parts  # needs torch, which takes seconds to import
@@ -83,7 +83,7 @@ async def _optimized(
 
 
 def run_promote(name: str, *, out: str | None, store: str | None, json: bool) -> int:
-    """`triton-agent promote`."""
+    """Promote a run and return the exit code."""
     with contextlib.closing(make_screen(as_json=json)) as screen, Store.open(store) as opened:
         known = opened.run(run_id(opened, name))
         folder = output_folder(out, known)
@@ -94,7 +94,7 @@ def run_promote(name: str, *, out: str | None, store: str | None, json: bool) ->
 
 
 def hand_over(store: Store, outcome: Outcome, *, out: str | None, json: bool) -> int:
-    """The report, the last words, and the exit code of a run that has ended."""
+    """Write the report, print the result and return the exit code of a run that has ended."""
     report = reported(store, outcome, output_folder(out, outcome.run))
     if json:
         print(json_text.dumps(as_json(outcome) | {"report": str(report)}, allow_nan=False))
@@ -126,7 +126,7 @@ def _request(given: Mapping[str, Any]) -> OptimizeRequest:
 
 
 def _moved(request: OptimizeRequest, given: Mapping[str, Any]) -> OptimizeRequest:
-    """A run that is taken up goes on as it was asked for; a server, where its key is, and cards may have changed."""
+    """Return the stored request, with the server, the variable of its key and the cards replaced if given anew."""
     changed = {name: given[name] for name in ("base_url", "api_key_env") if given.get(name) is not None}
     if request.device == "cuda" and given["device"].startswith("cuda"):
         changed["cards"] = choose(given["device"]).cards
@@ -134,19 +134,19 @@ def _moved(request: OptimizeRequest, given: Mapping[str, Any]) -> OptimizeReques
 
 
 def _why_none(run: Run, elsewhere: str) -> list[str]:
-    """What there is to say of a run without a kernel that passed."""
+    """Return lines that explain why a run has no kernel that passed."""
     request = OptimizeRequest.from_json(run.settings)
     reason = why_nothing(run.problem, request.loop().rules) if DEFAULT in run.policy.split(",") else ""
     if not reason:
         return [f"no kernel passed; the attempts and their verdicts: triton-agent runs show {run.id}{elsewhere}"]
-    lines = [f"the built-in author has no kernel for it: {reason}"]
+    lines = [f"the built-in author cannot write a kernel for this problem: {reason}"]
     if any(graph.get("data_dependent") for graph in run.problem.graphs) and not request.parts:
-        lines.append("with --parts the submodules that do not look at values are optimized one by one")
+        lines.append("--parts optimizes the submodules that do not branch on values of tensors, one by one")
     return lines
 
 
 def _left_out(plan: str) -> list[str]:
-    """What the built-in author's plan says it has no kernels for, a line each."""
+    """Return a line for each operator that the built-in author has no kernel for, as its plan names them."""
     lines = [line.removeprefix(LEFT_OUT).rstrip(".") for line in plan.splitlines() if line.startswith(LEFT_OUT)]
     more = len(lines) - LEFT_OUT_SHOWN
     return lines[:LEFT_OUT_SHOWN] + ([f"and {more} more: triton-agent runs show"] if more > 0 else [])
@@ -160,7 +160,7 @@ def show(outcome: Outcome, report: Path, screen: Console, *, elsewhere: str = ""
         screen.print(f"{name} could not be asked: {what}", markup=False)
     resume = f"triton-agent optimize --resume {outcome.run.id}{elsewhere}"
     if outcome.end.stop_reason == StopReason.POLICY_FAILED:
-        screen.print(f"once it can: {resume}", markup=False, soft_wrap=True)
+        screen.print(f"to try again: {resume}", markup=False, soft_wrap=True)
     if outcome.end.stop_reason == StopReason.INTERRUPTED:
         screen.print(f"to continue the search: {resume}", markup=False, soft_wrap=True)
     if spent := spent_on_models(outcome.end, outcome.run):
@@ -183,8 +183,8 @@ def show(outcome: Outcome, report: Path, screen: Console, *, elsewhere: str = ""
     elif shipped.draft:
         screen.print(f"[bold]draft[/] {escape(str(shipped.path))}")
         screen.print(
-            "A draft is a file whose kernels were proven right but not timed: it runs your module as it was until, "
-            f"on a machine with a GPU, `triton-agent promote {outcome.run.id}{elsewhere}` has measured it.",
+            "A draft's kernels were proven correct but not timed. The file runs the reference until "
+            f"`triton-agent promote {outcome.run.id}{elsewhere}` has measured it on a machine with a GPU.",
             markup=False,
             soft_wrap=True,
         )

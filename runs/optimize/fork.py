@@ -1,7 +1,8 @@
-"""`triton-agent replay RUN --fork A`: a new run that sets out from attempt A of an earlier one.
+"""`triton-agent replay RUN --fork A`: starts a new run from attempt A of an earlier run.
 
-It is given the problem and the settings of that run, but for those named anew, knows what that run knew when A had been
-judged, and counts its turns on from there: `--turns` says how many more. A is the parent of its first answers.
+The new run has the problem and the settings of the earlier one, except for settings given anew. It begins with the
+history of the earlier run up to A's verdict and counts its turns on from there; `--turns` is the number of further
+turns. A is the parent of its first answers.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from triton_agent.tools.versions import require_supported
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """Settings of the new run; what is None is as it was."""
+    """Settings of the new run; None keeps the earlier run's value."""
 
     policy: str | None = None
     device: str | None = None
     turns: int | None = None
-    """How many more."""
+    """Number of further turns."""
     parallel: int | None = None
     budget: str | None = None
     max_tokens: int | None = None
@@ -39,7 +40,7 @@ class Overrides:
 
 
 def run_fork(name: str, attempt: str, changes: Overrides, *, out: str | None, store: str | None, json: bool) -> int:
-    """From RUN and A to what comes of it."""
+    """Start the new run from an attempt and return the exit code."""
     for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     screen = make_screen(as_json=json)
@@ -58,11 +59,12 @@ def run_fork(name: str, attempt: str, changes: Overrides, *, out: str | None, st
 
 
 def request_from(run: Run, origin: Attempt, changes: Overrides) -> OptimizeRequest:
-    """What the earlier run was asked for, with these changes."""
+    """Return the request of the earlier run with these changes."""
     before = OptimizeRequest.from_json(run.settings)
     if before.parts:
         raise UsageError(
-            f"run {run.id} put a model together of its parts", remedy="fork the run of a part; `triton-agent runs list`"
+            f"run {run.id} assembled a model from its parts",
+            remedy="fork the run of a part; `triton-agent runs list` shows them",
         )
     more = before.turns - _first_turn(run) if changes.turns is None else changes.turns
     if more < 1:
@@ -81,7 +83,7 @@ def request_from(run: Run, origin: Attempt, changes: Overrides) -> OptimizeReque
 
 
 def _first_turn(run: Run) -> int:
-    """Of a run that continues another one, the turn it began with."""
+    """Return the first turn of a run: 0, or the turn after the attempt that it was forked from."""
     if run.forked_from is None:
         return 0
     return int(run.forked_from.rpartition("/")[2].partition(".")[0]) + 1

@@ -1,7 +1,7 @@
-"""`triton-agent promote RUN`: measures the best of a run that had no GPU, on one that has, and ships what is faster.
+"""`triton-agent promote RUN`: measures the best drafts of a run on a GPU and ships the fastest if it is faster.
 
-The drafts' verdicts were reached in an interpreter; here each of the best few is judged anew, in full and with the
-clock, and the new verdicts are kept beside the old ones.
+The drafts were verified in an interpreter. Each of the best few is evaluated again in full, with timing, and the new
+gradings are kept beside the old ones.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.ranking import best_of
 
 CANDIDATES = 4
-"""Drafts that are measured. The one that moves the fewest bytes need not be the fastest, but seldom ranks low."""
+"""Drafts that are measured. The draft that moves the fewest bytes need not be the fastest, but usually ranks high."""
 
 
 async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outcome:
-    """Judge the run's best on this machine's GPU, and ship the fastest."""
+    """Evaluate the best attempts of the run on this machine's GPU, and ship the fastest."""
     if not visible_gpus():
         raise NotJudgeableHere("no GPU was found, so nothing can be measured", remedy="see `triton-agent doctor`")
     ledger = Ledger.resume(store, name)

@@ -1,4 +1,4 @@
-"""What `triton-agent optimize` was asked for: read off the command line, checked, stored with the run, read back."""
+"""The request of `triton-agent optimize`: read from the command line, checked, stored with the run, and read back."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
 
 COMPARED_WITH = ("compile",)
-"""What a measured speed-up is stated against, beside the reference as it is."""
+"""Baselines of a measured speed-up, beside the eager reference."""
 UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 DRAFT_PATIENCE = 0
-"""Further turns that the built-in author gets once a kernel passed where nothing is timed: what they vary, tiles and
-warps, makes a difference to a clock only."""
+"""Further turns of the built-in author after a kernel passed, where nothing is timed. Later turns vary tiles and warps,
+which only a clock can tell apart.
+"""
 BUILTIN_PATIENCE = 2
-"""Turns without a better kernel after which a run of the built-in author ends; on a GPU each looks at 24 variants."""
+"""Turns without a better kernel after which a run of the built-in author ends; on a GPU a turn looks at 24 variants."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeRequest(ModelOptions):
-    """Everything that decides how a run goes; where results are shown and written is not in it."""
+    """Everything that decides how a run proceeds; where results are shown and written is not part of it."""
 
     problem: str
     init: str | None = None
@@ -40,7 +41,7 @@ class OptimizeRequest(ModelOptions):
     policy: str = DEFAULT
     device: str = "cpu"
     cards: str = ""
-    """Which of the visible GPUs share the verdicts, as `--device` says it behind the colon; empty for the first."""
+    """The visible GPUs that share the evaluations, as named after the colon of `--device`; empty for the first."""
     target: str = "cuda:90"
     own_kernels: bool = False
     turns: int = 12
@@ -54,30 +55,30 @@ class OptimizeRequest(ModelOptions):
     parts: bool = False
     """True if the model is optimized by its submodules."""
     part_of: str = ""
-    """The run of the whole model, where this one is about a part of it."""
+    """Id of the whole model's run, if this run optimizes one of its parts."""
     trust: bool = True
-    """False if the problem file's code is confined as well."""
+    """False if the problem file's code runs in the sandbox as well."""
 
     def model_options(self) -> ModelOptions:
-        """How language models are asked."""
+        """Return the options for language models; raise UsageError for a cost limit without a price."""
         if self.max_cost is not None and self.price is None and asks_models(self.policy):
             raise UsageError(f"--max-cost {self.max_cost} without a price", remedy="--price IN,OUT per million tokens")
         return self
 
     def spec(self) -> ProblemSpec:
-        """The problem as it was asked for."""
+        """Parse the problem; raise UsageError for combinations that --parts does not support."""
         if self.parts and len(self.sets) > 1:
             raise UsageError(
-                "--parts takes a model by one call, not by several sets of inputs",
+                "--parts needs a single call of the model, not several sets of inputs",
                 remedy="leave out --parts, or keep the set that matters most",
             )
         if self.parts and not self.trust:
             raise UsageError(
-                "--parts runs the problem's code unconfined, to look at its submodules",
+                "--parts runs the problem's code outside the sandbox, to look at its submodules",
                 remedy="leave out --parts or --no-trust",
             )
         if self.parts and self.dynamic:
-            raise UsageError("--parts takes a model by one call, not over a range of sizes", remedy="leave out one")
+            raise UsageError("--parts needs fixed sizes, not a range of sizes", remedy="leave out one")
         return parse_problem(
             self.problem,
             init=self.init,
@@ -88,7 +89,7 @@ class OptimizeRequest(ModelOptions):
         )
 
     def loop(self) -> LoopSettings:
-        """How to search."""
+        """Return the settings of the search."""
         for name, value in (("--turns", self.turns), ("--parallel", self.parallel)):
             if value < 1:
                 raise UsageError(f"{name} {value}", remedy="at least 1")
@@ -109,7 +110,7 @@ class OptimizeRequest(ModelOptions):
         return dataclasses.replace(settings, patience=DRAFT_PATIENCE if self.device == "cpu" else BUILTIN_PATIENCE)
 
     def judging(self, card: str = "") -> EvaluatorSettings:
-        """How to judge, on the GPU of that UUID."""
+        """Return the settings of the evaluator, on the GPU of that UUID."""
         return EvaluatorSettings(
             device=self.device,
             card=card,
@@ -140,13 +141,13 @@ class OptimizeRequest(ModelOptions):
 
 
 def _absolute(target: str) -> str:
-    """So that the run can go on from another folder."""
+    """Make the path absolute, so that the run can be resumed from another folder."""
     path, colon, class_name = target.rpartition(":") if not Path(target).exists() else (target, "", "")
     return f"{Path(path or target).resolve()}{colon}{class_name}"
 
 
 def parse_seconds(text: str | None) -> float | None:
-    """`90`, `90s`, `10m`, `1.5h`."""
+    """Parse a time such as `90`, `90s`, `10m` or `1.5h` into seconds."""
     if text is None:
         return None
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)

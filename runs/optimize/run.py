@@ -1,7 +1,7 @@
-"""`triton-agent optimize`: from a model's file to a drop-in file that is proven right and, on a GPU, measured faster.
+"""`triton-agent optimize`: turns a model's file into a drop-in file that is verified and, on a GPU, measured faster.
 
-Wires what the other folders bring: evaluator, store, policies, loop; then ships the best (`shipping/`), judged once
-more as it is shipped. Everything a run learns is in the store, so `--resume` goes on after a crash, a kill or Ctrl-C.
+Connects evaluator, store, policies and loop, then ships the best attempt (`runs/ship`): the file is judged once more
+as it is shipped. Everything a run learns is in the store, so `--resume` continues after a crash, a kill or Ctrl-C.
 """
 
 from __future__ import annotations
@@ -56,25 +56,25 @@ if TYPE_CHECKING:
     from triton_agent.agent.loop import Loop
 
 TRACING = "LANGSMITH_TRACING"
-"""Of langgraph's vendor; nothing is sent anywhere unless the user's own environment says otherwise."""
+"""Variable that turns on LangSmith's tracing. Nothing is sent anywhere unless the user's environment sets it."""
 
 
 RUNS_LOOKED_AT = 50
-"""Latest runs of the same policy whose tasks are counted."""
+"""Latest runs of the same policy from which the outcomes of its tasks are counted."""
 Preparation = Callable[[Ledger, LoopSettings], Awaitable[tuple[list[Policy], LoopSettings]]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended, and what came of it."""
+    """The end of a run, its best attempt and the shipped file."""
 
     run: Run
     end: RunEnd
     best: Graded | None
     shipped: Shipped | None
-    """None where nothing was good enough."""
+    """None if nothing was good enough to ship."""
     parts: Tally | None = None
-    """Of a whole model by parts."""
+    """Results of the parts, for a model optimized by parts."""
 
 
 async def optimize(
@@ -91,12 +91,12 @@ async def optimize(
     nursery: Nursery | None = None,
     on_start: Callable[[Callable[[], object]], None] | None = None,
 ) -> Outcome:
-    """A whole run, also from where an earlier one stands (`resume`), or as a new one from one of its attempts (`fork`).
+    """Carry out a run: a new one, an interrupted one (`resume`), or a new one from an earlier attempt (`fork`).
 
-    Policies may be given ready made; else they are what the request names. `prepare` is called once the run is in the
-    store, and says who writes instead, and within what settings. Without `shipping` the best stays in the store.
-    A `nursery` serves where no card is named by number. `on_start` is given, once the search begins, a function that
-    ends it from any thread as the first Ctrl-C does.
+    `policies` replaces the policies that the request names. `prepare` is called once the run is in the store, and
+    returns the policies and the settings to search with. Without `shipping` the best attempt stays in the store and no
+    file is written. `nursery` is used if no card is named by number. `on_start` is called when the search begins, with
+    a function that ends the search from any thread, as the first Ctrl-C does.
     """
     os.environ.setdefault(TRACING, "false")
     if shipping:
@@ -112,7 +112,7 @@ async def optimize(
     def judging_on(card: str) -> contextlib.AbstractContextManager[AnyEvaluator]:
         return evaluator_for(spec, request.judging(card), nursery=None if card else nursery)
 
-    asyncio.get_running_loop().call_soon(_get_ready)  # while the evaluators are waited for
+    asyncio.get_running_loop().call_soon(_get_ready)  # while the evaluators are being opened
     async with opened_on(chosen.uuids, judging_on, screen.say) as evaluators:
         taken_up = Ledger.resume(store, resume) if resume else None
         ledger = taken_up or _begin(store, spec, evaluators[0], request, fork, chosen.gpus)
@@ -143,9 +143,9 @@ async def optimize(
 
 
 def _calls_found(spec: ProblemSpec, request: OptimizeRequest) -> asyncio.Task[dict[str, CallForm]]:
-    """Find out how the problem's models are called, which shipping needs: seconds, in processes of their own."""
+    """Start to find out how the problem's models are called, which shipping needs: seconds, in separate processes."""
     found = asyncio.create_task(asyncio.to_thread(find_all, spec, trust=request.trust))
-    found.add_done_callback(lambda done: done.cancelled() or done.exception())  # raised where it is awaited
+    found.add_done_callback(lambda done: done.cancelled() or done.exception())  # an error is raised where it is awaited
     return found
 
 
@@ -159,23 +159,23 @@ async def _shipped(
     screen: Screen,
     forms: Awaitable[dict[str, CallForm]] | None,
 ) -> Shipped | None:
-    """All that is said of a file was measured on one card; where that fails, on the next."""
+    """Ship the best attempt. One card measures all figures of a file; if the card fails, the next one is used."""
     for number, evaluator in enumerate(evaluators, start=1):
         try:
             return await ship_best(spec, run, best, evaluator, request, folder, screen, forms)
         except InstrumentError as error:
             if number == len(evaluators):
                 raise
-            screen.say(f"{evaluator.facts.place} failed, the next one is asked: {error.what}")
+            screen.say(f"{evaluator.facts.place} failed, trying the next card: {error.what}")
     return None
 
 
 def _require_unchanged(earlier: Run, spec: ProblemSpec) -> None:
     if earlier.problem.digest != spec.digest:
         raise UsageError(
-            f"the problem of run {earlier.id} has changed since",
+            f"the problem of run {earlier.id} has changed since the run began",
             where=spec.path,
-            remedy="put the file back as it was, or begin a new run",
+            remedy="restore the file, or start a new run",
         )
 
 
@@ -201,9 +201,10 @@ def _begin(
 
 
 def _get_ready() -> None:
-    """LangGraph takes a second or more, and git some tenths; what is wrong is raised where they are used.
+    """Import LangGraph, the checkpoints and torch, and ask git for the version, while the evaluators are being opened.
 
-    Torch takes three: who writes kernels asks it about operators, and it is imported beside all else until then.
+    LangGraph takes a second or more, torch three, git some tenths of a second. An error is raised where the module is
+    used.
     """
     threading.Thread(target=_import_torch, name="torch").start()
     with contextlib.suppress(ImportError):
@@ -213,7 +214,7 @@ def _get_ready() -> None:
 
 
 def _import_torch() -> None:
-    with contextlib.suppress(Exception):  # it is met again, and told, where torch is used
+    with contextlib.suppress(Exception):  # the error occurs again, and is reported, where torch is used
         importlib.import_module("torch")
 
 
@@ -229,7 +230,7 @@ async def _drive(
 ) -> None:
     end = ledger.ended()
     if end is not None and end.stop_reason not in GO_ON:
-        screen.say(f"the run has ended: {why_it_ended(end)}; what is left is to ship its best")
+        screen.say(f"the run has already ended: {why_it_ended(end)}; shipping its best attempt")
         return
     _require_one_model(ledger, judges.members[0].facts.device)
 
@@ -261,11 +262,11 @@ async def _drive(
         async with _interruptible(loop, screen):
             async for event in loop.events():
                 screen.event(event)
-        await saver.adelete_thread(ledger.run.id)  # it has ended; the store knows all that is worth knowing
+        await saver.adelete_thread(ledger.run.id)  # the run has ended, and the store holds all of it
 
 
 def _equip(policies: list[Policy], judges: Pool[AnyEvaluator], lessons: Callable[[], Sequence[Lesson]]) -> None:
-    """Give language models their tools, which use the judges of this run."""
+    """Give the language models their tools, which use the evaluators of this run."""
 
     async def try_draft(source: str) -> Evaluation:
         return await asyncio.to_thread(judges.members[0].try_out, source)
@@ -276,19 +277,19 @@ def _equip(policies: list[Policy], judges: Pool[AnyEvaluator], lessons: Callable
 
 
 def _require_one_model(ledger: Ledger, device: str) -> None:
-    """The best of a run is found by comparing speed-ups, and those on one model say little of another's."""
+    """Raise UsageError if the run was measured on another GPU model; speed-ups on two models cannot be compared."""
     measured = {item.evaluation.environment.device for item in ledger.history() if item.evaluation is not None}
     others = sorted(measured - {device, "", "cpu"})
     if others and device != "cpu":
         raise UsageError(
             f"run {ledger.run.id} was measured on {', '.join(others)}, and this is {device}",
-            remedy=f"go on with it there, or from one of its attempts as a new run: `triton-agent replay "
+            remedy=f"continue there, or start a new run from one of its attempts: `triton-agent replay "
             f"{ledger.run.id} --fork TURN.ANSWER`",
         )
 
 
 def machine_here(seed: int, chosen: Chosen) -> GradingMachine:
-    """Where gradings are being made; several cards are of one model."""
+    """Return the description of this machine for gradings; several cards are of one model."""
     gpu = next(iter(chosen.gpus), None)
     return GradingMachine(
         gpu=gpu.name if gpu else "", driver=(gpu.driver or "") if gpu else "", commit=project_version(), seed=seed
@@ -309,7 +310,7 @@ async def _interruptible(loop: Loop, screen: Screen) -> AsyncIterator[None]:
         handled.clear()
 
     def first() -> None:
-        screen.say("finishing what is being evaluated, then shipping the best so far; Ctrl-C again stops at once")
+        screen.say("finishing the evaluations under way, then shipping the best so far; Ctrl-C again stops at once")
         loop.stop()
         restore()
 
@@ -328,7 +329,7 @@ def _title(run: Run, settings: LoopSettings, cards: int) -> str:
     mode = "library calls allowed beside an own kernel" if settings.rules.allow_library else "own kernels only"
     device = f"{cards} cards, each {problem.device}" if cards > 1 else problem.device
     floor = f"fewest bytes {problem.floor_bytes:,}, flops {problem.floor_flops:,}"
-    where = "the interpreter (no GPU: what comes out is a draft)" if problem.device == "cpu" else device
+    where = "the interpreter (no GPU: the result is a draft)" if problem.device == "cpu" else device
     return "\n".join(
         (
             f"{problem.name}  run {run.id}  policy {run.policy}",
@@ -339,29 +340,29 @@ def _title(run: Run, settings: LoopSettings, cards: int) -> str:
 
 
 def _told(note: str) -> str:
-    """A note, with the reason for what was done to the sizes."""
-    return f"{note}; at the sizes given the interpreter takes too long" if note.startswith("scaled down: ") else note
+    """Return a note, with the reason if it says that sizes were scaled down."""
+    return f"{note}; the interpreter takes too long at the sizes given" if note.startswith("scaled down: ") else note
 
 
 def why_it_ended(end: RunEnd) -> str:
-    """In words."""
+    """Return the reason in words."""
     with contextlib.suppress(ValueError):
         return MEANS[StopReason(end.stop_reason)]
     return end.stop_reason
 
 
 def spent_on_models(end: RunEnd, run: Run) -> str:
-    """Tokens and money, where there were any."""
+    """Return tokens and cost in words; empty if no language model was asked."""
     spent = end.summary.get("spent", {})
     if not spent.get("tokens"):
         return ""
     known = run.settings.get("price") is not None
     cost = f"cost {spent['cost']:.4g}" if known else "cost unknown without --price"
-    return f"asked and answered: {spent['tokens']:,} tokens, {cost}"
+    return f"language models used {spent['tokens']:,} tokens, {cost}"
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """The last line of `--json`."""
+    """Return the last line of `--json`."""
     best, shipped = outcome.best, outcome.shipped
     speedup = best.standing.speedup if best else None
     worst = standing(shipped.evaluation if shipped else best.evaluation).worst if best else None

@@ -1,4 +1,4 @@
-"""What one sees of a run while it goes on: a live screen in a terminal, plain lines in a pipe, events as JSON lines."""
+"""Shows a run while it goes on: a live table in a terminal, plain lines in a pipe, or one JSON object per event."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REFRESHES_PER_S = 8
 
 
 class Screen(Protocol):
-    """Whoever is told what happens."""
+    """Shows the events of a run."""
 
     def begin(self, ledger: Ledger, settings: LoopSettings, title: str) -> None: ...
     def event(self, event: Event) -> None: ...
@@ -45,7 +45,7 @@ def make_screen(*, as_json: bool) -> Screen:
 
 
 def figure_of(item: Graded | None) -> str:
-    """The one figure that says how good an attempt is: measured speed, or for a draft what was counted."""
+    """Return the figure of an attempt: its measured speed-up or, for a draft, its traffic and launches."""
     if item is None or not item.standing.passed:
         return ""
     standing = item.standing
@@ -53,7 +53,7 @@ def figure_of(item: Graded | None) -> str:
         worst = standing.worst
         least = f", least {worst.speedup.median:.2f}x at {worst.name}" if worst else ""
         return f"{standing.speedup.median:.2f}x{least}"
-    counted = " in its kernels" if standing.left_to_torch else ""  # bytes that torch's operators move are not
+    counted = " in its kernels" if standing.left_to_torch else ""  # bytes that torch's operators move are not counted
     traffic = f"{standing.traffic_ratio:.2f}x fewest bytes{counted}, " if standing.traffic_ratio is not None else ""
     beside = f", {_counted(standing.left_to_torch, 'torch operator')}" if standing.left_to_torch else ""
     return f"{traffic}{_counted(standing.launches, 'launch', 'es')}{beside}"
@@ -64,7 +64,7 @@ def _counted(count: int, what: str, plural: str = "s") -> str:
 
 
 def trouble_of(event: Event) -> str:
-    """Of a policy that could not answer, or not as often as it was asked to; of a card that failed."""
+    """Return a line about a policy that gave no answer or too few, or about a card that failed; else an empty text."""
     if event["kind"] == LEFT_OUT:
         first = (event["what"].splitlines() or [""])[0]
         return f"  {event['judge']} failed where another did not, and is left out: {first}; {event['others']} go on"
@@ -77,13 +77,13 @@ def trouble_of(event: Event) -> str:
 
 @dataclasses.dataclass(slots=True)
 class Turns:
-    """The turns of a search, and how long the rest takes at most."""
+    """The turns of a search, with an estimate of the time left."""
 
     settings: LoopSettings
     pace: Pace = dataclasses.field(default_factory=Pace)
 
     def begin(self, turn: int) -> None:
-        """Note that a turn begins; the first one noted is that of a new run or of one that is taken up."""
+        """Note that a turn begins. The first turn noted starts the clock; a resumed run may begin at any turn."""
         if not self.pace.total:
             self.pace.expect(self.settings.turns - turn, self.settings.turns)
         self.pace.finish(turn - self.pace.done)
@@ -127,7 +127,7 @@ class JsonLines:
 
 @dataclasses.dataclass(slots=True)
 class PlainLines:
-    """A line for each thing worth a line, on stderr."""
+    """Plain lines on stderr."""
 
     ledger: Ledger | None = None
     turns: Turns | None = None
@@ -161,7 +161,7 @@ class PlainLines:
 
 
 class LiveScreen:
-    """A table of attempts that fills, with the best over the turns and what is going on now."""
+    """A table of attempts that grows, with the best speed-up over the turns and the evaluations under way."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -193,7 +193,7 @@ class LiveScreen:
     def say(self, text: str) -> None:
         self._console.print(text, markup=False)
         if not self._closed:
-            self._live.start()  # what was said takes a while: the seconds go on below it
+            self._live.start()  # show the elapsed seconds below the text
 
     def close(self) -> None:
         self._closed = True
@@ -209,7 +209,7 @@ class LiveScreen:
 
     def _table(self, history: list[Graded]) -> Table:
         table = Table(box=None, pad_edge=False)
-        for heading, width in (("attempt", 7), ("verdict", 13), ("", 30), ("plan", None)):  # the plan gives way first
+        for heading, width in (("attempt", 7), ("verdict", 13), ("", 30), ("plan", None)):  # the plan is cut first
             table.add_column(heading, min_width=width, overflow="ellipsis", no_wrap=True)
         best = best_of(history)
         for item in history[-ROWS_SHOWN:]:
@@ -231,7 +231,7 @@ class LiveScreen:
 
 
 def sparkline(history: list[Graded]) -> str:
-    """The best speed-up after each turn; empty where nothing was timed."""
+    """Draw the best speed-up after each turn as a row of blocks; empty if nothing was timed."""
     best: Graded | None = None
     by_turn: dict[int, float] = {}
     for item in history:

@@ -1,8 +1,9 @@
-"""`triton-agent optimize --parts`: a whole model by its submodules, each a run of its own, then put together.
+"""`triton-agent optimize --parts`: optimizes submodules of a model in runs of their own, then puts them together.
 
-The model is surveyed, the hottest parts are optimized within their shares of the budget, and the whole run searches
-among sets of parts as any run searches among files. So the whole is judged, timed and shipped like any other; a part
-that does not help in its place is left out. Runs of parts name the whole run (`part_of`), which notes theirs.
+The model is surveyed, and its most expensive parts are optimized within their shares of the budget. Then the whole
+run searches among sets of optimized parts as any run searches among files, so the whole model is judged, timed and
+shipped like any other candidate, and a part that does not help in its place is left out. Runs of parts name the whole
+run (`part_of`), and the whole run notes theirs as events.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.ranking import Standing, best_of
 
 PLANNED, BEGUN = "parts", "part"
-"""Kinds of events of the whole run: which parts there are; that the run of one has begun."""
+"""Kinds of events of the whole run: the list of its parts, and the start of one part's run."""
 TURNS_A_PART = 3
-"""In which the whole is judged with it, without it and without others, where that is all of it."""
+"""Turns of the whole run for each part: with the part, without it, and without other parts."""
 FOR_PARTS = 0.75
-"""Of the time; the rest is for putting them together."""
+"""Share of the time for the runs of the parts; the rest is for putting them together."""
 
 
 async def optimize_by_parts(
@@ -58,7 +59,7 @@ async def optimize_by_parts(
     resume: str | None = None,
     nursery: Nursery | None = None,
 ) -> Outcome:
-    """A whole run and those of its parts."""
+    """Optimize the parts of a model, then the whole model."""
     began_s = time.monotonic()
     require_writable(out or Path.cwd())
     spec = request.spec()
@@ -99,19 +100,20 @@ def _as_interrupted(store: Store, end: RunEnd) -> RunEnd:
 def _require_possible(request: OptimizeRequest, spec: ProblemSpec) -> None:
     if request.own_kernels:
         raise UsageError(
-            "--parts leaves what is between the parts to torch, which --own-kernels forbids", remedy="keep one of them"
+            "--parts leaves operators between the parts to torch, which --own-kernels forbids",
+            remedy="keep one of them",
         )
-    make_policies(request.policy, request.model_options())  # each part makes its own; a wrong name is said at once
+    make_policies(request.policy, request.model_options())  # each part makes its own; report a wrong name at once
     assembly.require_inlined(spec, take_out(spec, reserved_names(spec)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """What a whole run notes before it begins its parts."""
+    """The parts of a model, noted in the whole run before the first part begins."""
 
     parts: tuple[PartPlan, ...]
     moved_bytes: int
-    """By all operators of the reference."""
+    """Bytes moved by all operators of the reference."""
 
     def to_json(self) -> dict[str, Any]:
         return {"parts": [part.to_json() for part in self.parts], "moved_bytes": self.moved_bytes}
@@ -124,7 +126,7 @@ def _known_plan(store: Store, resume: str | None) -> _Plan | None:
 
 
 async def _planned(spec: ProblemSpec, request: OptimizeRequest, screen: Screen) -> _Plan:
-    screen.say(f"reading {spec.name}: looking for its hot submodules")
+    screen.say(f"reading {spec.name}: looking for its most expensive submodules")
     card = chosen_before(request.device, request.cards).uuids[0]
     found = await asyncio.to_thread(survey.take, spec, device=request.device, card=card)
     plans = choosing.choose(found)
@@ -146,9 +148,10 @@ def _places(plan: PartPlan) -> str:
 
 
 def _for_the_whole(settings: LoopSettings, request: OptimizeRequest, parts: int, began_s: float) -> LoopSettings:
-    """What is left of the time, and turns enough to take parts out; the turns asked for were the parts'.
+    """Return the settings of the whole run: the time that is left, and enough turns to try leaving parts out.
 
-    Without a clock sets are tried one by one, since the first that passes will do.
+    The turns asked for were spent on the parts. Without a clock sets of parts are tried one by one, since the first set
+    that passes is good enough.
     """
     left_s = None if request.seconds is None else max(1.0, request.seconds - (time.monotonic() - began_s))
     parallel = 1 if request.device == "cpu" else settings.parallel
@@ -157,7 +160,7 @@ def _for_the_whole(settings: LoopSettings, request: OptimizeRequest, parts: int,
 
 
 class _Parts:
-    """The parts' runs, one after the other."""
+    """Runs the parts one after another."""
 
     def __init__(
         self,
@@ -184,7 +187,9 @@ class _Parts:
         self._begun = {event.data["name"]: event.data["run"] for event in ledger.noted(BEGUN)}
 
     async def all(self, plans: Sequence[PartPlan], began_s: float) -> list[Placed]:
-        """What each part's run found worth putting in place."""
+        """Run each part and return those worth putting in place; a part that does not help is replaced by its inner
+        parts.
+        """
         placed, waiting = [], list(plans)
         while waiting:
             plan = waiting[0]
@@ -222,7 +227,7 @@ class _Parts:
         )
 
     def _ended(self, run: str | None) -> Outcome | None:
-        """What the store says of a part that was finished before a crash."""
+        """Return the stored outcome of a part that was finished before an interruption."""
         end = self._store.end(run) if run else None
         if run is None or end is None or end.stop_reason in GO_ON:
             return None
@@ -245,7 +250,10 @@ def _time_is_up(request: OptimizeRequest, began_s: float) -> bool:
 def share_of(
     request: OptimizeRequest, waiting: Sequence[PartPlan], plans: Sequence[PartPlan], began_s: float
 ) -> OptimizeRequest:
-    """The first of those waiting gets of what is left as much as its share of their time; turns go by the hottest."""
+    """Return the request for the first of the waiting parts.
+
+    Its time is its share of the time that is left; its turns are in proportion to those of the most expensive part.
+    """
     plan, total = waiting[0], sum(item.share for item in plans)
     seconds = None
     if request.seconds is not None:
@@ -266,7 +274,7 @@ def share_of(
 
 
 class _Noting:
-    """A screen that also tells which run has begun."""
+    """A screen that also reports the id of the run that begins."""
 
     def __init__(self, screen: Screen, begun: Callable[[str], None]) -> None:
         self._screen = screen

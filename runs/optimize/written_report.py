@@ -1,4 +1,4 @@
-"""The report of a run that has just ended, beside what it shipped."""
+"""Writes the report of a run that has just ended, beside the shipped file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triton_agent.runs.report.view import RunView
 
 
 def write_report(store: Store, outcome: Outcome, folder: Path) -> Path:
-    """`report.html` in that folder."""
+    """Write `report.html` into the folder and return its path."""
     history = load_history(store, outcome.run.id)
     shipped = outcome.shipped
     view = RunView(

@@ -1,4 +1,4 @@
-"""`triton-agent verify`: prints what came of a shipped file, as lines or as one JSON object."""
+"""`triton-agent verify`: judges a shipped file again and prints the result, as lines or as one JSON object."""
 
 from __future__ import annotations
 

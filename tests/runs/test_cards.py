@@ -69,7 +69,7 @@ def test_all_are_begun_at_the_same_time_and_closed() -> None:
 def test_a_card_that_fails_at_once_is_done_without() -> None:
     cards = Cards({"GPU-1": InstrumentError("the GPU is not quiet")})
     assert cards.run() == ["GPU-0", "GPU-2"]
-    assert cards.said == ["GPU-1 is done without: the GPU is not quiet"]
+    assert cards.said == ["GPU-1 is left out: the GPU is not quiet"]
 
 
 def test_where_every_card_fails_the_first_error_is_raised() -> None:

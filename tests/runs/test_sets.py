@@ -196,7 +196,7 @@ def test_a_wrong_request_says_what_is_wrong(spec: ProblemSpec, command: str, opt
 
 def test_parts_and_sets_exclude_each_other(spec: ProblemSpec) -> None:
     request = OptimizeRequest(problem=f"{spec.path}:Norm", init="24", sets=spec.sets, parts=True)
-    with pytest.raises(UsageError, match="--parts takes a model by one call"):
+    with pytest.raises(UsageError, match="--parts needs a single call"):
         request.spec()
 
 
