@@ -1,4 +1,4 @@
-"""Work in the background of a server: few jobs at once, found by their ids, stopped at its end."""
+"""Background jobs of a server: a few at a time, found by id, stopped when the server ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from triton_agent.tools.errors import UsageError
 
 MOST_RUNNING = 2
-"""Jobs at once; more only slow each other down."""
+"""Jobs that may run at the same time; more would only slow each other down."""
 
 
 class Job(Protocol):
@@ -19,17 +19,17 @@ class Job(Protocol):
     done: threading.Event
 
     def cancel(self, *, at_once: bool = False) -> str:
-        """End it, and say how."""
+        """Cancel the job, and return a sentence that says how it ends."""
 
     def join(self) -> None:
-        """Wait for its processes to be gone."""
+        """Wait until the job's processes are gone."""
 
 
 Kind = TypeVar("Kind", bound=Job)
 
 
 class Jobs(Generic[Kind]):
-    """All jobs of a server. Use as a context manager: what still runs at its end is stopped."""
+    """All jobs of a server. Leaving the context stops the jobs that are still running."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Kind] = {}
@@ -45,7 +45,7 @@ class Jobs(Generic[Kind]):
             job.join()
 
     def start(self, begin: Callable[[], Kind]) -> Kind:
-        """Begin a job unless enough are running."""
+        """Start a job unless enough are running."""
         with self._lock:
             running = [job.id for job in self._jobs.values() if not job.done.is_set()]
             if len(running) >= MOST_RUNNING:

@@ -1,7 +1,7 @@
 """Reads an evidence bundle from anywhere and checks every byte against its manifest.
 
-Nothing is unpacked to disk or run here; it reads text and JSON of bounded size. `judge_again.py` evaluates its
-candidates again, confined.
+Nothing is unpacked to disk or run here; it reads text and JSON of bounded size. `judge_again.py` evaluates the
+bundle's candidates again, in the sandbox.
 """
 
 from __future__ import annotations

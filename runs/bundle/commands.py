@@ -1,7 +1,7 @@
 """`triton-agent bundle` and `verify-bundle`: write the evidence of a run to one file, and check such a file.
 
-A bundle's problem and candidates are foreign programs: evaluating them confines both the candidate's process and the
-one that holds the reference.
+A bundle's problem and candidates are programs of others, so they are evaluated in the sandbox: both the candidate's
+process and the checker, which holds the reference.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _COMMON = frozenset(
 )
 """Names that identify nobody and have other meanings: removing them would spoil the text."""
 _VOCABULARY = frozenset({*Status, *Finding, "max", "l2", "small", "mismatches", "gpu", "interpreter", "same"})
-"""Our own words, though a user may be called Max."""
+"""Words of verdicts, which are kept even where a user is called Max."""
 _SHORTEST_NAME = 3
 _HOME = re.compile(r"/(?:home|Users)/([^/\s'\":,;)\]]+)")
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.\-]*://[^\s'\"<>)\]]+", re.IGNORECASE)

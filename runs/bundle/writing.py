@@ -1,4 +1,4 @@
-"""Writes an evidence bundle: the results of a run in one file that anyone can check and evaluate again without our
+"""Writes an evidence bundle: the results of a run in one file that anyone can check and evaluate again, without the
 store.
 
 It holds the problem's text with the local modules it imports, every candidate's source, and its results: verdicts,
@@ -158,14 +158,14 @@ def _problem_files(history: History) -> tuple[str, dict[str, str]]:
 
 
 def _redacted(texts: dict[str, str], facts: dict[str, Any], history: History) -> tuple[dict[str, str], dict[str, Any]]:
-    """Redact texts and data. The members' names are ours or those of modules and stay."""
+    """Redact texts and data. The members' names are made here or are names of modules, and stay."""
     place = Path(str(history.run.problem.spec.get("path", ""))).parent
     redaction = Redaction([*texts.values(), json.dumps([facts, str(place)])], (place, Path.cwd()))
     return {name: redaction.code(text) for name, text in texts.items()}, redaction.data(facts)
 
 
 def _digest_of(spec: Mapping[str, Any], main: str, texts: Mapping[str, str]) -> str | None:
-    """Return the digest of the problem that these texts make; None if they make none."""
+    """Return the digest of the problem in these texts; None if they are not a whole problem."""
     if ProblemSpec.from_json(spec).saved_files:  # saved tensors are a pickle, which no bundle holds
         return None
     files = {name.removeprefix(FILES): text for name, text in texts.items() if name.startswith(FILES)}

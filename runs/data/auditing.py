@@ -1,4 +1,4 @@
-"""Audits the problems of a dataset as `check-problem` does: what wrong answers pass is flagged.
+"""Audits the problems of a dataset as `check-problem` does, and flags those that wrong answers pass.
 
 The reports are what `train grpo --problem-reports` reads. A problem is audited once; an interrupted audit continues.
 """

@@ -30,7 +30,7 @@ AT_ONCE_ON_A_CARD = 4
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MakeRequest:
-    """The options; None for a default, or for what a dataset that is continued says."""
+    """The options; None stands for a default, or for the setting of the dataset that is continued."""
 
     out: str
     count: int | None
@@ -107,7 +107,7 @@ def _folder(request: MakeRequest) -> DatasetFolder:
 
 
 def _digest(path: Path) -> str:
-    """Return a hash of the Python files, wherever the folder lies."""
+    """Return a hash of the Python files that does not depend on the folder's place."""
     files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     lines = [f"{file.relative_to(path)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
@@ -129,7 +129,7 @@ def _solved(folder: DatasetFolder, request: MakeRequest) -> int:
     from triton_agent.runs.data.solving import SolveSettings, conversations_of, solve_all
 
     chosen = choose_one(request.device, "problems are solved on one")
-    timed = request.turns > 1  # only an improvement is a matter of time
+    timed = request.turns > 1  # a single turn has nothing to improve on
     settings = SolveSettings(
         evaluator=EvaluatorSettings(
             device=chosen.device,

@@ -1,4 +1,4 @@
-"""The folder of a dataset: its settings, the journals of what is under way, and the files that others read.
+"""The folder of a dataset: its settings, its journals while it is made, and the files that others read.
 
     dataset.json          settings and counts
     train.jsonl           problems to train on, a line each; held_out.jsonl: the others
@@ -31,7 +31,8 @@ SETTINGS, README, CONVERSATIONS = "dataset.json", "README.md", "conversations.js
 COMPOSING, SOLVED, STORE, PROBLEMS = "composing.jsonl", "solved.jsonl", "attempts.db", "problems"
 AUDITS = "audits.jsonl"
 COMPOSER = "1"
-"""Version of what a seed means; a dataset of another version is not continued."""
+"""Version of the composer. The same seed gives other problems in another version, so such a dataset is not continued.
+"""
 
 
 class DatasetFolder:

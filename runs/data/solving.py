@@ -37,7 +37,7 @@ from triton_agent.tools.results import Evaluation
 from triton_agent.tools.settings import EvaluatorSettings
 
 HARMLESS = 3
-"""Faults tried beyond the wanted number, since some break nothing."""
+"""Faults tried beyond the wanted number, since some leave the answer unchanged."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +106,16 @@ def solve_all(
 
 
 class _JudgedOnce(SharedVerdicts):
-    """Judges a file without its notes, so that a repair, which is the kernel that passed, is not judged again."""
+    """Judges a file without its notes, so that a repair, which is the kernel that passed before, is not judged
+    again.
+    """
 
     async def evaluate_async(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
         return await super().evaluate_async(without_notes(source).rstrip() + "\n", on_stage)
 
 
 async def _solve(row: Row, view: ProblemView, evaluator: Judge, settings: SolveSettings) -> _Solved:
-    """Let the author answer; then break its kernel and repair it."""
+    """Let the author solve the problem; then put faults into its kernel and repair them."""
     rules = Rules(target=settings.evaluator.target or Rules().target)
     run = _run(row, view, "builtin")
     episode = Episode(run=run.id, problem=view, judge=evaluator, rules=rules)
@@ -151,7 +153,7 @@ async def _solve(row: Row, view: ProblemView, evaluator: Judge, settings: SolveS
 
 
 async def _repaired(broken: Graded, answer: Completion, evaluator: Judge) -> Graded:
-    """Take the next turn after a faulty attempt."""
+    """Store the repair as the turn after a faulty attempt."""
     before = broken.attempt
     seen = observe(
         before.observation.problem,

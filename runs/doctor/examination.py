@@ -119,7 +119,7 @@ def _gpus(gpus: tuple[hardware.Gpu, ...]) -> tuple[Check, ...]:
 
 
 def _watched() -> Check:
-    """Check that work of others on a GPU can be noticed during a measurement."""
+    """Check that the work of other processes on a GPU can be noticed during a measurement."""
     if nvml.available():
         seen = "the driver reports other processes on a GPU, and what throttles its clocks"
         return Check(name="NVML", state=CheckState.OK, seen=seen)
@@ -153,7 +153,7 @@ def _scratch() -> Check:
         advice = f"point TMPDIR elsewhere: candidates get a {SHARED_MEMORY} of their own"
         return Check(name="scratch", state=CheckState.BROKEN, seen=seen, advice=advice)
     if wished and os.path.abspath(wished) != folder:
-        advice = f"TMPDIR={wished} cannot be written to and is passed over; point it at another folder"
+        advice = f"TMPDIR={wished} cannot be written to and is ignored; point it at another folder"
         return Check(name="scratch", state=CheckState.WEAK, seen=seen, advice=advice)
     if free < SPACE_WANTED_BYTES:
         advice = f"point TMPDIR at a folder with {in_binary_units(SPACE_WANTED_BYTES)} or more"

@@ -39,7 +39,7 @@ def _targets() -> tuple[Check, ...]:
             name="AMD backend",
             state=CheckState.OK if hip else CheckState.ABSENT,
             seen=f"compiles for {', '.join(amd)}" if hip else "this build of triton has none",
-            advice="" if hip else f"--target {amd[0]} and its like need a triton from PyPI",
+            advice="" if hip else f"--target {amd[0]} and other AMD targets need triton from PyPI",
         ),
     )
 
@@ -88,7 +88,7 @@ def _headers(gpus: tuple[Gpu, ...]) -> Check:
 
 def _needed_for_launches(name: str, seen: str, remedy: str, gpus: tuple[Gpu, ...]) -> Check:
     if gpus:
-        advice = f"Triton cannot launch on the GPU without; {remedy}"
+        advice = f"Triton cannot launch on the GPU without it; {remedy}"
         return Check(name=name, state=CheckState.WEAK, seen=seen, advice=advice)
     return Check(name=name, state=CheckState.ABSENT, seen=seen, advice=f"needed on machines with a GPU only; {remedy}")
 

@@ -22,7 +22,7 @@ from triton_agent.runs.history.records import StoredAttempt, short_key
 from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Status
 
 THEME = "ansi_dark"
-"""The terminal's own sixteen colours, which its user has made readable."""
+"""The terminal's own sixteen colours, which its user has chosen to be readable."""
 COLOURS = {
     **{"passed": "green", "cheated": "red", "not_triton": "yellow", "not measured": "magenta", "not judged": "dim"},
     **{status.value: "red" for status in Status if status.value not in ("passed", "not_triton")},
@@ -124,7 +124,7 @@ def _tried(items: Sequence[Tried]) -> Table:
 def _code(item: StoredAttempt, parent: StoredAttempt | None, changes: bool) -> list[RenderableType]:
     source = item.attempt.source
     if source is None:
-        return [_heading("code"), Text("(the answer held none)"), *_raw_answer(item)]
+        return [_heading("code"), Text("(the answer holds no code)"), *_raw_answer(item)]
     before = parent.attempt.source if parent is not None else None
     if changes and parent is not None and before is not None:
         return [_heading(f"code, changes from {parent.name}"), diff_text(before, source, (parent.name, item.name))]
@@ -165,7 +165,7 @@ def verdict_page(grading: Grading) -> Iterator[RenderableType]:
 
 
 def evaluation_page(verdict: Evaluation) -> Iterator[RenderableType]:
-    """Draw everything that is known of one candidate."""
+    """Draw an evaluation: verdict, cases, resources, timings and environment."""
     finding = f" ({verdict.finding})" if verdict.finding else ""
     yield coloured(verdict.status.value).append(finding, style="")
     if verdict.message:

@@ -46,7 +46,7 @@ class Item:
 def run(heaps: Sequence[str], *, store: str | None, yes: bool, dry_run: bool, json: bool) -> int:
     """Show, ask, remove; exit code 1 if something could not be removed."""
     if unknown := [name for name in heaps if name not in HEAPS]:
-        raise UsageError(f"nothing is called {unknown[0]!r}", remedy=f"one of {', '.join(HEAPS)}")
+        raise UsageError(f"there is no group {unknown[0]!r}", remedy=f"one of {', '.join(HEAPS)}")
     items = [item for heap in (heaps or UNASKED) for item in _found(heap, store)]
     total = sum(item.size_bytes for item in items)
     if not json:

@@ -16,7 +16,7 @@ STORE = Annotated[
     typer.Option(
         "--store",
         metavar="WHERE",
-        help="Store file or postgresql:// URL; default: $TRITON_AGENT_STORE, else your own store.",
+        help="Store file or postgresql:// URL; default: $TRITON_AGENT_STORE, else a file in your data folder.",
     ),
 ]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
@@ -326,7 +326,7 @@ def verify_bundle(
     jobs: JOBS = 0,
     json: JSON = False,
 ) -> None:
-    """Check the hashes of an evidence bundle, then evaluate its kernels again on this machine, confined."""
+    """Check the hashes of an evidence bundle, then evaluate its kernels again on this machine, in the sandbox."""
     from triton_agent.runs.bundle.commands import verify
 
     raise typer.Exit(verify(file, every=every, hashes_only=hashes_only, device=device, jobs=jobs, json=json))

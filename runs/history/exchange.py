@@ -24,7 +24,7 @@ from triton_agent.runs.history.records import newest_verdict
 from triton_agent.tools.errors import UsageError
 
 PROMPT_TOKENS = 16_384
-"""Most tokens of a prompt made for a training row; no model is at hand to say how long one may be."""
+"""Token limit of a prompt that is made for a training row, since no model is known whose context would limit it."""
 FORMS = ("jsonl", "parquet", "trl-sft", "trl-grpo")
 
 

@@ -131,7 +131,7 @@ def settings_like(
 ) -> EvaluatorSettings:
     """Return settings as in the stored evaluation, on `device`: `cpu`, `cuda`, or `auto` for a GPU if there is one.
 
-    `asked` are the run's settings; only its choice of sizes matters to a verdict beyond the rules.
+    `asked` holds the run's settings; beyond the rules only its choice of sizes matters to a verdict.
     """
     targets = {verdict.environment.target for verdict in before if verdict is not None}
     target = targets.pop() if len(targets) == 1 else rules.target
@@ -148,7 +148,7 @@ def settings_like(
             trust=trust,
         )
     except ValueError as error:
-        raise UsageError(f"it was judged by rules that are not known here: {error}") from None
+        raise UsageError(f"the stored rules are not known here: {error}") from None
 
 
 def judge_again(
@@ -176,5 +176,5 @@ def judge_again(
             except BaseException:
                 for future in futures:
                     future.cancel()
-                evaluator.close()  # what still runs must not hold up a Ctrl-C
+                evaluator.close()  # evaluations under way must not delay the exit after Ctrl-C
                 raise

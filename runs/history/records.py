@@ -54,7 +54,7 @@ class StoredAttempt:
 
     @property
     def standing(self) -> Standing:
-        """Its rank among attempts of the run."""
+        """Rank among the attempts of the run."""
         return standing(self.evaluation)
 
     @property
@@ -64,7 +64,7 @@ class StoredAttempt:
 
     @property
     def header(self) -> AttemptHeader:
-        """Its line in a list of attempts, as the store would give it."""
+        """Header of the attempt, as the store returns it for lists."""
         attempt, verdict, grading = self.attempt, self.evaluation, self.grading
         return AttemptHeader(
             key=attempt.key,

@@ -25,10 +25,10 @@ from rich.segment import Segment, Segments
 from triton_agent.runs.cli.foreign_text import in_a_line
 
 Page = Callable[[bool], RenderableType]
-"""Draws a page; True asks for its other side (changes instead of the whole)."""
+"""Draws a page; True asks for the changes instead of the whole code."""
 
 POLL_S = 0.25
-"""How long a resized window may go unnoticed."""
+"""Interval at which a change of the window's size is noticed."""
 HINT = "q quit · n/→ next · p/← back · j/k scroll · space/b screen · g/G ends · d code/changes"
 
 KEYS = {
@@ -77,7 +77,7 @@ class Player:
                     self._show()
 
     def step(self, action: str) -> None:
-        """Move within the limits. A space at the end of a page turns to the next."""
+        """Carry out an action of KEYS. A space at the end of a page goes to the next one."""
         at, last = self.position, len(self._pages) - 1
         bottom = max(0, len(self._lines()) - self._height())
         if action in ("next", "back") or (action == "screen" and at.line >= bottom):

@@ -113,7 +113,7 @@ def _about(history: History) -> list[str]:
 
 def _ending(history: History) -> str:
     if history.end is None:
-        return f"open: it goes on, or was stopped; triton-agent optimize --resume {history.run.id}"
+        return f"open: still running, or interrupted; triton-agent optimize --resume {history.run.id}"
     took_s = (history.end.ended_at - history.run.started_at).total_seconds()
     reason = history.end.stop_reason
     meaning = f"{MEANS[StopReason(reason)]} ({reason})" if reason in set(StopReason) else legible(reason)

@@ -45,13 +45,13 @@ def repair(*, store: str | None, yes: bool, json: bool) -> int:
     path = locate(store)
     if not isinstance(path, Path):
         raise UsageError(
-            "a database on a server is mended by its own tools", remedy="`runs backup` saves what it holds"
+            "a database on a server is repaired with its own tools", remedy="`runs backup` saves what it holds"
         )
     if not path.is_file():
         raise UsageError("there is no store", where=str(path), remedy="name one: --store, TRITON_AGENT_STORE")
     damage = _damage(path)
     if not damage:
-        _tell({"store": str(path), "damage": ""}, f"{path}: every page is as it should be", json)
+        _tell({"store": str(path), "damage": ""}, f"{path}: no damage was found", json)
         return exit_codes.GOOD
     console.progress().print(Text(f"{path} is damaged: {damage}"), soft_wrap=True)
     confirm("Make a new store of what can be read, and keep the old file beside it?", yes)
@@ -79,7 +79,7 @@ def _damage(path: Path) -> str:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             rows = connection.execute("PRAGMA integrity_check(3)").fetchall()
     except sqlite3.OperationalError as error:
-        raise StoreUnreachable(f"it cannot be looked through: {error}", where=str(path)) from None
+        raise StoreUnreachable(f"the file cannot be checked: {error}", where=str(path)) from None
     except sqlite3.DatabaseError as error:
         return str(error)
     said = "; ".join(" ".join(str(row[0]).split()) for row in rows)

@@ -38,7 +38,7 @@ def from_files(view: ProblemView, files: Mapping[str, str], main: str, folder: P
 
 
 def lay_out(files: Mapping[str, str], folder: Path) -> None:
-    """Write the texts under `folder`; names are relative and plain."""
+    """Write the texts under `folder`; their names are relative paths."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

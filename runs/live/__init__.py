@@ -1,4 +1,4 @@
-"""Modules in memory: written to disk as a problem, and made again in memory with kernels.
+"""Modules in memory: written to disk as problems, and loaded again with kernels.
 
 `problem.py` writes the problem; `runs/api.py` uses this room.
 """

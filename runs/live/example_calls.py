@@ -1,6 +1,7 @@
-"""What a module in memory is called with: one call, or several by name and weight.
+"""The calls of a module in memory: one example call, or several with names and weights.
 
-A call without a name is called after its tensors, as `f32[64,1024]`. Whether forward takes it is found out by calling.
+A call without a name is named by its tensors, as in `f32[64,1024]`. Not covered: checking that forward accepts a call;
+`problem.py` calls the module with it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from triton_agent.tools.reference.input_tensors import tensors_in
 
 WORDS = {f"torch.{name}": word for word, name in DTYPES.items()}
 SHOWN = 60
-"""Characters of a name that is made of shapes."""
+"""Maximum length of a name that is made of shapes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ def calls_of(
     example_sets: Sequence[Any] | Mapping[str, Any] | None,
     weights: Sequence[float] | Mapping[str, float] | None,
 ) -> list[ExampleCall]:
-    """As they were given, checked."""
+    """Check the example calls and return them with their names and weights."""
     if example_sets is None:
         if weights is not None:
             raise UsageError("weights without example_sets", remedy="example_sets=[(x,), (y,)], weights=[1, 3]")
@@ -62,7 +63,7 @@ def calls_of(
 
 
 def asked_at(given: Sequence[ExampleCall], written: problem.Problem) -> dict[str, Any]:
-    """The calls as requests and problems take them, once their inputs are saved."""
+    """Return the calls in the form that requests and problems take, after their inputs were saved."""
     if len(given) == 1:
         return {"inputs_file": written.inputs_file}
     files = (written.inputs_file, *written.more_files)
@@ -73,7 +74,7 @@ def asked_at(given: Sequence[ExampleCall], written: problem.Problem) -> dict[str
 def _named(given: Sequence[Any] | Mapping[str, Any]) -> list[tuple[str, Any]]:
     if isinstance(given, Mapping):
         if not all(isinstance(name, str) and name for name in given):
-            raise UsageError("a set of example inputs is named by what is no text", remedy='{"short": x, "long": y}')
+            raise UsageError("the name of a set of example inputs is not a text", remedy='{"short": x, "long": y}')
         found = list(given.items())
     elif isinstance(given, (list, tuple)):
         found = [("", inputs) for inputs in given]
@@ -126,7 +127,7 @@ def _shape(tensor: torch.Tensor) -> str:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """Calls of the same shapes differ by their values."""
+    """Number a name that is taken, since calls of equal shapes differ in their values."""
     if name not in taken:
         return name
     return next(f"{name} #{number}" for number in range(2, len(taken) + 2) if f"{name} #{number}" not in taken)

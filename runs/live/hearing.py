@@ -1,4 +1,4 @@
-"""A screen that remembers what was said last, and passes everything on to another one, or to nobody."""
+"""A screen that keeps the last text, and forwards everything to another screen if there is one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from triton_agent.runs.optimize.screen import Screen
 
 
 class Hearing:
-    """For a caller who wants to know, whether or not anybody looks on."""
+    """Keeps the last text for its caller, with or without a visible screen."""
 
     def __init__(self, shown: Screen | None) -> None:
         self._shown = shown

@@ -1,7 +1,8 @@
-"""From a file on disk to a module with the tensors of one that is in memory; and the process left as it was.
+"""Loads a written file, and makes its module with the tensors of a module in memory.
 
-The tensors are copies, on the same devices, with the same sharing among them: what is done to one module does not reach
-the other. Modes, hooks of the module itself, and attributes that could not be written into the file are taken over.
+The tensors are copies on the same devices, with the same sharing among them, so a change to one module does not reach
+the other. Modes, hooks of the module itself, and attributes that could not be written into the file are copied from
+the module in memory. Torch's global state is left unchanged.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ ROOT_HOOKS = (
 
 
 def load(path: Path) -> types.ModuleType:
-    """The file, imported under a name of its own that stays the same for the same text."""
+    """Import the file under a private name that depends on its content."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     name = f"_triton_agent_{path.stem}_{digest}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # pickle and the operators of torch look it up
+        sys.modules[name] = module  # pickle and torch's operators look the module up here
         try:
             spec.loader.exec_module(module)
         except BaseException:
@@ -45,7 +46,9 @@ def load(path: Path) -> types.ModuleType:
 
 @contextlib.contextmanager
 def untouched() -> Iterator[None]:
-    """Random generators, grad mode and default device are the same afterwards, and plain meanwhile."""
+    """Run a block with grad mode on and the CPU as default device; restore both and the random generators
+    afterwards.
+    """
     cuda: Any = torch.cuda
     gpus = list(range(cuda.device_count())) if cuda.is_initialized() else []
     with torch.random.fork_rng(devices=gpus), torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
@@ -53,8 +56,8 @@ def untouched() -> Iterator[None]:
 
 
 def made_of(kind: Callable[[], nn.Module], module: nn.Module, left_out: Sequence[str]) -> nn.Module:
-    """A module of that kind with the tensors, modes and hooks of this one."""
-    with torch.device("meta"):  # the values to come are not its own
+    """Make a module with `kind`, and give it copies of the tensors, modes and hooks of `module`."""
+    with torch.device("meta"):  # its values are replaced below
         made = kind()
     memo: dict[int, torch.Tensor] = {}
     for path, own in made.named_modules():
@@ -77,7 +80,7 @@ def _take_over(own: nn.Module, live: nn.Module, memo: dict[int, torch.Tensor]) -
     for name, buffer in live._buffers.items():
         own._buffers[name] = None if buffer is None else _copied(buffer, memo)
     for name, value in list(vars(own).items()):
-        if isinstance(value, torch.Tensor):  # a plain attribute, which is on no device yet
+        if isinstance(value, torch.Tensor):  # a tensor held as a plain attribute
             setattr(own, name, _copied(getattr(live, name), memo))
 
 

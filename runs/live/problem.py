@@ -1,8 +1,9 @@
-"""A module in memory as a problem: a file that makes the like of it, and its example inputs beside it.
+"""Writes a module in memory as a problem: a file with a class that constructs it, and its example inputs beside it.
 
-The file stands alone: the text of its classes, one more put together part by part without a constructor, whose
-arguments nobody remembers, and its tensors, exact where they are small or regular, else drawn anew. Whether it answers
-as the module does is tried before anything rests on it. Attributes that cannot be written down are left out, and named.
+The file is self-contained. It holds the text of the module's classes, and one more class that puts the module together
+part by part, since the arguments of the constructors are not known. Tensors are written exactly if they are small or
+regular; otherwise similar values are drawn. The written module is called once and has to answer as the module does.
+Attributes that cannot be written are left out and listed.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from triton_agent.tools.tape.outline import passed
 
 INPUTS = "inputs.pt"
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))
-"""Attributes that torch keeps; `forward` and other methods put on an instance are not among them."""
+"""Attributes that torch keeps in every module; `forward` and other methods set on an instance are not among them."""
 OF_RECURRENT_ONES = frozenset({"_flat_weights", "_flat_weight_refs"})
-"""Made anew by `_init_flat_weights`."""
+"""Attributes that `_init_flat_weights` makes again."""
 PUT = '''\
 def _put(model, path, made):
     """A module, parameter or None in its place."""
@@ -65,7 +66,7 @@ def _buffer(model, path, values, persistent=True):
     parent, _, name = path.rpartition(".")
     model.get_submodule(parent).register_buffer(name, values, persistent=persistent)""",
 }
-"""Functions of the file, by name."""
+"""Functions that the written file may need, by name."""
 TAKEN = ("_put", *HELPERS)
 ALWAYS = (
     Import(local="torch", module="torch", name=None, renames=False),
@@ -78,12 +79,12 @@ class Problem:
     """A module as a problem on disk."""
 
     target: str
-    """As `parse_problem` takes it, with `inputs_file`."""
+    """First argument of `parse_problem`, to be given with `inputs_file`."""
     inputs_file: str
     more_files: tuple[str, ...] = ()
-    """Of further calls, each like `inputs_file`."""
+    """Inputs of further calls, saved like `inputs_file`."""
     left_out: tuple[str, ...]
-    """Attributes that could not be written down, by path."""
+    """Paths of attributes that could not be written."""
 
 
 def write(
@@ -94,10 +95,10 @@ def write(
     more: Sequence[Sequence[Any]] = (),
     to_ship: bool = True,
 ) -> Problem:
-    """The problem in that folder; raises `UsageError` where the module cannot be written down.
+    """Write the module as a problem into `folder`; raise `UsageError` if it cannot be written.
 
-    `more`: further calls that it has to serve. `to_ship`: its text will be part of a file that is judged as a candidate
-    is, so it has to be fit for that.
+    `more` holds further calls that the module has to serve. With `to_ship` the text also has to pass the screen for
+    candidates, because it becomes part of a file that is judged as one.
     """
     require_plain(module)
     writer = _Writer(module, folder)
@@ -112,7 +113,7 @@ def write(
             own_copy([without_classes(item) for item in arguments]), lambda tensor: tensor.detach().cpu()
         )
         names = [item.name for item in calling.parameters_of(type(module).forward)]
-        # By name where some go by keyword only: the file is for people, too.
+        # Saved by name if some arguments are keyword-only, so that people can read the file.
         torch.save(dict(zip(names, kept)) if calling.keyword_only(type(module).forward) else kept, files[-1])
         require_same_answers(module, arguments, path, writer.left_out)
     return Problem(
@@ -127,14 +128,14 @@ def _require_fit(path: Path) -> None:
     objection = screen(f"{path.read_text(encoding='utf-8')}\n\nclass ModelNew:\n    pass\n")
     if objection is not None:
         raise UsageError(
-            f"the module's text is not fit for a file that needs torch and triton only: {objection.message}",
+            f"the module's text cannot be part of a file that needs torch and triton only: {objection.message}",
             where=str(path),
             remedy="keep what is not torch out of its forward, or optimize the parts that are",
         )
 
 
 def class_name(module: nn.Module) -> str:
-    """What the module's own class is called in its file, beside the class it is of."""
+    """Name of the class in the written file that constructs this module."""
     return f"{type(module).__name__}AsGiven"
 
 
@@ -148,7 +149,7 @@ def _file_name(module: nn.Module) -> str:
 
 
 def in_order(module: nn.Module, example_inputs: Any, example_kwargs: Mapping[str, Any] | None) -> list[Any]:
-    """The arguments of one call in the order of forward's parameters."""
+    """Return the arguments of one call in the order of forward's parameters."""
     if isinstance(example_inputs, torch.Tensor):
         positional, named = [example_inputs], {}
     elif isinstance(example_inputs, Mapping):
@@ -202,7 +203,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 def require_plain(module: nn.Module) -> None:
-    """Refuse what kernels cannot stand for."""
+    """Raise `UsageError` for a module that kernels cannot replace."""
     if not isinstance(module, nn.Module):
         raise UsageError(f"{type(module).__name__} is not an nn.Module", remedy="give a module, not its class")
     inner = WRAPPERS.get(type(module).__name__)
@@ -234,7 +235,7 @@ class _Writer:
         self._places: dict[int, str] = {}
 
     def text(self) -> str:
-        """The whole file."""
+        """Return the whole file."""
         made = "\n".join(f"        {line}" for line in ["nn.Module.__init__(self)", *self._body()])
         future = ["from __future__ import annotations"] if self.sources.future else []
         imports = "\n\n".join([*future, import_block([*self.sources.imports, *ALWAYS])])
@@ -320,7 +321,7 @@ class _Writer:
             return alike(tensor)
         except Unwritable as reason:
             raise UsageError(
-                f"{path} is a {reason}, for which no like can be drawn",
+                f"{path} is a {reason}, for which no similar values can be drawn",
                 remedy="make it contiguous or regular, or optimize the modules beside it",
             ) from None
 
@@ -330,7 +331,7 @@ def _in_short(names: Sequence[str]) -> str:
 
 
 def _referred_to(module: nn.Module) -> tuple[list[type], list[Any]]:
-    """The classes of its parts; and whatever their attributes name besides."""
+    """Return the classes of the module's parts, and the other classes and functions that their attributes refer to."""
     parts = {id(type(part)): type(part) for part in module.modules()}
     others: dict[int, Any] = {}
     for part in module.modules():
@@ -341,7 +342,7 @@ def _referred_to(module: nn.Module) -> tuple[list[type], list[Any]]:
 
 
 def _has_a_name(thing: Any) -> bool:
-    """Return whether its text can be looked for; what has none is left out with the attribute that holds it."""
+    """Return whether the thing has a name to look up its source by; an attribute that needs one without is left out."""
     return "<" not in getattr(thing, "__qualname__", "<")
 
 
@@ -349,7 +350,7 @@ def _has_a_name(thing: Any) -> bool:
 
 
 def require_same_answers(module: nn.Module, inputs: Sequence[Any], path: Path, left_out: Sequence[str]) -> None:
-    """One call of the module's copy and one of what the file makes, with the module's own tensors."""
+    """Call a copy of the module and the written module on the same tensors; raise `UsageError` if they differ."""
     with loading.untouched():
         model = loading.made_of(getattr(loading.load(path), class_name(module)), module, ())
         expected = _answer(_copied(module, left_out), inputs)
@@ -366,12 +367,14 @@ def require_same_answers(module: nn.Module, inputs: Sequence[Any], path: Path, l
         raise UsageError(
             "the module does not answer outside of this process as it does here",
             where=str(path),
-            remedy="something else than its own attributes and arguments decides what it answers",
+            remedy="its answer may depend on its own attributes and arguments only",
         )
 
 
 def _copied(module: nn.Module, left_out: Sequence[str]) -> nn.Module:
-    """So that the call leaves no trace in the module; what cannot be written down, a lock say, is not copied."""
+    """Copy the module, so that a call leaves no trace in it. Attributes that cannot be written, such as locks, are
+    shared.
+    """
     shared = [getattr(module.get_submodule(path.rpartition(".")[0]), path.rpartition(".")[2]) for path in left_out]
     try:
         return copy.deepcopy(module, {id(value): value for value in shared})

@@ -1,10 +1,10 @@
-"""The text of classes and functions that live in memory: found, taken out of their files, ready for another file.
+"""Collects the source text of classes and functions in memory, so that it can be written into another file.
 
-    taken_in([Attention], [gelu], folder, taken) -> Sources
+  taken_in([Attention], [gelu], folder, taken) -> Sources
 
-What comes with Python or an installed package is imported; everything else goes in as text, with what it needs
-(`ship/source/gathering.py`). A notebook's cells count as one file. Not covered: what was defined inside a function, at
-a prompt or by `exec`; each is refused with a way out.
+Definitions that come with Python or an installed package are imported; all others are copied as text, together with
+what they refer to (`ship/source/gathering.py`). The cells of a notebook count as one file. Not covered: definitions
+inside a function, at a prompt or by `exec`; these are refused with advice.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem import source as problem_source
 
 CELLS = "notebook_cells.py"
-"""Where a notebook's cells are put together."""
+"""File into which the cells of a notebook are written."""
 PUBLIC = ("builtins", "torch.nn", "torch.nn.functional", "torch", "math")
-"""Where things are looked for before the module that they name themselves, which may be no one's business."""
+"""Modules in which a definition is looked up before the module that it names itself, which may be private."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Definitions as they go into another file."""
+    """Definitions in the form in which they go into another file."""
 
     text: str
     imports: tuple[Import, ...]
     future: bool
-    """True if the text counts on `from __future__ import annotations`."""
+    """True if the text relies on `from __future__ import annotations`."""
     names: Mapping[int, str]
-    """By identity of the class or function: how it is called there."""
+    """Name of each class and function in that file, by `id()` of the object."""
 
 
 def taken_in(needed: Sequence[type], wished: Sequence[Any], folder: Path, taken: Sequence[str]) -> Sources:
-    """The classes that are needed, whose constructors nobody calls, and of what is wished what can be had.
+    """Return the source of all `needed` classes, and of the `wished` definitions whose source can be found.
 
-    `taken` are names that the other file uses itself.
+    The constructors of the needed classes are left out, with what only they refer to. `taken` are names that the other
+    file uses itself.
     """
     had = [thing for thing in wished if _can_be_had(thing, folder)]
     bases = {base for kind in needed for base in kind.__mro__ if issubclass(base, nn.Module)}
@@ -106,7 +107,7 @@ def _imported(things: Sequence[Any], used: dict[str, str]) -> tuple[dict[int, st
 
 
 def _importable_from(thing: Any) -> tuple[str, str]:
-    """The module that it can be imported from, a public one where there is one, and its name there."""
+    """Return the module that the thing can be imported from, preferably a public one, and its name there."""
     places = [*((name, thing.__name__) for name in PUBLIC), (thing.__module__, thing.__qualname__)]
     for module, called in places:
         found: Any = sys.modules.get(module or "")
@@ -126,7 +127,7 @@ def _is_installed(thing: Any) -> bool:
     if thing.__module__ == "__main__":
         return False
     file = getattr(module, "__file__", None)
-    if file is None:  # a module without a specification was made by exec, and can be made only so
+    if file is None:  # a module without a specification was made by exec and cannot be imported
         return module is None or module.__spec__ is not None or isinstance(thing, types.BuiltinFunctionType)
     return any(Path(file).resolve().is_relative_to(folder) for folder in _installations())
 
@@ -138,7 +139,7 @@ def _installations() -> list[Path]:
 
 
 def _place(thing: Any, folder: Path) -> Wanted:
-    """The file that defines it, and under what name."""
+    """Return the file that defines the thing, and its name there."""
     called = f"{thing.__module__}.{thing.__qualname__}"
     if "<locals>" in thing.__qualname__ or "<lambda>" in thing.__qualname__:
         raise UsageError(
@@ -148,7 +149,7 @@ def _place(thing: Any, folder: Path) -> Wanted:
     path = _file_of(thing, folder)
     if path is None:
         raise UsageError(
-            f"the text of {called} is not to be had: it was typed at a prompt or made by exec",
+            f"the source of {called} is not available: it was typed at a prompt or made by exec",
             remedy="put it into a file and import it from there",
         )
     name = thing.__qualname__.partition(".")[0]
@@ -166,7 +167,7 @@ def _file_of(thing: Any, folder: Path) -> Path | None:
 
 
 def _cells(main: Mapping[str, Any], folder: Path) -> Path | None:
-    """The cells run so far, in order, as one file; None where this is no notebook."""
+    """Write the cells run so far, in order, as one file; return None outside a notebook."""
     cells = [cell for cell in main.get("In", ()) if isinstance(cell, str) and _is_python(cell)]
     if not cells:
         return None
@@ -184,7 +185,7 @@ def _is_python(text: str) -> bool:
 
 
 def _root(module: str, path: Path) -> Path:
-    """The folder that the module's imports start from."""
+    """Return the folder that the module's imports start from."""
     parts = [] if module == "__main__" else module.split(".")
     inside = [*parts, "__init__"] if path.stem == "__init__" else parts
     if parts and list(path.with_suffix("").parts[-len(inside) :]) == inside:

@@ -1,8 +1,8 @@
-"""What a module holds, written as Python text: plain attributes exactly, tensors exactly or by their like.
+"""Writes what a module holds as Python text: plain attributes exactly, tensors exactly or by similar values.
 
-Exact are numbers, texts, nests of these, dtypes, enumerations, dataclasses and plain objects made of these, classes and
-functions by name, and small or regular tensors. A large tensor without a rule is drawn anew: of the same form, with the
-same mean and spread, whole numbers in the same range.
+Written exactly: numbers, texts, dtypes, enumerations, classes and functions by name, containers, dataclasses and plain
+objects of these, and small or regular tensors. A large tensor without a rule is drawn anew: with the same form, mean
+and spread, or whole numbers of the same range.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import torch
 from torch import nn
 
 LITERAL_ELEMENTS = 256
-"""A tensor up to this size is written out; one line of text for each eight or so."""
+"""Largest tensor that is written element by element."""
 
 Name = Callable[[Any], str]
-"""How a class or function is called in the text."""
+"""Returns the name of a class or function in the text."""
 
 
 class Unwritable(Exception):
-    """Carries what kind of thing it is."""
+    """Raised with the kind of value that cannot be written."""
 
 
 def text_of(value: Any, name: Name) -> str:
-    """An expression that makes the value again."""
+    """Return an expression that makes the value again."""
     kind = type(value)
     if value is None or value is Ellipsis or kind in (bool, int, str, bytes, complex):
         return repr(value)
@@ -71,9 +71,12 @@ def _nest(value: Any, name: Name) -> str:
 
 
 def _object(value: Any, name: Name) -> str:
-    """A dataclass, or an object with nothing but attributes; `_object` is a function of the text."""
+    """Write a dataclass, or an object that consists of its attributes. `_object` is a function of the written file."""
     kind = type(value)
-    if isinstance(value, (nn.Module, types.ModuleType, types.MethodType)) or kind.__flags__ & _HAS_OWN_MEMORY == 0:
+    if (
+        isinstance(value, (nn.Module, types.ModuleType, types.MethodType))
+        or kind.__flags__ & _MADE_BY_CLASS_STATEMENT == 0
+    ):
         raise Unwritable(kind.__name__)
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
@@ -86,23 +89,23 @@ def _object(value: Any, name: Name) -> str:
 
 
 def _reduces_plainly(kind: type[Any]) -> bool:
-    """Return whether pickle, too, would take its attributes for all there is."""
+    """Return whether pickle would also save the attributes of an instance and nothing else."""
     return not any("__reduce__" in base.__dict__ or "__reduce_ex__" in base.__dict__ for base in kind.__mro__[:-1])
 
 
-_HAS_OWN_MEMORY = 1 << 9
-"""Of a type made by a `class` statement: its instances are nothing but attributes."""
+_MADE_BY_CLASS_STATEMENT = 1 << 9
+"""CPython's flag of a type made by a `class` statement, whose instances consist of their attributes."""
 
 
 def keywords(items: Mapping[str, str]) -> str:
-    """Arguments by name; those whose names are no Python names as a dictionary."""
+    """Write arguments by name; names that are not Python identifiers go into a dictionary behind `**`."""
     plain = [f"{key}={text}" for key, text in items.items() if key.isidentifier()]
     others = [f"{key!r}: {text}" for key, text in items.items() if not key.isidentifier()]
     return ", ".join([*plain, *([f"**{{{', '.join(others)}}}"] if others else [])])
 
 
 def referred_to(value: Any, depth: int = 0) -> Iterator[Any]:
-    """Classes and functions that the text of a value names."""
+    """Yield the classes and functions that the text of a value names."""
     if depth > 20:
         return
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
@@ -123,7 +126,7 @@ def referred_to(value: Any, depth: int = 0) -> Iterator[Any]:
             yield from referred_to(item, depth + 1)
     elif isinstance(value, enum.Enum):
         yield type(value)
-    elif type(value).__flags__ & _HAS_OWN_MEMORY and not isinstance(value, (nn.Module, torch.Tensor)):
+    elif type(value).__flags__ & _MADE_BY_CLASS_STATEMENT and not isinstance(value, (nn.Module, torch.Tensor)):
         yield type(value)
         for item in vars(value).values() if hasattr(value, "__dict__") else ():
             yield from referred_to(item, depth + 1)
@@ -133,7 +136,7 @@ def referred_to(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def exactly(tensor: torch.Tensor) -> str:
-    """An expression with these very values; refuses a large tensor without a rule."""
+    """Return an expression with exactly these values; raise `Unwritable` for a large tensor without a rule."""
     order, plain = _in_memory_order(tensor)
     found = _regular(plain)
     if found is None and plain.numel() <= LITERAL_ELEMENTS:
@@ -145,7 +148,7 @@ def exactly(tensor: torch.Tensor) -> str:
 
 
 def alike(tensor: torch.Tensor) -> str:
-    """An expression with values of that kind."""
+    """Return an expression with random values of the same dtype and shape, and a similar distribution."""
     order, plain = _in_memory_order(tensor)
     shape, dtype = tuple(plain.shape), plain.dtype
     constant = _constant(plain)
@@ -169,7 +172,7 @@ def alike(tensor: torch.Tensor) -> str:
 
 
 def _in_memory_order(tensor: torch.Tensor) -> tuple[list[int], torch.Tensor]:
-    """The dimensions from the widest stride to the narrowest, and the tensor contiguous in that order."""
+    """Return the dimensions from the widest stride to the narrowest, and the tensor permuted to that order."""
     plain = tensor.detach()
     if type(tensor) not in (torch.Tensor, nn.Parameter) or plain.layout is not torch.strided or plain.is_meta:
         raise Unwritable(f"{type(tensor).__name__} of a kind that kernels cannot be tried with")
@@ -188,7 +191,7 @@ def _back(text: str, order: list[int]) -> str:
 
 
 def _regular(tensor: torch.Tensor) -> str | None:
-    """A rule that gives these values."""
+    """Return a constant, a range or a triangle that has exactly these values; None if there is none."""
     constant = _constant(tensor)
     if constant is not None:
         return constant

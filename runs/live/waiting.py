@@ -1,4 +1,4 @@
-"""Waiting for a coroutine from code that is none, also where an event loop runs already, as in a notebook."""
+"""Runs a coroutine from synchronous code, also where an event loop is running, as in a notebook."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 def waited_for(work: Coroutine[Any, Any, Result]) -> Result:
-    """Its result. Where a loop is running, it gets one of its own in another thread; Ctrl-C cancels it."""
+    """Return the coroutine's result. Inside a running loop it runs in another thread's loop; Ctrl-C cancels it."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

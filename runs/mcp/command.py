@@ -16,7 +16,7 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.versions import require_supported
 
 TOKEN = "TRITON_AGENT_MCP_TOKEN"
-"""Environment variable with the token of HTTP; by default a new one is made at each start."""
+"""Environment variable with the token for HTTP; without it each start makes a new one."""
 
 
 def run(

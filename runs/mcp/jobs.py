@@ -28,12 +28,12 @@ from triton_agent.runs.optimize.screen import PlainLines
 from triton_agent.tools.errors import TritonAgentError
 
 CLOSING_S = 20.0
-"""How long the server waits at its end for a job to stop its processes."""
+"""Time that the server waits, when it ends, for a job to stop its processes."""
 
 
 @dataclasses.dataclass(slots=True)
 class JobLines(PlainLines):
-    """The lines that the command would print, kept."""
+    """Keeps the lines that the command would print."""
 
     lines: list[str] = dataclasses.field(default_factory=list)
     run: str = ""
@@ -47,7 +47,7 @@ class JobLines(PlainLines):
 
 
 class OptimizeJob:
-    """One optimization."""
+    """One optimization, in a thread of its own."""
 
     def __init__(self, request: OptimizeRequest, store: str | None, out: Path) -> None:
         self.id = f"optimize-{secrets.token_hex(4)}"
@@ -55,7 +55,7 @@ class OptimizeJob:
         """`running`, then `ended`, `cancelled` or `failed`."""
         self.screen = JobLines()
         self.outcome = ""
-        """How it ended, in words."""
+        """The end of the job, in words."""
         self.file: Path | None = None
         """The shipped file."""
         self.done = threading.Event()
@@ -75,13 +75,13 @@ class OptimizeJob:
         with contextlib.suppress(RuntimeError):  # its event loop has just ended
             if not at_once and self._stop is not None:
                 self._stop()
-                return "finishing what is being evaluated, then shipping the best so far; cancel again to stop at once"
+                return "finishing the evaluations under way, then shipping the best so far; cancel again to stop now"
             if self._abort is not None:
                 self._abort()
         return "stopping at once; nothing will be shipped"
 
     def join(self) -> None:
-        """Wait for its processes to be gone."""
+        """Wait until the job's processes are gone."""
         self._thread.join(CLOSING_S)
 
     def _run(self) -> None:

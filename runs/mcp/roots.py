@@ -1,4 +1,6 @@
-"""Which files a client may name: those in the folders that the server was started with, links resolved."""
+"""Resolves the files that a client names: only those in the folders that the server was started with, links
+resolved.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from triton_agent.tools.problem.problem import ProblemSpec
 
 
 class Roots:
-    """The folders, the first of which relative paths are tried in first."""
+    """The folders that a client may read. A relative path is looked up in them in order."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self.folders = tuple(Path(os.path.realpath(folder)) for folder in folders or ["."])
@@ -21,7 +23,7 @@ class Roots:
                 raise UsageError(f"--root {folder} is not a folder")
 
     def file(self, name: str) -> Path:
-        """Return the regular file of that name, absolute; the error does not say what exists elsewhere."""
+        """Return the path of the regular file of that name; the error does not say what exists outside the folders."""
         for folder in self.folders:
             try:
                 found = Path(os.path.realpath(folder / name))
@@ -45,7 +47,7 @@ class Roots:
         return f"{path}:{class_name}"
 
     def require(self, spec: ProblemSpec) -> None:
-        """Raise `UsageError` if the problem consists of files outside, such as modules that it imports."""
+        """Raise `UsageError` if the problem needs files outside the folders, such as modules that it imports."""
         path = Path(spec.path)
         root, _ = problem_source.import_root(path)
         modules = problem_source.local_modules(spec.source()).values()

@@ -1,4 +1,4 @@
-"""The tools and resources as the SDK declares them, and the two transports: stdio and streamable HTTP.
+"""Declares the tools and resources with the SDK, and serves them over stdio or streamable HTTP.
 
 A tool's docstring is what a coding agent reads. Tools return text; an anticipated error is a `ToolError` with its
 message. HTTP listens on 127.0.0.1 only and wants a token, since other users of the machine can connect as well.
@@ -31,7 +31,7 @@ ADDRESS = "127.0.0.1"
 EVALUATIONS_AT_ONCE = 4
 LONGEST_WAIT_S = 300
 REPOSITORY = Path(__file__).resolve().parents[2]
-"""Of a source checkout; elsewhere there are no examples."""
+"""Folder that holds `docs` and `examples`: the checkout, or the installed package."""
 
 INSTRUCTIONS = """\
 triton-agent judges Triton kernels and writes them. A problem is a PyTorch file with Model, get_inputs and
@@ -43,7 +43,7 @@ Problem = Annotated[str, Field(description="file.py with Model and get_inputs, o
 Init = Annotated[str | None, Field(description='constructor arguments of a named class, as in "512, bias=False"')]
 Inputs = Annotated[list[str] | None, Field(description='one text for each argument: "f16[8,128,1024]", "i64[8]<1000"')]
 Sets = Annotated[list[str] | None, Field(description='several calls: "f32[1,8]", "long=f32[64,8]; i64[64]<50 @3"')]
-MaxChars = Annotated[int, Field(ge=200, le=200_000, description="length of the answer at most; the rest is cut")]
+MaxChars = Annotated[int, Field(ge=200, le=200_000, description="maximum length of the answer; the rest is cut")]
 Work = Callable[[OnOpen], str]
 
 
@@ -56,7 +56,7 @@ def make_server(service: Service) -> MCPServer[Any]:
     reads = ToolAnnotations(read_only_hint=True)
 
     async def answered(work: Work, max_chars: int, *, judges: bool = False, end: bool = False) -> str:
-        """Run the work in a thread; a client that cancels ends its processes. Few threads judge at once."""
+        """Run the work in a thread; cancelling the request ends its processes. Few threads judge at the same time."""
         with contextlib.ExitStack() as opened:
             try:
                 text = await anyio.to_thread.run_sync(
@@ -136,7 +136,9 @@ def make_server(service: Service) -> MCPServer[Any]:
     @server.tool(structured_output=False, annotations=reads)
     async def optimize_progress(
         job: str,
-        wait_s: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S, description="wait this long for its end")] = 0,
+        wait_s: Annotated[
+            float, Field(ge=0, le=LONGEST_WAIT_S, description="wait up to this long for the job to end")
+        ] = 0,
         max_chars: MaxChars = 2000,
     ) -> str:
         """Show the state of a job, and the newest lines of what it has done."""
@@ -183,7 +185,7 @@ def _reading(path: Path) -> Callable[[], str]:
 
 
 def serve_http(server: MCPServer[Any], port: int, token: str, on_ready: Callable[[str], None]) -> None:
-    """Serve until interrupted. `on_ready` is told the address; port 0 takes a free one."""
+    """Serve until interrupted. `on_ready` is called with the address; port 0 takes a free port."""
 
     class Announced(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:

@@ -1,7 +1,7 @@
-"""What the tools answer, in text: verdicts, audits, optimizations, what earlier runs teach.
+"""Makes the answers of the tools as text: verdicts, audits, optimizations and lessons of earlier runs.
 
-Every answer is made by what the commands use. A candidate is run by the evaluator only, and a problem file's code is
-confined unless the server was started with `--trust`.
+The answers are made by the functions that the commands use. Only the evaluator runs a candidate, and a problem file's
+code runs in the sandbox unless the server was started with `--trust`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from triton_agent.tools.evaluate.sets_evaluator import evaluator_for
 from triton_agent.tools.problem.input_spec import parse_sets
 
 TIMEOUT_S = 120.0
-"""For one kernel, as the commands have it."""
+"""Time limit for one kernel, as in the commands."""
 OnOpen = Callable[[Callable[[], None]], object]
-"""Is given a function that ends the work from any thread, as soon as there is one."""
+"""Called with a function that ends the work from any thread, as soon as the work can be ended."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """What the person who starts the server decides, and no client."""
+    """Settings that the person who starts the server decides, and no client."""
 
     roots: Roots
     out: Path
@@ -54,7 +54,7 @@ class ServiceSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AskedProblem:
-    """A problem as a client names it."""
+    """A problem as a client gives it."""
 
     problem: str
     init: str | None = None
@@ -81,14 +81,14 @@ class Service:
         return drawn([*evaluation_page(verdict), *told, head, *filter(None, (facts.scaled,))])
 
     def check(self, asked: AskedProblem) -> str:
-        """Try wrong answers on the problem."""
+        """Try wrong answers on the problem and report those that pass."""
         spec, paper, began = self._request(asked).spec(), Paper(), time.perf_counter()
         report = audit_problem(spec, trust=self._settings.trust)
         check_problem.show(report, time.perf_counter() - began, paper)
         return paper.text
 
     def lessons(self, asked: AskedProblem, on_open: OnOpen) -> str:
-        """Recall what earlier runs teach about this problem and its relatives."""
+        """Recall what earlier runs teach about this problem and similar ones."""
         request = self._request(asked)
         spec = request.spec()
         with open_store(self._settings.store) as store, evaluator_for(spec, settings_from(request)) as evaluator:
@@ -96,18 +96,18 @@ class Service:
             view = ProblemView.of(spec, evaluator.facts, choose(self._settings.device).gpus)
             lessons = recall(store, view)
         told = [f"{item.kind} {item.attempt}\n{item.why}\n{item.text}" for item in lessons]
-        return legible("\n\n".join(told)) or "earlier runs teach nothing about this problem or its relatives"
+        return legible("\n\n".join(told)) or "earlier runs teach nothing about this problem or similar ones"
 
     def attempt(self, name: str) -> str:
-        """Show verdict, plan and code of an attempt, the verdict first."""
+        """Show an attempt: the verdicts first, then plan and code."""
         with open_store(self._settings.store) as store:
             item = load_attempt(store, name)
         verdicts = [part for grading in reversed(item.gradings) for part in verdict_page(grading)]
-        code = legible(item.attempt.source or "(the answer held no code)")
+        code = legible(item.attempt.source or "(the answer holds no code)")
         return f"{drawn([title_of(item), *verdicts])}\n\nplan: {legible(item.attempt.plan)}\n\n{code}"
 
     def start(self, asked: AskedProblem, **search: Any) -> str:
-        """Begin an optimization and name its job."""
+        """Start an optimization and name its job."""
         given, chosen = self._settings, choose(self._settings.device)
         checked = self._request(asked)
         request = OptimizeRequest(
@@ -123,7 +123,7 @@ class Service:
             target=given.target,
             trust=given.trust,
         )
-        request.loop()  # a wrong setting is told at once
+        request.loop()  # report a wrong setting at once
         job = self._jobs.start(lambda: OptimizeJob(request, given.store, given.out))
         return f"started {job.id}"
 
@@ -131,10 +131,10 @@ class Service:
         return self._jobs.find(id)
 
     def _request(self, asked: AskedProblem) -> EvaluateRequest:
-        """Check that everything the problem consists of is in the folders that may be read."""
+        """Return the request, after checking that the problem needs no file outside the folders that may be read."""
         given, roots = self._settings, self._settings.roots
         for text in asked.sets:
-            if "[" not in text:  # a path: the answer must not say what exists
+            if "[" not in text:  # a path: the answer must not tell whether it exists
                 raise UsageError(f"{text!r} describes no inputs", remedy='as in "f32[64,1024]; i64[64]<50 @3"')
         sets = [
             dataclasses.replace(item, inputs_file=str(roots.file(item.inputs_file))) if item.inputs_file else item

@@ -13,7 +13,7 @@ WIDTH = 120
 
 
 class Paper(Console):
-    """A console that is read afterwards."""
+    """A console whose output can be read afterwards."""
 
     def __init__(self) -> None:
         self._written = io.StringIO()

@@ -1,4 +1,4 @@
-"""Results as a notebook shows them: evaluations, outcomes of `optimize`, runs and attempts as HTML.
+"""Shows evaluations, outcomes of `optimize`, runs and attempts as HTML in notebooks.
 
-`cards.py` draws them from values alone; `triton_agent.optimize` and its like bring them. Begin there.
+`cards.py` draws them; it needs nothing but their values.
 """

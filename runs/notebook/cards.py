@@ -23,7 +23,7 @@ ATTEMPTS_SHOWN = 50
 CASES_SHOWN = 8
 PLAN_WIDTH = 90
 MARKS = {True: ("✓", "#1a7f37"), False: ("✗", "#cf222e")}
-"""Sign and colour of what passed and what did not; both are legible on light and dark pages."""
+"""Signs and colours for passed and failed; both are legible on light and dark pages."""
 
 
 def evaluation_card(evaluation: Evaluation) -> Html:
@@ -47,11 +47,11 @@ def evaluation_card(evaluation: Evaluation) -> Html:
 
 
 def outcome_card(outcome: Optimized) -> Html:
-    """Draw how `optimize` came to what it returned."""
+    """Draw the outcome of `optimize`: what it returned, and why."""
     if outcome.file is None:
         what = "nothing shipped: the module itself is returned"
     elif outcome.draft:
-        what = 'draft: proven right, not timed; its kernels run once use_kernels = "always"'
+        what = 'draft: verified, not timed; its kernels run once use_kernels = "always"'
     else:
         what = f"shipped, {_interval(outcome.speedup)} as fast as the reference"
     named = [("why", outcome.why), ("file", outcome.file), ("report", outcome.report), ("run", outcome.run)]
@@ -102,7 +102,7 @@ def attempt_card(item: StoredAttempt) -> Html:
 
 
 def register() -> None:
-    """Let IPython draw evaluations, whose class knows nothing of HTML; do nothing outside of IPython."""
+    """Let IPython draw evaluations as HTML; do nothing outside of IPython."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is not None:
         shell.display_formatter.formatters["text/html"].for_type(Evaluation, evaluation_card)
