@@ -1,5 +1,4 @@
-"""`optimize --parts`: chooses submodules of a model as problems of their own and assembles their kernels into the
-model.
+"""`optimize --parts`: optimizes submodules of a model as problems of their own, and assembles the model from them.
 
 `survey.py` measures submodules, `choosing.py` picks parts, `part_problem.py` writes problems, `assembly.py` the model.
 """

@@ -1,7 +1,8 @@
-"""A policy that assembles a model from its parts: first all parts, then without each, towards the fastest set.
+"""A policy that assembles a model from its parts: first with all parts, then without each of them.
 
-It keeps nothing between calls: the sets tried are in the plans of the attempts, the parts and their sources belong to
-the run. Without timings the widest set that passes is the answer, and parts are removed only to find one.
+It keeps nothing between calls: the sets that were tried are read from the plans of the attempts, the parts and their
+sources belong to the run. Without timings the largest set that passes is the answer, and parts are removed only to
+find one.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def next_sets(names: Sequence[str], tried: dict[Names, Standing]) -> Iterator[Na
     if everything not in tried:
         yield everything
     if base is not None and tried[base].speedup is None:
-        return  # nothing was timed, and this is the widest that passes
+        return  # nothing was timed, and this is the largest set that passes
     for name in reversed(names):  # the least expensive part is removed first
         smaller = (base or everything) - {name}
         if name in (base or everything) and smaller and smaller not in tried:
@@ -78,7 +79,7 @@ def next_sets(names: Sequence[str], tried: dict[Names, Standing]) -> Iterator[Na
 
 
 def best_set(tried: dict[Names, Standing]) -> Names | None:
-    """Return the best set by `Standing`, None if nothing passed."""
+    """Return the set with the best standing; None if nothing passed."""
     best: Names | None = None
     for names, known in tried.items():
         if known.surpasses(tried[best] if best else None):

@@ -2,8 +2,8 @@
 
     assemble(spec, [Placed(...), ...]) -> the candidate's text
 
-The reference's classes are copied unchanged (`ship/source/original.py`); each part's file follows, with names changed
-where two would collide; `ModelNew` makes the reference and replaces its modules by parts.
+The reference's classes are copied unchanged (`ship/source/original.py`). The file of each part follows, with names
+changed where two would collide. `ModelNew` makes the reference and replaces its modules by the parts.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem.problem import ProblemSpec
 
 MARKER = "# -- parts in the place of modules"
-"""The line of `placing.py` from which it is copied."""
+"""Line of `placing.py` at which the copied text begins."""
 PLACES, WIDTH = "_PLACES", 114
 TRAILING_COMMENTS = re.compile(r"(?:\n+#[^\n]*)+\Z")
-"""Notes of an author to itself at the end of its file."""
+"""Notes that the author of a kernel left at the end of its file."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Placed:
     part: PartPlan
     source: str
     attempt: str = ""
-    """Key of the attempt with that file."""
+    """Key of the attempt that the file comes from."""
 
 
 def assemble(spec: ProblemSpec, placed: Sequence[Placed]) -> str:
@@ -70,7 +70,7 @@ def assemble(spec: ProblemSpec, placed: Sequence[Placed]) -> str:
 
 
 def require_inlined(spec: ProblemSpec, original: Original) -> None:
-    """Require the reference's text, which a self-contained file needs."""
+    """Raise `UsageError` if the model's text could not be copied, since the assembled file has to be self-contained."""
     if not original.text:
         raise UsageError(
             f"the model cannot be taken out of its project: {'; '.join(original.notes)}",
@@ -80,7 +80,7 @@ def require_inlined(spec: ProblemSpec, original: Original) -> None:
 
 
 def _section(item: Placed, taken: dict[str, str], classes: _Classes) -> tuple[str, list[Import], bool]:
-    """Return a part's file without its imports and with unique names, which are added to `taken`."""
+    """Return a part's file without its imports, and with unique names, which are added to `taken`."""
     parts = Parts(item.source)
     bound, changes = bound_names(parts), {"ModelNew": classes.kernels}
     for name, target in bound.items():
@@ -106,7 +106,7 @@ def _free(name: str, *taken: dict[str, str]) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Classes:
-    """Names of a part's two classes."""
+    """Names of the two classes of a part: its kernels' class and the module that is put in place."""
 
     kernels: str
     part: str

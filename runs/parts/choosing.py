@@ -1,7 +1,6 @@
-"""Chooses the submodules of a model that become problems of their own: the widest that one proposal can cover, the most
-expensive first.
+"""Chooses the submodules of a model that become problems of their own: the largest that one proposal can cover.
 
-Pure functions of a survey. Parts do not overlap; modules that are alike are one part.
+Functions of a survey, without side effects. Parts do not overlap; modules that are alike are one part.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ OPERATORS_AT_MOST = 40
 WORTH_PARTS = 100
 """Operators of a model from which `--parts` is suggested: a file for the whole grows with each layer's calls."""
 IDLE = frozenset({"view", "allocation", "metadata"})
-"""Kinds of operators that do no work."""
+"""Kinds of operators that do no computation."""
 LEAST_SHARE = 0.02
-"""Least share of the model's time for which a part is worth its search."""
+"""Least share of the model's time for which a part is worth optimizing."""
 PARTS_AT_MOST = 6
 
 
@@ -30,7 +29,7 @@ class PartPlan:
     """One part: all places in a model with the same module."""
 
     name: str
-    """Python name, made from the class's: `layer`, `layer_2`."""
+    """Python identifier made from the name of the class: `layer`, `layer_2`."""
     paths: tuple[str, ...]
     share: float
     """Share of the model's time."""
@@ -82,7 +81,7 @@ def _plans(modules: Sequence[Submodule], whole_ms: float, names: _Names) -> tupl
 
 
 def _widest(modules: Sequence[Submodule]) -> list[Submodule]:
-    """Return the widest suitable modules from the root down, and none within them."""
+    """Return the largest suitable modules from the root down, and none within them."""
     taken: list[Submodule] = []
     for module in modules:
         inside = _lies_in(module, [other.path for other in taken])
@@ -114,7 +113,7 @@ class _Names:
 
 
 def refusals(survey: ModelSurvey) -> list[str]:
-    """Explain why the most expensive submodules are no parts; those inside others are not counted again."""
+    """Explain why the most expensive submodules are not parts; submodules inside others are not counted again."""
     said: dict[str, float] = {}
     for module in survey.submodules[1:]:
         if module.why_not and module.operators > 1 and "not called" not in module.why_not:

@@ -1,7 +1,7 @@
 """Records the constructor arguments of each module while a model is made a second time.
 
-ConstructorArguments are kept as Python text. An object with plain values only, such as a configuration, is written as a
-`SimpleNamespace`; a trial shows whether the module can be made from that.
+The arguments are kept as Python text. An object with plain values only, such as a configuration, is written as a
+`SimpleNamespace`; a trial construction shows whether the module accepts that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class NoText(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConstructorArguments:
-    """ConstructorArguments of a constructor's call, as text."""
+    """Arguments of a constructor's call, as text."""
 
     positional: tuple[str, ...]
     keywords: Mapping[str, str]
@@ -35,20 +35,20 @@ class ConstructorArguments:
         )
 
     def __str__(self) -> str:
-        """Return them as `get_init_inputs` does."""
+        """Return the text that `get_init_inputs` returns."""
         positional = f"[{', '.join(self.positional)}]"
         keywords = ", ".join(f"{name!r}: {text}" for name, text in self.keywords.items())
         return f"[{positional}, {{{keywords}}}]" if keywords else positional
 
     def values(self) -> tuple[list[Any], dict[str, Any]]:
-        """Evaluate the text, which this class wrote itself."""
+        """Evaluate the text, which was written by this class."""
         names = {"torch": torch, "SimpleNamespace": types.SimpleNamespace}
         keywords = {name: eval(text, names) for name, text in self.keywords.items()}
         return [eval(text, names) for text in self.positional], keywords
 
 
 Made = dict[int, tuple[nn.Module, ConstructorArguments | None]]
-"""By identity: a module and its constructor arguments; None if they cannot be written down."""
+"""Each module and its constructor arguments, by `id()` of the module; None if they cannot be written as text."""
 
 
 @contextlib.contextmanager
@@ -85,7 +85,7 @@ def _watching(kind: type[nn.Module], original: Any, made: Made) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Return a constructor argument as Python text."""
+    """Return a constructor argument as Python text; raise `NoText` if there is none."""
     written = literal(value)
     if written:
         return written
@@ -113,7 +113,7 @@ def difference(module: nn.Module, arguments: ConstructorArguments) -> str:
     args, kwargs = arguments.values()
     try:
         fresh = type(module)(*args, **kwargs)
-    except Exception as error:  # whatever the user's constructor raises the second time
+    except Exception as error:  # the user's constructor may raise anything the second time
         return f"it cannot be made a second time: {type(error).__name__}"
     if state_form(fresh) != state_form(module):
         return "its parameters are not as its constructor makes them"
@@ -123,7 +123,7 @@ def difference(module: nn.Module, arguments: ConstructorArguments) -> str:
 
 
 def state_form(module: nn.Module) -> list[tuple[str, tuple[int, ...], str]]:
-    """Return names, shapes and dtypes of parameters and buffers."""
+    """Return the names, shapes and dtypes of parameters and buffers."""
     state = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
     return [(name, tuple(map(int, tensor.shape)), str(tensor.dtype)) for name, tensor in sorted(state.items())]
 

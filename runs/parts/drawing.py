@@ -1,8 +1,7 @@
 """Describes a tensor argument of a submodule as a Python expression that draws a similar one.
 
-It keeps shape and layout and those properties of the values that a reader of the problem would want: their spread,
-their sign, a causal mask. Values that matter but have no such description are refused: a part tried on wrong inputs
-proves nothing.
+It keeps shape, layout, and the properties of the values that matter for testing a part: their spread, their sign, a
+causal mask. Values without such a description are refused, since a part that was tried on wrong inputs proves nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 NARROW, WIDE = 0.25, 4.0
-"""Spreads in this range are treated as 1: problems are tried at several magnitudes anyway."""
+"""Spreads in this range are treated as 1, because problems are tried at several magnitudes anyway."""
 
 
 class Indescribable(Exception):
@@ -29,7 +28,7 @@ def expression(tensor: torch.Tensor) -> str:
 
 
 def case(tensor: torch.Tensor) -> str:
-    """Return dtype and order of dimensions in memory as Python text, by which kernels are chosen in a model."""
+    """Return dtype and memory order as Python text, by which an assembled model chooses kernels."""
     return f"({tensor.dtype}, {tuple(_order_in_memory(tensor))})"
 
 

@@ -1,6 +1,6 @@
 """Writes a part as a problem file in the usual convention, with the part's class copied from the project.
 
-The file is self-contained, so it can be read, kept, judged and exported like any other problem.
+The file is self-contained, so it can be read, stored, judged and exported like any other problem.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Records one call of a model: which submodules were called with what, and which operators torch ran inside each.
+"""Records one call of a model: which submodules were called with which inputs, and which operators each of them ran.
 
-Operators are counted as torch dispatches them, for every module on the call stack. `Costs` counts bytes and operations
-and estimates time by the slower of the two; `device_times` measures it on a GPU.
+Operators are counted as torch dispatches them, for every module on the call stack. `Costs` counts bytes and floating
+point operations and estimates time by the slower of the two; `device_times` measures time on a GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from triton_agent.tools.graph.operators import kind_of
 from triton_agent.tools.reference.input_tensors import tensors_in
 
 BYTES_PER_S = 4.8e12
-"""Bandwidth of an H200, from its data sheet, like the rates below. Only shares matter here."""
+"""Memory bandwidth of an H200, from its data sheet, like the rates below. Only ratios between submodules matter."""
 FLOPS_PER_S = {torch.float16: 989e12, torch.bfloat16: 989e12, torch.float64: 67e12}
 OTHER_FLOPS_PER_S = 67e12
 LEAST_OPERATOR_S = 2e-6
@@ -44,7 +44,7 @@ class Cost:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FirstCall:
-    """A module's first call; `Calls.counts` counts all."""
+    """First call of a module; `Calls.counts` counts all calls."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -52,7 +52,7 @@ class FirstCall:
 
 
 class Calls:
-    """Records which modules are called and with what."""
+    """Records which modules are called, and with which arguments."""
 
     def __init__(self, model: nn.Module) -> None:
         self.names = {module: path for path, module in model.named_modules()}

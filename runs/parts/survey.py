@@ -1,4 +1,4 @@
-"""Measures the cost of each submodule in one call of a model, and how it is made and called, in a process of its own.
+"""Measures the cost of each submodule in one call of a model, and records how it is made and called.
 
     take(spec, device="cpu") -> ModelSurvey
 

@@ -1,7 +1,7 @@
-"""Summarises a model with parts: which are in place, and how many bytes they save.
+"""Summarises a model with parts: which parts are in place, and how many bytes they save.
 
-Counted, not measured: each operator of the reference reads and writes by itself; for kernels the ratio of bytes moved
-to the fewest is known from the interpreter at small sizes and assumed to hold at the given sizes.
+The bytes are counted, not measured. For the reference every operator reads and writes its own bytes; for kernels the
+ratio of bytes moved to the fewest is known from the interpreter at small sizes, and assumed to hold at the sizes given.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Tally:
     in_place: tuple[str, ...]
     left_out: tuple[str, ...]
     original_bytes: int
-    """Bytes that the reference's operators move; the JSON keeps this older name."""
+    """Bytes moved by the reference's operators; the JSON keeps this older name of the field."""
     kernels_bytes: int | None
-    """Bytes of the model with its parts; None if not everything was counted."""
+    """Bytes moved by the model with its parts; None if some were not counted."""
 
     def __str__(self) -> str:
         lines = [f"parts in place: {', '.join(self.in_place) or 'none'}"]
@@ -58,7 +58,7 @@ def tally(
 
 
 def helps(plan: PartPlan, best: Graded) -> bool:
-    """Return True if a part is worth placing: measured faster, or fewer bytes counted than for the reference."""
+    """Return True if a part is worth placing: measured faster than the reference, or moving fewer bytes by count."""
     standing = best.standing
     if standing.speedup is not None:
         return standing.faster_than_reference
@@ -66,7 +66,7 @@ def helps(plan: PartPlan, best: Graded) -> bool:
 
 
 def verdict_on(plan: PartPlan, best: Graded | None) -> str:
-    """Describe the result for a part."""
+    """Describe the result for a part in words."""
     if best is None or not best.standing.passed:
         return "no kernel passed; the reference stays in its place" + _instead(plan)
     figure = figure_of(best)

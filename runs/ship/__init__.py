@@ -1,4 +1,4 @@
-"""What is handed to a user: one file with the kernels, the reference behind them, and a guard that chooses.
+"""Writes the shipped file: kernels, plans, the reference, and a guard that chooses between them.
 
-`shipped.py` judges and writes it, `artefact.py` puts it together, `plan.py` writes a tape as Python.
+`shipped.py` judges the file and writes it, `artefact.py` puts it together, `plan.py` writes a tape as Python.
 """

@@ -1,7 +1,7 @@
-"""At which sets of inputs a shipped file runs its kernels: where the file itself, as it is used, was measured faster.
+"""Decides at which sets of inputs a shipped file runs its kernels: where the file itself was measured faster.
 
-Elsewhere the guard lets the reference run, which counts as unchanged in the figure over all sets. A guard knows a call
-by its shapes, so of sets that look alike to it either all are let in or none.
+At the other sets the guard runs the reference, which counts as a speed-up of 1 in the figure over all sets. A guard
+knows a call by its shapes, so sets that look alike to it are admitted together or not at all.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from triton_agent.tools.ranking import UNCHANGED, Standing, standing
 from triton_agent.tools.results import Evaluation, Status, Timing
 
 Measuring = Callable[[str, Sequence[str]], Evaluation]
-"""A file's text, and the sets at which it is to be judged as it is used."""
+"""Judges the text of a file at the named sets, with its guard."""
 
 
 def measuring(evaluator: AnyEvaluator) -> Measuring:
-    """Return what judges a file at the sizes as given, which its guard admits; the file is timed, guard included."""
+    """Return a function that judges a file at the sizes given and times it with its guard."""
 
     def measure(text: str, names: Sequence[str]) -> Evaluation:
         if isinstance(evaluator, SetsEvaluator):
@@ -33,7 +33,7 @@ def measuring(evaluator: AnyEvaluator) -> Measuring:
 
 
 def faster_at(found: Standing, forms: Mapping[str, CallForm]) -> tuple[str, ...]:
-    """Return the sets at which it was measured faster and that a guard can tell from the others."""
+    """Return the sets at which the file was faster, without those that the guard cannot tell from slower ones."""
     names = {item.name for item in found.sets if item.faster} if found.sets else set(forms)
     return tuple(name for name in forms if name in names and _is_told_apart(name, forms, forms.keys() - names))
 
@@ -45,7 +45,7 @@ def _is_told_apart(name: str, forms: Mapping[str, CallForm], others: Collection[
 def admit(
     names: tuple[str, ...], forms: Mapping[str, CallForm], write: Callable[[Sequence[str]], str], measure: Measuring
 ) -> tuple[tuple[str, ...], Evaluation | None]:
-    """Drop sets until the file that admits just those left is faster at each; return them and its evaluation."""
+    """Drop sets until the file that admits the rest is faster at each of them; return these sets and its evaluation."""
     evaluation = None
     while names:
         evaluation = measure(write(names), names)
@@ -59,7 +59,7 @@ def admit(
 
 
 def over_all_sets(spec: ProblemSpec, evaluation: Evaluation, kernels: Evaluation) -> Evaluation:
-    """Return the evaluation over all sets; at those at which the reference runs, the speed-up is 1."""
+    """Return the evaluation over all sets, with a speed-up of 1 at the sets where the reference runs."""
     if not spec.sets or not evaluation.timings:
         return evaluation
     measured, of_kernels = evaluation.by_set(), kernels.by_set()

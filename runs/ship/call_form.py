@@ -1,10 +1,10 @@
-"""Finds how a problem's model is made and called, by making and calling it in a process of its own.
+"""Finds how a problem's model is constructed and called, by doing both in a separate process.
 
     find(spec) -> CallForm
     find_all(spec) -> {name of a set of inputs: CallForm}
 
-The problem's file runs there as it does in the checker: with the user's rights, or without `trust` confined. No
-candidate runs there. Tensors are fake where the reference runs on them, so that large problems cost nothing; else they
+The problem's file runs there as in the checker: with the user's rights, or in the sandbox without `trust`. No candidate
+runs there. Tensors are fake if the reference runs on fake tensors, so that large problems cost nothing; otherwise they
 are real.
 """
 
@@ -32,13 +32,13 @@ from triton_agent.tools.sandbox import sandbox
 
 PROCESS = "triton_agent.runs.ship.call_form"
 TIMEOUT_S = 300.0
-"""As long as the evaluator waits for the reference."""
+"""The evaluator waits as long for the reference."""
 AT_ONCE = 4
-"""Processes side by side; each imports torch, and builds the model."""
+"""Processes at a time; each imports torch and builds the model."""
 
 
 def find(spec: ProblemSpec, *, trust: bool = True) -> CallForm:
-    """The form of the problem's own call; raises `ProblemError` where the problem does not run."""
+    """Return the form of the problem's own call; raise `ProblemError` if the problem does not run."""
     if not trust:
         require_layers()
     with tempfile.TemporaryDirectory(prefix="triton-agent-") as folder:
@@ -57,21 +57,23 @@ def find_all(spec: ProblemSpec, *, trust: bool = True) -> dict[str, CallForm]:
 
 
 def given_lengths(spec: ProblemSpec, form: CallForm) -> Lengths:
-    """Return the lengths that the problem's inputs have; raise `UsageError` where a range names none of them."""
+    """Return the lengths of the problem's inputs; raise `UsageError` if no input has the dimension of a range."""
     shapes = [item.shape if isinstance(item, TensorForm) else None for item in form.calls[0].arguments]
     first = [one.found_in(shapes, form.parameters)[0] for one in spec.ranges]
     return tuple((shapes[argument] or ())[dimension] for argument, dimension in first)
 
 
 def measured_over_ranges(spec: ProblemSpec, device: str, *, trust: bool = True) -> ProblemSpec:
-    """Return a problem with ranges as it is measured on a GPU: with a set of inputs for each measured length."""
+    """Return the problem as it is measured on a GPU: a problem with ranges gets a set of inputs for each measured
+    length.
+    """
     if not spec.ranges or device != "cuda":
         return spec
     return spec.measured_over_ranges(given_lengths(spec, find(spec, trust=trust)))
 
 
 def joined(forms: Sequence[CallForm]) -> CallForm:
-    """Return the form of one model that is called in all of these ways."""
+    """Return the form of one model that is called in all of these forms."""
     return dataclasses.replace(forms[0], calls=tuple(call for form in forms for call in form.calls))
 
 
@@ -112,7 +114,7 @@ def _argument_from(data: Any) -> Any:
 
 
 def main(text: str, scratch: str = "") -> None:
-    """Print the form as one line of JSON. With a scratch folder the process confines itself first."""
+    """Print the form as one line of JSON. With a scratch folder the process enters the sandbox first."""
     spec = ProblemSpec.from_json(json.loads(text))
     if scratch:
         sandbox.enter(confinement_for(spec, Path(scratch), gpu=bool(visible_gpus())))  # before torch starts threads
@@ -146,14 +148,14 @@ def _examine(spec: ProblemSpec) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _fake_where_possible(reference: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """Give the model and its inputs, fake if the reference runs on fake tensors."""
+    """Yield the model and its inputs, fake if the reference runs on fake tensors."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     try:
         with FakeTensorMode():
             reference.call(reference.make_model(0), reference.make_inputs(0))
             is_real = False
-    except Exception:  # fake tensors cannot do everything; real ones show the cause
+    except Exception:  # fake tensors do not support everything; real ones show the cause
         is_real = True
     with contextlib.nullcontext() if is_real else FakeTensorMode():
         yield reference.make_model(0), reference.make_inputs(0)
@@ -169,7 +171,7 @@ def _call(reference: Any, model: Any, inputs: list[Any]) -> dict[str, Any]:
 
 
 def _own_class(value: Any) -> str:
-    """The first class in a nest of results that is neither a tensor nor plain."""
+    """Return the first class among nested results that is neither a tensor nor plain data; empty if there is none."""
     import torch
 
     if type(value) in (list, tuple):
@@ -200,7 +202,7 @@ def _argument(value: Any) -> dict[str, Any]:
 
 
 def _hashable_literal(value: Any) -> str | None:
-    """Return the value's text if it can be hashed, as the guard looks calls up by hash."""
+    """Return the value's text if the value can be hashed, because the guard looks calls up by hash."""
     try:
         hash(value)
     except TypeError:
@@ -209,7 +211,7 @@ def _hashable_literal(value: Any) -> str | None:
 
 
 def _written(value: Any, lead: str = "") -> str | None:
-    """Return Python text that makes an argument of the constructor again, behind `lead`; None where there is none."""
+    """Return Python text that makes an argument of the constructor again, after `lead`; None if there is none."""
     import torch
 
     items: list[str | None]
@@ -229,7 +231,7 @@ def _written(value: Any, lead: str = "") -> str | None:
 
 
 def _literal(value: Any) -> str | None:
-    """Return Python text that makes the value again; None where there is none."""
+    """Return Python text that makes the value again; None if there is none."""
     text = repr(value)
     try:
         return text if repr(ast.literal_eval(text)) == text else None

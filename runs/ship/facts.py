@@ -1,6 +1,6 @@
-"""What a shipped file states and guards: the form of the verified call, the verdict, and where both were reached.
+"""The facts that a shipped file states and its guard compares: the forms of the verified calls and the verdict.
 
-Frozen values, filled by whoever ships; `call_form.py` finds the form of a problem's call. Nothing here needs torch.
+Frozen values; `call_form.py` finds the form of a problem's call. Nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -15,54 +15,55 @@ from triton_agent.tools.results import Evaluation, Status, Timing
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TensorForm:
-    """All of a tensor but its values."""
+    """Shape, dtype and layout of a tensor, without its values."""
 
     shape: tuple[int, ...]
     dtype: str
-    """Torch's name for it: `float16`."""
+    """Torch's name of the dtype: `float16`."""
     strides: tuple[int, ...]
 
 
 class NotEmitted(Exception):
-    """No plan can be written for what a candidate does; the message says why."""
+    """Raised with the reason if a candidate does something that no plan can be written for."""
 
 
 Argument = TensorForm | None | bool | int | float | str | tuple[Any, ...] | list[Any] | dict[str, Any]
-"""A tensor's form, a plain value, or a nest of these."""
+"""Form of a tensor, a plain value, or a container of these."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of forward, as the guard knows it again."""
+    """One call of forward, in the form by which the guard recognises it."""
 
     train: bool
     arguments: tuple[Argument, ...]
     own_class: str = ""
-    """A class among the results that a plan cannot make: neither a tensor nor plain data or a nest of these."""
+    """A class among the results that a plan cannot make: neither a tensor nor plain data nor a container of these."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CallForm:
-    """How a problem's model is made and called at the sizes as given."""
+    """How a problem's model is constructed and called at the sizes given."""
 
     constructed: str | None
-    """The constructor's arguments as text, objects of the user's classes as `SimpleNamespace`s of what they hold; None
-    where they cannot be written down, so that the guard knows no model again."""
+    """Arguments of the constructor as text, with objects of the user's classes as `SimpleNamespace`s of their
+    attributes. None if they cannot be written as text; then the guard recognises no model.
+    """
     parameters: tuple[str, ...]
     """Names of forward's parameters, in order."""
     keyword_only: int = 0
-    """How many of them, the last ones, are passed by keyword only."""
+    """Number of trailing parameters that are passed by keyword only."""
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Defaults of forward's parameters, where they can be written down."""
+    """Defaults of forward's parameters that can be written as text."""
     state: tuple[tuple[str, TensorForm], ...]
-    """Parameters, then buffers, as named."""
+    """Names and forms of the parameters, then of the buffers."""
     calls: tuple[Call, ...]
-    """The problem's inputs, in eval and in train mode."""
+    """Calls with the problem's inputs, in eval and in train mode."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """The kind of GPU that the measurement holds for."""
+    """The kind of GPU that a measurement holds for."""
 
     name: str
     capability: tuple[int, int]
@@ -71,37 +72,37 @@ class Gpu:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShippedSet:
-    """One of several sets of inputs, as a file's header tells of it."""
+    """One of several sets of inputs, as the file's header describes it."""
 
     name: str
     weight: float
     call: Call
     admitted: bool
-    """True if the kernels run there; else the reference does."""
+    """True if the kernels run at this set; otherwise the reference runs."""
     timings: tuple[Timing, ...] = ()
-    """Of the file as it is used; where the kernels stay out, of the kernels."""
+    """Timings of the file with its guard; if the set is not admitted, of the kernels."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShippedFacts:
-    """What is known of the candidate that is shipped."""
+    """Facts about the candidate that is shipped."""
 
     call: CallForm
     evaluation: Evaluation
-    """Of the candidate; for a measured file, with timings."""
+    """Evaluation of the candidate; for a measured file with timings."""
     sets: tuple[ShippedSet, ...] = ()
-    """Where there are several sets of inputs; `call` then has the calls of those that run the kernels."""
+    """The sets of inputs, if there are several; `call` then holds the calls of the admitted sets."""
     variants: tuple[str, ...] = ()
-    """Sizes it was checked at, in words."""
+    """Sizes at which the candidate was checked, in words."""
     ranges: tuple[str, ...] = ()
-    """What holds where in the problem's ranges, a sentence each."""
+    """What runs where in the problem's ranges, a sentence each."""
     scaled: str = ""
-    """How the sizes were scaled down for the check; empty when they were not."""
+    """How the sizes were scaled down for the check; empty if they were not."""
     gpu: Gpu | None = None
     run: str
     date: datetime.date
     version: str
-    """Of triton-agent."""
+    """Version of triton-agent."""
     author: str = ""
     """The policy that wrote the kernels."""
     promote: str = ""
@@ -113,6 +114,6 @@ class ShippedFacts:
 
     @property
     def modes(self) -> tuple[bool, ...]:
-        """Train modes in which it was checked."""
+        """Values of the train mode in which the candidate was checked."""
         seen = {case.distribution.endswith(" / train") for case in self.evaluation.accuracy}
         return tuple(sorted(seen))

@@ -1,7 +1,7 @@
-"""A module as its tapes show it: how it is made, how it is called, and the plans of these calls.
+"""A module as read from its tapes: how it is constructed and called, and the plans of these calls.
 
-    Module.read(taped) -> what the checker sent of one module
-    Kernels(taped_modules).plan(form, module) -> the plan of one form of call
+      Module.read(taped) -> the calls of one module that the checker sent
+      Kernels(taped_modules).plan(form, module) -> the plan of one form of call
 
 Not covered (`NotEmitted`): arguments in classes of the user's own.
 """
@@ -31,7 +31,7 @@ from triton_agent.tools.tape.slicing import effect_of
 from triton_agent.tools.tape.tape import Named, Tape, decode
 
 LAUNCHING = Parts(Path(__file__).with_name("launching.py").read_text(encoding="utf-8"))
-"""What plans are written with; a file has those definitions that it needs."""
+"""Definitions that plans use; a file has those that it needs."""
 OWN_NAMES = (
     *(
         "torch",
@@ -47,12 +47,12 @@ OWN_NAMES = (
     ),
     *(*JUDGED, *LAUNCHING.bound()),
 )
-"""Names of the module that no kernel may take."""
+"""Names in a file of plans that no kernel may take."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One way in which the module is called, and what it does then."""
+    """One form of call of the module, and its tape."""
 
     tape: Tape
     call: Outline
@@ -63,7 +63,7 @@ class Form:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """The reference's module made in one way, as far as the file has to agree with it, and its calls."""
+    """The reference's module, constructed with certain arguments: its state, and its forms of call."""
 
     constructor: Outline
     state: tuple[StateTensor, ...]
@@ -73,7 +73,7 @@ class Module:
 
     @classmethod
     def read(cls, module: TapedModule) -> Module:
-        """Read what the checker sends; the evaluator admitted the tapes."""
+        """Read a module that the checker sent; its tapes were admitted by the evaluator."""
         forms = [
             Form(tape=decode(form.tape), call=from_json(form.call), train=form.train, chosen=form.chosen)
             for form in module.forms
@@ -82,7 +82,7 @@ class Module:
         return cls(constructor=constructor, state=module.state, parameters=module.parameters, forms=forms)
 
     def constructor_names(self) -> list[str]:
-        """Names under which tensors among the constructor's arguments are kept."""
+        """Return the names under which tensors among the constructor's arguments are kept."""
         taken = {tensor.name.split(".")[0] for tensor in self.state}
         names = []
         for number, _ in enumerate(self.constructor.tensors):
@@ -93,7 +93,7 @@ class Module:
         return names
 
     def made_with(self) -> str:
-        """What the file compares of the constructor's arguments; empty where they are not plain."""
+        """Return what the file compares of the constructor's arguments; empty if they are not plain data."""
         try:
             positional, keywords = self.constructor.values
             given = (tuple(positional), keywords)
@@ -103,12 +103,12 @@ class Module:
 
 
 class Kernels:
-    """The kernels of some modules, and the names and launches of the file that has them."""
+    """The kernels of some modules, with the names and launches of the file that will hold them."""
 
     def __init__(
         self, data: Sequence[TapedModule], ranges: Sequence[SizeRange] = (), loose: Collection[Loose] = ()
     ) -> None:
-        """Compile-time arguments that are `loose` become plain ones, in the kernels' texts as well."""
+        """Turn the `loose` compile-time arguments into plain ones, in the kernels' texts as well."""
         kernels = KernelSet()
         for form in (form for module in data for form in module.forms):
             kernels = kernels.merged(KernelSet.from_json(form.kernels))
@@ -138,7 +138,7 @@ class Kernels:
         self.launches: dict[tuple[str, ...], str] = {}
 
     def plan(self, form: Form, module: Module, *, sized: str = "", mode: str = "") -> Plan:
-        """Write the plan of one form of call; `sized` are the variables that hold free sizes, `mode` as there."""
+        """Write the plan of one form of call; `sized` and `mode` are as in `Surroundings`."""
         around = Surroundings(
             state={tensor.name: tensor for tensor in module.state},
             constructor=module.constructor_names(),
@@ -155,7 +155,7 @@ class Kernels:
 
 
 def _loosened(function: JitFunction, loose: Collection[Loose]) -> JitFunction:
-    """Return the kernel with plain arguments in place of loose ones."""
+    """Return the kernel with its loose compile-time arguments as plain ones."""
     names = {name for identity, name in loose if identity == function.identity}
     parameters = [
         dataclasses.replace(parameter, annotation="") if parameter.name in names else parameter
@@ -165,7 +165,7 @@ def _loosened(function: JitFunction, loose: Collection[Loose]) -> JitFunction:
 
 
 def as_called(module: Module, written: WrittenParameters) -> Module:
-    """Leave out other layouts of the arguments, which were not measured; a module that changes them keeps its calls."""
+    """Leave out other layouts of the arguments, which were not measured, unless the module writes to its arguments."""
     for form in module.forms:
         inputs = {view.buffer for view in form.tape.inputs}
         if any(effect_of(step, written).writes & inputs for step in form.tape.steps):
@@ -200,7 +200,7 @@ def tensor_names(form: Form, module: Module) -> list[str]:
 
 
 def checks_of(path: str, value: Any, tensors: Sequence[TensorOutline]) -> Iterator[str]:
-    """Conditions under which an argument is this one."""
+    """Yield the conditions under which an argument equals this value."""
     if isinstance(value, TensorAt):
         shape, dtype, strides = form_of(tensors[value.index]).items
         yield f"isinstance({path}, torch.Tensor)"
@@ -229,7 +229,7 @@ def checks_of(path: str, value: Any, tensors: Sequence[TensorOutline]) -> Iterat
 
 
 def _fact(value: Any, tensors: Sequence[TensorOutline]) -> Text:
-    """What `_fact` in a judged file finds of such an argument of the constructor."""
+    """Return what `_fact` of a judged file returns for this argument of the constructor."""
     if isinstance(value, TensorAt):
         return form_of(tensors[value.index])
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""One tape as two functions of straight-line Python: one that prepares from parameters, and one that is called.
+"""Writes one tape as two functions of straight-line Python: one prepares memory from parameters, one makes the call.
 
 The steps of the tape become lines in the order in which the executor runs them (`executor/program.py`): allocations,
 operators of torch, launches. `plan_body.py` holds the lines and variables, `plan_file.py` puts plans into a file.
@@ -60,9 +60,9 @@ from triton_agent.tools.tape.tape import (
 )
 
 VALUES_AT_MOST = 16384
-"""Numbers of a constant that are written down."""
+"""Most numbers of a constant that are written into a file."""
 ALIGNMENT = 16
-"""Bytes; Triton compiles kernels otherwise for addresses and numbers that are not divisible by it."""
+"""Alignment in bytes. Triton compiles kernels differently for addresses and numbers that are not divisible by it."""
 LAYOUT = "with_strides"
 ALLOCATOR = "allocate"
 ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
@@ -70,22 +70,22 @@ ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 
 
 Loose = tuple[str, str]
-"""A kernel by its identity, and a parameter: a compile-time argument that becomes a plain one."""
+"""Identity of a kernel, and a parameter of it: a compile-time argument that becomes a plain one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The class and the module around a plan."""
+    """The class and the module that a plan is written for."""
 
     state: Mapping[str, StateTensor]
     constructor: Sequence[str]
-    """How each tensor among the constructor's arguments is read."""
+    """Expressions that read the tensors among the constructor's arguments."""
     kernels: Mapping[str, str]
-    """Names of the kernels' functions by identity."""
+    """Names of the kernels' functions by the kernels' identities."""
     launches: dict[tuple[str, ...], str]
-    """Names of the launches by their text and all that a kernel is compiled for, added to as plans are written."""
+    """Names of the launches, by their text and the specialisations of their kernels; grows as plans are written."""
     allocating: frozenset[str]
-    """Identities of kernels that need memory of their own."""
+    """Identities of kernels that allocate memory themselves."""
     written: WrittenParameters
     """Parameters through which a kernel writes."""
     names: Names
@@ -93,30 +93,33 @@ class Surroundings:
     """In a plan for a range of sizes: the variables that hold the sizes."""
     loose: Collection[Loose] = ()
     mode: str = ""
-    """In a plan for a range of sizes: tells a plan for train mode from another one for eval mode."""
+    """In a plan for a range of sizes: distinguishes the plan for train mode from the one for eval mode."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """The text of a tape."""
+    """A tape as text."""
 
     prologue: tuple[Text, ...]
-    """The function that prepares: its parameters, then its statements; none where there is nothing to prepare."""
+    """The function that prepares memory: its parameters, then its statements; empty if nothing is prepared."""
     body: tuple[Text, ...]
-    """Statements of the function that is called; `{prepare}` stands for the name of the other."""
+    """Statements of the function that makes the call; `{prepare}` stands for the name of the other function."""
     parameters: tuple[str, ...]
-    """Names for the tensors of the call."""
+    """Names of the tensors of the call."""
     strides: Text
     """Strides of these tensors."""
     results: Text
-    """Kind and forms of what is returned; empty where a compiled graph cannot have the call as one operator: something
-    is changed, or a result is no new tensor."""
+    """Kind and forms of the results. Empty if the call cannot be one operator in a compiled graph, because it changes
+    something or returns a tensor that is not new.
+    """
     constants: tuple[str, ...] = ()
-    """Compile-time arguments of the launches that stand among the others."""
+    """Compile-time arguments that are passed among the other arguments of a launch."""
 
 
 class PlanWriter:
-    """Writes the plan of one tape. `chosen`: the configuration of each autotuned launch, as in `executor.Program`."""
+    """Writes the plan of one tape. `chosen` holds the configuration of each autotuned launch, as in
+    `executor.Program`.
+    """
 
     def __init__(self, tape: Tape, parameters: Sequence[str], around: Surroundings, chosen: Mapping[int, int]) -> None:
         self._tape = tape
@@ -133,7 +136,7 @@ class PlanWriter:
         self._made_once = {number for number, _ in made_by(tape.prologue)} | set(self._packed)
 
     def plan(self) -> Plan:
-        """Return the text; raise `NotEmitted`."""
+        """Return the plan; raise `NotEmitted` if it cannot be written."""
         tape = self._tape
         used = {number for step in tape.steps for number in mentioned(step)} | {v.buffer for v in returned(tape)}
         prologue, kept, sources = self._prologue(used)
@@ -174,7 +177,9 @@ class PlanWriter:
     # -- before the steps ------------------------------------------------------------------------------------------
 
     def _prologue(self, used: set[int]) -> tuple[list[Text], list[Base], list[str]]:
-        """Return what prepares, the variables that calls use, and how the call reads what is prepared from."""
+        """Return the statements that prepare memory, the variables that calls use, and the expressions of its
+        arguments.
+        """
         tape = self._tape
         wanted = [number for number in sorted(self._made_once) if number in used]
         if not wanted:
@@ -184,7 +189,7 @@ class PlanWriter:
                 raise NotEmitted(
                     f"random numbers drawn before the first call ({step.operator}) are the reference's own"
                 )
-        self._sized = ""  # what is prepared is the same at all sizes
+        self._sized = ""  # the prepared memory is equal at all sizes
         body = self._body = self._begin(tape.prologue)
         needed = {number for step in tape.prologue for number in mentioned(step)}
         parameters, sources, parts = ["device"], [], dict[int, list[str]]()
@@ -206,7 +211,9 @@ class PlanWriter:
         return [Group("(", parameters, "):"), *body.lines], kept, sources
 
     def _outside(self, used: Collection[int]) -> Iterator[tuple[str, View, str]]:
-        """The constructor's tensors and the state in these buffers: a name for each, and how it is read."""
+        """Yield the constructor's tensors and the state in these buffers: a name, the view, and an expression to
+        read it.
+        """
         held = [*zip(self._around.constructor, self._tape.arguments), *self._tape.state]
         for name, view in held:
             if view.buffer in used:
@@ -214,7 +221,7 @@ class PlanWriter:
                 yield short if self._body.names.is_free(short) else name, view, state_path(name)
 
     def _packed_state(self) -> dict[int, list[tuple[str, View]]]:
-        """Find buffers that hold state otherwise than the reference does; they are copied together beforehand."""
+        """Find buffers whose layout differs from the reference's state; parameters are copied into them beforehand."""
         found: dict[int, list[tuple[str, View]]] = {}
         for name, view in self._tape.state:
             found.setdefault(view.buffer, []).append((name, view))
@@ -236,7 +243,9 @@ class PlanWriter:
             self._body.line(f"{self._body.tensor(part)}.copy_({source})")
 
     def _enter_inputs(self) -> None:
-        """Find variables for the call's tensors: of those that share memory, the one that reaches furthest."""
+        """Find variables for the call's tensors; of tensors that share memory, the one that reaches furthest is the
+        base.
+        """
         body = self._body
         for name, view in zip(self._parameters, self._tape.inputs):
             body.known.setdefault(view, name)
@@ -271,7 +280,9 @@ class PlanWriter:
     # -- steps -----------------------------------------------------------------------------------------------------
 
     def _steps(self, steps: Sequence[Step], first: int, stay: set[int]) -> None:
-        """Write the steps; `first` is the number of the first one, `stay` the buffers needed behind the last one."""
+        """Write the steps; `first` is the number of the first step, `stay` are the buffers needed after the last
+        one.
+        """
         stay = stay | {number for step in steps for number in addressed(step)}
         ending = {number for number, _ in made_by(steps)} - stay
         last = {number: at for at, step in enumerate(steps) for number in mentioned(step)}
@@ -290,7 +301,7 @@ class PlanWriter:
                 self._body.delete(number for number, end in last.items() if end == at and number in ending)
 
     def _is_used(self, number: int, later: Sequence[Step], stay: set[int]) -> bool:
-        """Whether allocated memory is used: some is mentioned nowhere, some is replaced by an operator's result."""
+        """Return whether allocated memory is used; an operator's result may replace it, or nothing may mention it."""
         using = next((step for step in later if number in mentioned(step)), None)
         if isinstance(using, Operate):
             return all(view is None or view.buffer != number for view in new_results(using))
@@ -346,12 +357,12 @@ class PlanWriter:
         return self._hints.get(view.buffer, step.operator.split(".")[1].strip("_"))
 
     def _lay_out(self, view: View) -> None:
-        """Bring a library's result into the strides that the tape has, which may differ on another device."""
+        """Bring a library's result into the strides of the tape, which may differ on another device."""
         name = self._body.bases[view.buffer].name
         self._body.line(call(f"{name} = {LAYOUT}", [name, numbers(view.strides)]))
 
     def _attention(self, step: Operate) -> None:
-        """Let torch choose who computes it on the device; the second result is what a backward pass would need."""
+        """Let torch choose the implementation on the device; the second result is needed by a backward pass only."""
         first, second = step.results[0], step.results[1]
         assert first is not None
         if second is not None and any(second in views_of(other) for other in self._tape.steps if other is not step):
@@ -365,7 +376,7 @@ class PlanWriter:
         self._lay_out(first)
 
     def _launch(self, choice: Choice) -> None:
-        """Write a launch: grid, options and the constants behind the last argument are given beforehand."""
+        """Write a launch; grid, options and trailing constants are given once, outside the function."""
         if choice.kernel in self._around.allocating:
             self._body.line(f"triton.set_allocator({ALLOCATOR})")
         fixed = [
@@ -390,9 +401,9 @@ class PlanWriter:
         self._body.line(call(launch, [*first, *(self._passed(value) for _, value in choice.arguments[:given])]))
 
     def _compiled_for(self, choice: Choice, made: str) -> tuple[str, ...]:
-        """Return what tells this launch from others of its text, which may need the kernel compiled otherwise.
+        """Return what distinguishes this launch from others with equal text, whose kernel may be compiled differently.
 
-        In a plan for a range numbers follow from the sizes, so each place in the plan has a launch of its own.
+        In a plan for a range the numbers depend on the sizes, so each place in the plan has a launch of its own.
         """
         if self._sized:
             self._made[made] += 1
@@ -418,7 +429,7 @@ class PlanWriter:
         return f"torch.{value.name}" if isinstance(value, Named) else literal(value)
 
     def _passed(self, value: Any) -> Text:
-        """An argument of a launch: several values together are a tuple there."""
+        """Write an argument of a launch; several values together become a tuple."""
         return tuple_of([self._passed(item) for item in value]) if isinstance(value, tuple) else self._value(value)
 
     def _descriptor(self, value: Descriptor) -> Text:
@@ -433,7 +444,7 @@ class PlanWriter:
     # -- behind the steps ------------------------------------------------------------------------------------------
 
     def _copy_back(self) -> None:
-        """Copy state that the steps changed and that the module holds elsewhere."""
+        """Copy changed state to the module's own tensors, where the steps work on copies."""
         written = {number for step in self._tape.steps for number in effect_of(step, self._around.written).writes}
         packed = [entry for number in written & self._packed.keys() for entry in self._packed[number]]
         for name, view in (*self._tape.rebound, *packed):
@@ -453,7 +464,7 @@ class PlanWriter:
 
 
 def _specialisation(value: Any) -> str:
-    """Return what Triton may compile a kernel for, of an argument: dtype and alignment, or the number itself."""
+    """Return the property of an argument that Triton may compile a kernel for: dtype and alignment, or the number."""
     if isinstance(value, tuple):
         return str([*map(_specialisation, value)])
     if isinstance(value, View):
@@ -468,17 +479,17 @@ def _is_constant(value: Any) -> bool:
 
 
 def form(tensor: View | StateTensor | TensorOutline) -> Group:
-    """Return shape, dtype and strides as the guard compares them."""
+    """Return shape, dtype and strides in the form that the guard compares."""
     return tuple_of([numbers(tensor.shape), f"torch.{tensor.dtype}", numbers(tensor.strides)])
 
 
 def state_path(name: str) -> str:
-    """Return how a parameter or buffer is read."""
+    """Return the expression that reads a parameter or buffer."""
     return f"state[{literal(name)}]"
 
 
 def tensor_paths(values: Any, path: str, name: str) -> Iterator[tuple[int, str, str]]:
-    """For each tensor in an argument: its number, how it is read, and a name for it."""
+    """Yield for each tensor in an argument its number, the expression that reads it, and a name."""
     if isinstance(values, TensorAt):
         yield values.index, path, name
     elif isinstance(values, dict):
@@ -490,7 +501,7 @@ def tensor_paths(values: Any, path: str, name: str) -> Iterator[tuple[int, str, 
 
 
 def argument_paths(given: Outline, parameters: Sequence[str]) -> list[tuple[str, str]]:
-    """For each tensor of a call: how it is read, and a name for it."""
+    """Return for each tensor of a call the expression that reads it, and a name."""
     found = [item for name, value in zip(parameters, given.values) for item in tensor_paths(value, name, name)]
     if len(found) != len(given.tensors):
         raise NotEmitted("an argument holds tensors in an object of its own class")
@@ -498,7 +509,7 @@ def argument_paths(given: Outline, parameters: Sequence[str]) -> list[tuple[str,
 
 
 def _hints(tape: Tape) -> dict[int, str]:
-    """Names for buffers: those of the kernels' parameters that they are passed to."""
+    """Return names for buffers: those of the kernels' parameters that they are passed to."""
     found: dict[int, str] = {}
     for step in (*tape.steps, *tape.prologue):
         for name, value in step.choices[0].arguments if isinstance(step, Launch) else ():
@@ -512,4 +523,4 @@ def _hints(tape: Tape) -> dict[int, str]:
 def _spelled(items: Any) -> Text:
     if isinstance(items, list):
         return Group("[", [_spelled(item) for item in items], "]")
-    return items if isinstance(items, str) else literal(items)  # what is text already is an address
+    return items if isinstance(items, str) else literal(items)  # a text is an address already

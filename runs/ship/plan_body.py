@@ -1,4 +1,4 @@
-"""The body of a method in a plan: its lines, and the variables that hold the buffers of a tape.
+"""The body of a function in a plan: its lines, and the variables that hold the buffers of a tape.
 
 A buffer is held by one variable, its base; every other view of the buffer is read from the base by `as_strided`. Memory
 from outside may begin anywhere in its storage, so offsets there are relative to the tensor that was given.
@@ -17,8 +17,9 @@ from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.tape.tape import Address, Launch, Step, Tape, View, arguments_of
 
 LARGE_BYTES = 1 << 20
-"""A temporary of this size is deleted after its last use, as the executor deletes all of them. In plans for a range of
-sizes, in which the size of a temporary is not known, all are."""
+"""Temporaries of this size and above are deleted after their last use; the executor deletes all. Plans for a range of
+sizes delete all temporaries, because their sizes are not known.
+"""
 
 
 @dataclasses.dataclass(slots=True)
@@ -28,11 +29,11 @@ class Base:
     name: str
     view: View
     is_own: bool
-    """Made in the function, so that offsets count from the start of its storage."""
+    """True if the memory is made in the function, so that offsets count from the start of its storage."""
 
 
 class Body:
-    """A function in the making."""
+    """A function while it is written."""
 
     def __init__(
         self, tape: Tape, views: Mapping[int, Sequence[View]], names: Names, steps: Sequence[Step], *, sized: bool
@@ -43,12 +44,12 @@ class Body:
         self.needs_device = False
         self.bases: dict[int, Base] = {}
         self.known: dict[View, str] = {}
-        """Views that a variable holds."""
+        """Views that are held by a variable."""
         self.uses: Counter[View] = Counter()
         self._tape = tape
         self._large_bytes = 0 if sized else LARGE_BYTES
         self._views = views
-        for step in steps:  # of an autotuned launch, one configuration is written down
+        for step in steps:  # only one configuration of an autotuned launch is written
             first = dataclasses.replace(step, choices=step.choices[:1]) if isinstance(step, Launch) else step
             self.uses.update(arguments_of(first))
 
@@ -65,14 +66,14 @@ class Body:
         return name
 
     def make(self, view: View, wanted: str, text: Text) -> str:
-        """Add a variable with memory of its own, which is the contents of its buffer from here on."""
+        """Add a variable with memory of its own, which holds the contents of its buffer from here on."""
         name = self.names.fresh(wanted)
         self.hold(view, name)
         self.line(prefixed(f"{name} = ", text))
         return name
 
     def hold(self, view: View, name: str) -> None:
-        """Take a variable with memory of its own for the contents of a buffer."""
+        """Let an existing variable with memory of its own hold the contents of a buffer."""
         self.bases[view.buffer] = Base(name, view, is_own=True)
         self.known = {known: held for known, held in self.known.items() if known.buffer != view.buffer}
         self.known[view] = name
@@ -83,11 +84,11 @@ class Body:
         memory = [f"dtype=torch.{view.dtype}", "device=device"]
         if not is_contiguous(view):
             return call("torch.empty_strided", [numbers(view.shape), numbers(view.strides), *memory])
-        sizes = [*map(str, view.shape)] or ["()"]  # torch reads sizes of their own faster than a tuple of them
+        sizes = [*map(str, view.shape)] or ["()"]  # torch reads separate sizes faster than a tuple
         return call("torch.empty", [*sizes, *memory])
 
     def covering(self, number: int) -> View:
-        """Return a view of all of a buffer: one that is needed, if any is."""
+        """Return a view of the whole buffer, preferably one that is needed."""
         size_bytes = self._tape.buffers[number].size_bytes
         views = self._views.get(number, ())
         for view in views:
@@ -99,7 +100,7 @@ class Body:
         return View(buffer=number, dtype=dtype, shape=(count,), strides=(1,), offset=0)
 
     def delete(self, buffers: Iterable[int]) -> None:
-        """Delete the variables of large buffers, each with those that hold views of it."""
+        """Delete the variables of large buffers, and the variables that hold views of these."""
         gone = []
         for number in buffers:
             if self._tape.buffers[number].size_bytes >= self._large_bytes and number in self.bases:
@@ -116,7 +117,7 @@ class Body:
         return f"{base.name}.data_ptr()" + (f" + {beyond}" if beyond else "")
 
     def tensor(self, view: View) -> str:
-        """Return the variable that holds this view, or how it is read from its base."""
+        """Return the variable that holds this view, or the expression that reads it from its base."""
         if view in self.known:
             return self.known[view]
         text = self._derived(view)
@@ -149,7 +150,7 @@ class Body:
         return f"{text}.as_strided({', '.join(where)})"
 
     def _retyped(self, base: Base, dtype: str) -> tuple[str, View]:
-        """Return the base read as another dtype, and the view that this is."""
+        """Return an expression for the base read as another dtype, and the view that it is."""
         held, size, wanted = base.view, DTYPES[base.view.dtype].itemsize, DTYPES[dtype].itemsize
         if size == wanted:
             return f"{base.name}.view(torch.{dtype})", dataclasses.replace(held, dtype=dtype)

@@ -1,12 +1,12 @@
-"""From tapes to a Python file that does what they say: `class ModelNew`, its kernels, and one plan for each known call.
+"""Writes tapes as a Python file: `class ModelNew`, its kernels, and one plan for each known call.
 
     plans_of(evaluator, source) -> text
 
-A plan is straight-line code: allocations, operators of torch and launches on local variables. Nothing of the Python
-that the tapes were made from is in the file, except the kernels as their author wrote them. The file imports torch and
-triton only. Its parameters and buffers have the reference's names. A call of another form raises `NotImplementedError`,
-and gradients are not followed. Not covered (`NotEmitted`): arguments in classes of the user's own, random numbers drawn
-when the module is prepared, and constants too long to spell out.
+A plan is straight-line code: allocations, operators of torch and launches on local variables. Of the candidate's
+Python only the kernels are in the file, as their author wrote them. The file imports torch and triton only. Its
+parameters and buffers have the reference's names. A call of another form raises `NotImplementedError`, and gradients
+are not supported. Not covered (`NotEmitted`): arguments in classes of the user's own, random numbers drawn when the
+module is prepared, and constants too long to write out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def plans_of(evaluator: AnyEvaluator, source: str, names: Sequence[str] = ()) ->
 
 
 def modules_of(evaluator: AnyEvaluator, source: str, names: Sequence[str] = ()) -> tuple[TapedModule, ...]:
-    """Return a candidate's tapes at all sets of inputs or those named; raise `NotEmitted`."""
+    """Return a candidate's tapes at all sets of inputs, or at the named ones; raise `NotEmitted`."""
     if isinstance(evaluator, SetsEvaluator):
         found = evaluator.tapes(source, names or None)
     else:
@@ -51,9 +51,9 @@ def modules_of(evaluator: AnyEvaluator, source: str, names: Sequence[str] = ()) 
 
 
 def file_of(data: Sequence[TapedModule], ranges: Sequence[SizeRange] = (), brackets: Sequence[Bracket] = ()) -> str:
-    """Return the text of a file for modules as `Evaluator.tapes` hands them out; raise `NotEmitted`.
+    """Return the text of a file for modules as `Evaluator.tapes` returns them; raise `NotEmitted`.
 
-    With brackets of ranges, the file has a plan for each of these as well, and `data` may be empty.
+    With brackets of ranges the file also has a plan for each bracket, and `data` may be empty.
     """
     at_sizes = [module for bracket in brackets for module in bracket.modules.values()]
     loose = frozenset(item for bracket in brackets for item in bracket.loose)
@@ -103,10 +103,10 @@ def file_of(data: Sequence[TapedModule], ranges: Sequence[SizeRange] = (), brack
 
 
 def _told_apart(modules: Sequence[Module]) -> list[Module]:
-    """Modules that are made otherwise, the first ones first, and each with all of its calls.
+    """Return the modules that are constructed differently, the first ones first, each with all of its calls.
 
-    Where two differ although they are made with the same arguments, as by constants of the problem's file, only the
-    first has a place in the file.
+    If two modules differ although they are constructed with equal arguments, for example by constants of the problem's
+    file, only the first is part of the file.
     """
     found: dict[str, Module] = {}
     for module in modules:
@@ -136,7 +136,7 @@ def _imports(modules: Sequence[Module], parts: Parts, text: str, helpers: set[st
 
 
 def _functions(plans: Sequence[Plan], names: Names) -> tuple[list[list[str]], list[str], dict[str, list[Text]]]:
-    """Return the functions, equal ones once; for each plan the name of the one to call; the table of these."""
+    """Return the functions without duplicates, the name of the function of each plan, and the table of these."""
     functions: list[list[str]] = []
     prepares: dict[tuple[str, ...], str] = {}
     known: dict[tuple[Any, ...], str] = {}
@@ -161,7 +161,7 @@ def _functions(plans: Sequence[Plan], names: Names) -> tuple[list[list[str]], li
 
 
 def _layouts(sized: Sequence[SizedForm], rows: dict[str, list[Text]], names: Names) -> list[list[str]]:
-    """Return functions that tell how a plan for a range takes and returns tensors, and put them into the table."""
+    """Write functions that say how a plan for a range takes and returns tensors, and enter them into the table."""
     functions = []
     for one in sized:
         if rows[one.name][1] == one.plan.strides:
@@ -183,7 +183,7 @@ def _indented(statements: Sequence[Text]) -> list[str]:
 def _tables(module: Module, calls: Sequence[str], at: int, sized: Sequence[SizedForm]) -> str:
     """Return the module's state, and a function that finds the plan of a call.
 
-    Arguments that share memory make the same call as others that do not, and run the plan of these.
+    A call whose arguments share memory runs the plan of the equal call whose arguments do not.
     """
     suffix = f"_{at + 1}" if at else ""
     rows = [line for t in module.state for line in lines(prefixed(f"{literal(t.name)}: ", _kind_and_form(t)), 4)]
@@ -204,7 +204,7 @@ def _tables(module: Module, calls: Sequence[str], at: int, sized: Sequence[Sized
         found.setdefault(tuple(checks), (tensors, {}))[1].setdefault(form.train, name)
     for one in sized:
         found.setdefault(tuple(one.checks), (one.tensors, {}))[1].setdefault(one.train, one.name)
-    absent = [f"{name}=..." for name in given] if alike else ["*args"]  # an argument left out is no None
+    absent = [f"{name}=..." for name in given] if alike else ["*args"]  # an omitted argument differs from None
     signature = call(f"def plan_for{suffix}", ["training", *absent])
     text = [*lines(Group(signature.opening, signature.items, "):"), 0)]
     text.append('    """Return the plan of a call and the tensors that it takes; None where there is no plan."""')

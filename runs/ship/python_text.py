@@ -1,4 +1,4 @@
-"""Python text from small trees of calls, tuples and dictionaries, broken over lines as ruff does it.
+"""Formats Python text from small trees of calls, tuples and dictionaries, with the line breaks of ruff.
 
 lines(Group("y = torch.empty(", ["(4, 8)", "dtype=torch.float16"], ")"), indent=8)
 """
@@ -71,7 +71,7 @@ def call(function: str, items: Sequence[Text]) -> Group:
 
 
 def prefixed(prefix: str, text: Text) -> Text:
-    """Return the text behind a prefix such as `y = `."""
+    """Return the text after a prefix such as `y = `."""
     return f"{prefix}{text}" if isinstance(text, str) else Group(f"{prefix}{text.opening}", text.items, text.closing)
 
 
@@ -86,12 +86,12 @@ def literal(value: Any) -> str:
 
 
 def _reads_as(text: str, value: str) -> bool:
-    """Return whether Python reads a JSON string as the same value; it may not for `\\ud800` and `\\/`."""
+    """Return whether Python reads a JSON string as the same value; `\\ud800` and `\\/` may differ."""
     return value == "" or (value.isprintable() and not re.search(r"\\u|\\/", text))
 
 
 def kernel_value(value: Any, names: Mapping[str, str]) -> Text:
-    """Return a compile-time argument of a launch; `names` has the functions by identity."""
+    """Return a compile-time argument of a launch as text; `names` has the functions' names by identity."""
     if isinstance(value, Constexpr):
         return call("tl.constexpr", [kernel_value(value.value, names)])
     if isinstance(value, FunctionReference):
@@ -111,7 +111,7 @@ def kernel_value(value: Any, names: Mapping[str, str]) -> Text:
 
 
 class Names:
-    """Gives out names that are not taken yet."""
+    """Hands out names that are not taken yet."""
 
     def __init__(self, taken: Collection[str]) -> None:
         self._taken = {*taken, *dir(builtins), *keyword.kwlist, *keyword.softkwlist, "device", "state"}
@@ -123,7 +123,7 @@ class Names:
         return Names(self._taken)
 
     def fresh(self, wanted: str) -> str:
-        """Take and return this name, or one like it."""
+        """Take the wanted name or a similar free one, and return it."""
         base = re.sub(r"\W+", "_", wanted).strip("_") or "value"
         base = f"parameter_{base}" if base[0].isdigit() else base
         name, number = base, 2
@@ -139,5 +139,5 @@ def attribute(owner: str, name: str) -> str:
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a name can stand behind a dot."""
+    """Return whether a name can follow a dot."""
     return name.isidentifier() and not keyword.iskeyword(name)

@@ -1,8 +1,8 @@
 """Writes the best kernel of a run as a file, judged once more exactly as it is shipped.
 
-Never slower: with a GPU a file is written only where the shipped text itself, guard included, was measured faster than
-the reference in device time and in latency, and no slower in calls back to back; at several sets of inputs its kernels
-run at those where it was. Without one it is a draft, whose kernels run only when asked for.
+With a GPU a file is written only if the shipped text itself, guard included, was measured faster than the reference in
+device time and in latency, and not slower in back-to-back calls. With several sets of inputs its kernels run at the
+sets where that holds. Without a GPU the file is a draft, whose kernels run only when asked for.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Shipped:
     path: Path
     draft: bool
     evaluation: Evaluation
-    """Evaluation of the text as it is shipped; of a draft, with its kernels switched on."""
+    """Evaluation of the shipped text; for a draft with its kernels switched on."""
     ranges: tuple[str, ...] = ()
-    """What holds where in the problem's ranges, a sentence each."""
+    """What runs where in the problem's ranges, a sentence each."""
 
 
 def output_folder(out: str | Path | None, run: Run) -> Path:
@@ -55,7 +55,7 @@ def output_folder(out: str | Path | None, run: Run) -> Path:
 
 
 def require_writable(folder: Path) -> None:
-    """Raise `UsageError` if no file could be written there, before hours are spent on one. Nothing is made."""
+    """Raise `UsageError` if the folder cannot be written, before hours are spent on a search. Makes no folder."""
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if os.path.exists(path))
     if not there.is_dir():
         raise UsageError(f"{there} is a file", where=f"--out {folder}", remedy="name a folder with --out")
@@ -75,7 +75,7 @@ async def ship_best(
 ) -> Shipped | None:
     """Write the file, or say why none is shipped.
 
-    `forms_asked`: how the problem's models are called, where somebody has asked before.
+    `forms_asked` yields how the problem's models are called, if that was asked for before.
     """
     draft = request.device == "cpu"
     if not draft and not best.standing.faster_than_reference:
@@ -134,9 +134,7 @@ async def ship_best(
 def _plans_at(
     evaluator: AnyEvaluator, source: str, spec: ProblemSpec
 ) -> Callable[[tuple[str, ...], Sequence[Bracket]], str]:
-    """Return what writes the candidate's tapes as a file with plans for these sets and brackets; it may raise
-    `NotEmitted`.
-    """
+    """Return a function that writes the candidate's tapes as a file with plans for given sets and brackets."""
     from triton_agent.runs.ship.plan_file import file_of, modules_of  # loads torch
 
     @functools.cache
@@ -181,7 +179,7 @@ def _lengths(spec: ProblemSpec, ranged: RangedPlans) -> dict[str, Lengths]:
 def _brackets_at(
     spec: ProblemSpec, ranged: RangedPlans | None, names: Sequence[str], *, draft: bool
 ) -> tuple[Bracket, ...]:
-    """Return the brackets as far as the kernels run there, if they run at these of the measured lengths."""
+    """Return the parts of the brackets in which the kernels run, if they run at these of the measured lengths."""
     if ranged is None or draft:
         return ranged.brackets if ranged else ()
     at = _lengths(spec, ranged)
@@ -191,7 +189,7 @@ def _brackets_at(
 def _exact(
     spec: ProblemSpec, ranged: RangedPlans | None, names: Sequence[str], brackets: Sequence[Bracket]
 ) -> tuple[str, ...]:
-    """Return the sets that need a plan of their own."""
+    """Return the sets of inputs that no bracket covers, which need plans of their own."""
     if ranged is None:
         return tuple(names)
     at = _lengths(spec, ranged)
@@ -199,7 +197,7 @@ def _exact(
 
 
 def _said(spec: ProblemSpec, ranged: RangedPlans | None, brackets: Sequence[Bracket]) -> tuple[str, ...]:
-    """Return what holds where, a sentence each."""
+    """Return sentences that say what runs where in the problem's ranges."""
     if ranged is None:
         return ()
     found = []
@@ -224,7 +222,7 @@ def _trouble(evaluation: Evaluation, draft: bool) -> str:
 
 
 def no_faster(evaluation: Evaluation) -> str:
-    """Say by which clocks the file is not faster, or back to back slower, and by how much."""
+    """Name the clocks by which the file is not faster, or slower in back-to-back calls, and by how much."""
     lines = [NO_FASTER]
     for timing in evaluation.timings:
         ratio = timing.speedup
@@ -256,7 +254,7 @@ def _facts(run: Run, best: Graded, evaluator: AnyEvaluator, request: OptimizeReq
 
 
 def gpu_of(uuid: str) -> Gpu | None:
-    """Return the visible GPU of that UUID, as a shipped file names it."""
+    """Return the visible GPU with that UUID, as a shipped file names it."""
     shown = visible_gpus()
     card = next((card for card in shown if card.uuid == uuid), next(iter(shown), None))  # a part of one: as the first
     if card is None or card.compute_capability is None:

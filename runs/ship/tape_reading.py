@@ -8,7 +8,7 @@ from triton_agent.tools.tape.tape import Allocate, Constant, Operate, Step, Tape
 
 
 def made_by(steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
-    """Buffers that steps make, with the step's number."""
+    """Yield each buffer that a step makes, with the number of the step."""
     for at, step in enumerate(steps):
         if isinstance(step, (Allocate, Constant)):
             yield step.buffer, at
@@ -17,18 +17,18 @@ def made_by(steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
 
 
 def new_results(step: Operate) -> list[View | None]:
-    """The results that lie in memory of their own; None in place of a part of an argument."""
+    """Return the results that have memory of their own; None in place of a view of an argument."""
     taken = {view.buffer for view in arguments_of(step)}
     return [None if view is None or view.buffer in taken else view for view in step.results]
 
 
 def returned(tape: Tape) -> tuple[View, ...]:
-    """Tensors that are needed after the last step: outputs, and new contents of the module's buffers."""
+    """Return the tensors that are needed after the last step: outputs, and new contents of the module's buffers."""
     return (*tape.outputs, *(view for _, view in tape.rebound))
 
 
 def views_by_buffer(tape: Tape) -> dict[int, list[View]]:
-    """Every view that is read or written, each once."""
+    """Return all views that are read or written, without duplicates, by buffer."""
     found: dict[int, dict[View, None]] = {}
     for step in (*tape.prologue, *tape.steps):
         for view in views_of(step):
@@ -39,12 +39,12 @@ def views_by_buffer(tape: Tape) -> dict[int, list[View]]:
 
 
 def is_contiguous(view: View) -> bool:
-    """Return whether the view lies as torch lays new tensors out."""
+    """Return whether the view has the layout of a new tensor."""
     return row_major(view.shape) == view.strides
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a new tensor."""
+    """Return the strides of a new tensor."""
     strides: list[int] = []
     step = 1
     for size in reversed(shape):

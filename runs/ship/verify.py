@@ -1,8 +1,8 @@
 """`triton-agent verify FILE`: judges a shipped file again, measures it on this GPU, and stamps the result into it.
 
-Nothing in the file is believed. Its kernels and plans are judged as a candidate, by their tapes. Then the file is
-written once more from these tapes, and only if that gives the same code is the file itself imported and measured, by
-the executor. So a file that was changed by hand is told apart from one that was shipped.
+Nothing in the file is trusted. Its kernels and plans are judged as a candidate, by their tapes. Then the file is
+written again from these tapes; only if that gives equal code is the file itself imported and measured, by the
+executor. A file that was changed by hand is therefore detected.
 
 Not covered: files for several sets of inputs or for ranges of sizes, whose plans were found by a search.
 """
@@ -45,13 +45,13 @@ from triton_agent.tools.results import Evaluation, Status
 from triton_agent.tools.settings import EvaluatorSettings
 
 NOT_COMPARED = ("USE_KERNELS", "MEASURED", "DETERMINISTIC", "OPERATOR")
-"""Constants of a shipped file that follow from measurements, and a name made of a hash of its text."""
+"""Constants of a shipped file that depend on measurements, and a name with a hash of its text."""
 END_OF_HEADER = '\n"""\n'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """The result of a verification."""
+    """Result of a verification."""
 
     code: int
     """Exit code of the command."""
@@ -61,7 +61,7 @@ class Verified:
 
 
 def read(path: Path) -> str:
-    """Return the text of a shipped file; raise `UsageError` if it is none."""
+    """Return the text of a shipped file; raise `UsageError` for any other file."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -72,7 +72,7 @@ def read(path: Path) -> str:
 
 
 def problem_of(text: str, path: Path, given: ProblemSpec | None, store: str | None, folder: Path) -> ProblemSpec:
-    """Return the problem that the file was made for: the one given, else that of the run in the store."""
+    """Return the problem that the file was made for: the given one, or the one of the file's run in the store."""
     if given is None:
         try:
             with open_store(store) as opened:
@@ -104,7 +104,7 @@ def verify(
     trust: bool,
     say: Callable[[str], None],
 ) -> Verified:
-    """Judge the file, measure it if there is a GPU, and stamp what was measured into it."""
+    """Judge the file, measure it if there is a GPU, and write the measurement into it."""
     text = read(path)
     with tempfile.TemporaryDirectory(prefix="triton-agent-") as folder:
         spec = problem_of(text, path, given, store, Path(folder))
@@ -158,7 +158,7 @@ def verify(
 
 
 def stamped(text: str, facts: ShippedFacts, *, faster: bool) -> str:
-    """Return the file with what was measured on this GPU in its table."""
+    """Return the file with this GPU's measurement in its table and header."""
     assert facts.gpu is not None
     rows = {measured_key(*key): value for key, value in _constants(text)["MEASURED"].items()}
     rows[measured_on(facts.gpu, facts.evaluation.environment)] = faster
@@ -169,7 +169,7 @@ def stamped(text: str, facts: ShippedFacts, *, faster: bool) -> str:
 
 
 def first_difference(text: str, again: str) -> int:
-    """Return the line of the first statement that differs, but for the header and what was measured; 0 if none does."""
+    """Return the line of the first statement that differs, without header and measurements; 0 if none differs."""
     ours, theirs = ([*_compared(one)] for one in (again, text))
     for (mine, _), (found, line) in zip(ours, theirs):
         if mine != found:
@@ -178,7 +178,7 @@ def first_difference(text: str, again: str) -> int:
 
 
 def _compared(text: str) -> Iterator[tuple[str, int]]:
-    """Return the statements of a shipped file and their lines, without the header and the constants not compared."""
+    """Yield the statements of a shipped file with their lines, without the header and the constants not compared."""
     for node in ast.parse(text).body[1:]:
         if _target(node) not in NOT_COMPARED or not isinstance(node, ast.Assign) or not _is_literal(node.value):
             yield ast.dump(node), node.lineno
@@ -197,7 +197,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def _constants(text: str) -> dict[str, Any]:
-    """Return the constants of a shipped file that tell how its kernels run, and where they were measured."""
+    """Return the constants of a shipped file that say how its kernels run and where they were measured."""
     found: dict[str, Any] = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and _target(node) in ("MEASURED", "TF32") and _is_literal(node.value):
@@ -208,7 +208,7 @@ def _constants(text: str) -> dict[str, Any]:
 
 
 def _settings(text: str, device: str, card: str, trust: bool) -> EvaluatorSettings:
-    """Return the settings under which the file's kernels run, as its constants say."""
+    """Return the evaluator's settings that the file's constants describe."""
     constants = _constants(text)
     if constants.keys() != {"MEASURED", "TF32", "AUTOCAST"}:
         raise UsageError("the file was written by another version of triton-agent", remedy="run optimize again")
@@ -224,7 +224,7 @@ def _settings(text: str, device: str, card: str, trust: bool) -> EvaluatorSettin
 
 
 def _named(text: str, word: str) -> str:
-    """Return what the header says behind `Run` or `Problem`."""
+    """Return the word after `Run` or `Problem` in the header."""
     found = re.search(rf"^{word} ([\w-]+)", text, re.MULTILINE)
     return found[1] if found else ""
 

@@ -1,4 +1,4 @@
-"""Brackets: stretches of a problem's ranges that have one plan, and which of them run the kernels. Needs no torch."""
+"""Brackets: stretches of a problem's ranges that share one plan, and which of them run the kernels. Needs no torch."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from triton_agent.tools.results import Evaluation
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bracket:
-    """Lengths of a problem's ranges that have one plan, from the least to the largest, both included."""
+    """Lengths of a problem's ranges that share one plan, from the least to the largest, both included."""
 
     low: Lengths
     high: Lengths
     modules: Mapping[Lengths, TapedModule]
-    """The tapes at some of these lengths."""
+    """Tapes at some of these lengths."""
     held_out: frozenset[Lengths] = frozenset()
-    """Lengths that are kept out of the fit."""
+    """Lengths that are held out of the fit, to test it."""
     complete: bool = False
-    """True if there are no other lengths."""
+    """True if the tapes cover every length of the bracket."""
     loose: frozenset[tuple[str, str]] = frozenset()
-    """Kernels by identity, each with a compile-time argument that becomes a plain one."""
+    """Compile-time arguments that become plain ones, each with the identity of its kernel."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class RangedPlans:
     brackets: tuple[Bracket, ...] = ()
     judged_at: tuple[Lengths, ...] = ()
     left_out: tuple[str, ...] = ()
-    """Where the reference runs, and why; a sentence each."""
+    """Where the reference runs, and why, a sentence each."""
     evaluation: Evaluation | None = None
     """The verdict on the plans."""
 
@@ -45,7 +45,7 @@ def is_between(low: Lengths, lengths: Lengths, high: Lengths) -> bool:
 
 
 def is_inside(lengths: Lengths, brackets: Sequence[Bracket]) -> bool:
-    """Return whether one of the brackets has these lengths."""
+    """Return whether the lengths lie in one of the brackets."""
     return any(is_between(bracket.low, lengths, bracket.high) for bracket in brackets)
 
 
@@ -57,7 +57,7 @@ def span(ranges: Sequence[SizeRange], low: Lengths, high: Lengths) -> str:
 
 
 def clipped(brackets: Sequence[Bracket], stretches: Sequence[tuple[Lengths, Lengths]]) -> tuple[Bracket, ...]:
-    """Return the brackets as far as they lie in one of the stretches."""
+    """Return the parts of the brackets that lie in one of the stretches."""
     found = []
     for bracket in brackets:
         for first, last in stretches:
@@ -69,9 +69,9 @@ def clipped(brackets: Sequence[Bracket], stretches: Sequence[tuple[Lengths, Leng
 
 
 def stretches(measured: Sequence[Lengths], admitted: Sequence[Lengths]) -> list[tuple[Lengths, Lengths]]:
-    """Return what lies between neighbouring measured lengths at which the kernels run.
+    """Return the stretches between neighbouring measured lengths at which the kernels run.
 
-    Of several ranges it is all or nothing.
+    With several ranges it is the whole box or nothing.
     """
     if measured and len(measured[0]) > 1:
         ends = tuple(map(min, *measured)), tuple(map(max, *measured))
@@ -86,7 +86,9 @@ def stretches(measured: Sequence[Lengths], admitted: Sequence[Lengths]) -> list[
 
 
 def to_judge(ranges: Sequence[SizeRange], brackets: Sequence[Bracket], count: int, seed: int) -> list[Lengths]:
-    """Return lengths to judge a file at: the ends of each bracket, then telling and random ones inside."""
+    """Return lengths to judge a file at: the ends of each bracket, powers of two and their neighbours, and random
+    ones.
+    """
     found = {end: None for bracket in brackets for end in (bracket.high, bracket.low)}
     each = max(2, (count - len(found)) // max(len(brackets), 1)) + 2
     for number, bracket in enumerate(brackets):

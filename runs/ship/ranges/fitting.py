@@ -1,11 +1,11 @@
-"""Expressions of free sizes for the numbers in a text that differ from size to size.
+"""Fits expressions of the free sizes to the numbers in which otherwise equal texts differ.
 
-    merged(texts, fitter) -> one text, with expressions in place of numbers that differ
+  merged(texts, fitter) -> one text, with expressions in place of numbers that differ
 
-The grammar is closed: polynomials with whole coefficients, quotients of these by a constant rounded up or down and
-products of such, the next power of two, the lesser of an expression and a constant; for floats a reciprocal, a
-reciprocal root, or a size itself. Some sizes are kept out of a fit and have to come out right all the same. A fit is a
-guess until the plans that hold it have been judged.
+Possible expressions are polynomials with whole coefficients, such a polynomial divided by a constant and rounded up or
+down, products of these, the next power of two, and the minimum of an expression and a constant; for floats a
+reciprocal, a reciprocal square root, or a size itself. Some sizes are held out of a fit and have to come out right all
+the same. A fit is a guess until the plans that contain it have been judged.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from triton_agent.tools.problem.size_range import Lengths
 
 NUMBER = re.compile(r"(?<![\w.\"'])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.\"'])")
 DEGREE = 2
-"""Highest power of one size."""
+"""Highest power of one size in a polynomial."""
 SPARE = 3
-"""Points beyond the number of coefficients that a polynomial needs, unless the points are all there are."""
+"""Points beyond the number of a polynomial's coefficients, unless all possible points are known."""
 CAPPED_AT_LEAST = 3
-"""Points that have to show the constant of a `min`."""
+"""Points at which the constant of a `min` has to be seen."""
 
 
 class Unfitted(Exception):
-    """No expression fits, or the texts differ in more than numbers; the message says where."""
+    """Raised if no expression fits, or the texts differ in more than numbers; the message says where."""
 
 
 def masked(text: object) -> str:
-    """Return a text without its numbers, by which texts of one structure are known."""
+    """Return a text without its numbers; texts of equal structure are then equal."""
     return NUMBER.sub("#", str(text))
 
 
 def merged(texts: Sequence[Text], fit: Callable[[Sequence[str]], str]) -> Text:
-    """Return the texts as one, with an expression for each number that differs; raise `Unfitted`."""
+    """Merge the texts into one, with an expression for each number that differs; raise `Unfitted`."""
     first = texts[0]
     if isinstance(first, str):
         rows = [NUMBER.findall(text) if isinstance(text, str) else [] for text in texts]
@@ -55,7 +55,7 @@ def merged(texts: Sequence[Text], fit: Callable[[Sequence[str]], str]) -> Text:
 
 
 class Fitter:
-    """Finds expressions at the same points again and again; earlier ones are parts of later ones."""
+    """Finds expressions at given points; expressions found earlier serve as parts of later ones."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Fitter:
         constants: Collection[int] = (),
         complete: bool = False,
     ) -> None:
-        """Give `constants` that quotients are likely to have; `complete` if there are no other points."""
+        """`constants` are likely divisors; `complete` says that no other points exist."""
         self._points = points
         self._fitted = [at for at, point in enumerate(points) if point not in held_out or complete]
         self._variables = variables
@@ -79,7 +79,7 @@ class Fitter:
             self._pool.setdefault(tuple(point[at] for point in points), name)
 
     def learn(self, rows: Sequence[Sequence[str]]) -> None:
-        """Take polynomials among these rows of numbers for parts of other expressions."""
+        """Use polynomials among these rows of numbers as parts of later expressions."""
         for row in rows:
             if all(text.isdigit() for text in row) and len(set(row)) > 1:
                 values = tuple(map(int, row))
@@ -88,7 +88,7 @@ class Fitter:
                     self._pool.setdefault(values, text)
 
     def __call__(self, row: Sequence[str]) -> str:
-        """Return the expression of a number that is written like this at the points; raise `Unfitted`."""
+        """Return an expression whose values at the points are written in `row`; raise `Unfitted` if there is none."""
         key = tuple(row)
         if key not in self._known:
             whole = all(text.isdigit() for text in row)
@@ -139,8 +139,8 @@ class Fitter:
         return None
 
     def _holds(self, text: str, values: Sequence[float]) -> bool:
-        """Return whether the expression has these values at all points, also at those kept out of the fit."""
-        code = compile(text, "<fit>", "eval")  # of the grammar above, in our own words
+        """Return whether the expression has these values at all points, including held-out ones."""
+        code = compile(text, "<fit>", "eval")  # the text was composed above, by the grammar
         known = {"__builtins__": {}, "min": min, "float": float}
         return all(
             eval(code, known, dict(zip(self._variables, point))) == value for point, value in zip(self._points, values)
@@ -177,7 +177,7 @@ class Fitter:
         return text if text and self._holds(text, values) else ""
 
     def _quotients(self, values: tuple[int, ...]) -> Iterator[str]:
-        """Return quotients of known parts, times a constant."""
+        """Yield quotients of known parts, times a constant."""
         common = math.gcd(*values)
         if not common or len(set(values)) == 1:
             return
@@ -198,7 +198,9 @@ class Fitter:
                     yield f"{_bracketed(name)} // {constant}{times}"
 
     def _likely(self, at_least: int, at_most: int) -> Iterator[int]:
-        """Yield the divisor between these bounds that is meant: one that a launch is told, or the one power of two."""
+        """Yield the likely divisor between these bounds: a constant that a launch is given, or the only power of
+        two.
+        """
         at_least = max(at_least, 2)
         told, likely = ([n for n in known if at_least <= n <= at_most] for known in (self._told, self._constants))
         if len(told) == 1 or len(likely) == 1:

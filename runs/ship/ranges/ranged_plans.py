@@ -1,6 +1,7 @@
-"""Plans for ranges of sizes in a shipped file: found, judged at lengths that nobody has seen before, kept or dropped.
+"""Finds plans for ranges of sizes, judges them at new lengths, and keeps those that are right.
 
-What is judged are the file's own plans with their fitted numbers, in a checker of its own, like any other candidate.
+The plans are judged as they stand in the file, with their fitted numbers, in a checker of their own, like any other
+candidate.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from triton_agent.tools.results import Evaluation, Status
 JUDGED_AT = 24
 """Lengths at which a file's plans are judged."""
 LONGER = 4.0
-"""Times the limit of a verdict: it has this many more calls to judge."""
+"""Factor on the time limit of a verdict, because it judges that many more calls."""
 
 
 def ranged_plans(
@@ -33,7 +34,7 @@ def ranged_plans(
     given: Lengths,
     write: Callable[[Sequence[Bracket]], str],
 ) -> RangedPlans:
-    """Find and judge plans for the problem's ranges; `write` puts brackets into the text of a file."""
+    """Find and judge plans for the problem's ranges; `write` writes a file with plans for the given brackets."""
     if evaluator.facts.scaled:
         said = "the sizes had to be scaled down for the check, so other sizes could not be checked"
         return RangedPlans(given=given, left_out=(said,))
@@ -61,7 +62,7 @@ def ranged_plans(
             evaluation = judge.evaluate(text)
             at = {name: lengths for lengths in asked if (name := named(spec.ranges, lengths)) in judge.facts.variants}
         if evaluation.status is Status.PASSED:
-            measured = [item.lengths for item in spec.sets]  # the file is judged there once more when it is timed
+            measured = [item.lengths for item in spec.sets]  # the timed file is judged there once more
             kept, cut = _as_far_as_judged(spec, brackets, [*at.values(), *measured])
             return RangedPlans(
                 given=given,
@@ -95,7 +96,7 @@ def _failed_at(evaluation: Evaluation, at: Mapping[str, Lengths]) -> Lengths | N
 def _as_far_as_judged(
     spec: ProblemSpec, brackets: Sequence[Bracket], judged: Sequence[Lengths]
 ) -> tuple[tuple[Bracket, ...], list[str]]:
-    """Cut brackets off behind the largest length that was judged; of several ranges, drop what was not."""
+    """Cut brackets at the largest length that was judged; with several ranges, drop those not judged as a whole."""
     kept, cut = [], []
     for bracket in brackets:
         inside = [lengths for lengths in judged if is_inside(lengths, [bracket])]

@@ -1,9 +1,9 @@
-"""Finds the brackets of a problem's ranges: lengths at which a candidate does the same, but for numbers.
+"""Finds the brackets of a problem's ranges: lengths at which a candidate's tapes differ in numbers only.
 
-    found = Tracing(ranges, tapes).brackets(given)
+  found = Tracing(ranges, tapes).brackets(given)
 
-The candidate is traced at some lengths; where two neighbours differ in more than numbers, lengths between them are
-traced until the bound is known. With several ranges there is one bracket or none: the whole box.
+The candidate is traced at some lengths. Where two neighbours differ in more than numbers, lengths between them are
+traced until the bound is known. With several ranges there is one bracket, the whole box, or none.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from triton_agent.tools.tape.tape import Constexpr, decode
 FIRST = 24
 """Lengths that are traced at first."""
 IN_A_BRACKET = 16
-"""Lengths that are traced at least in a bracket, or all that it has."""
+"""Lengths that are traced in a bracket, or all of them if it has fewer."""
 BRACKETS_AT_MOST = 8
 HELD_OUT = 4
-"""Every so manieth length is kept out of the fit."""
+"""One in this many lengths is held out of the fit."""
 ROUNDS = 12
-"""Of tracing between lengths that differ; each makes a gap four times smaller."""
+"""Rounds of tracing between lengths that differ; each makes a gap four times smaller."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Brackets in ascending order, and what is left to the reference, a sentence each."""
+    """Brackets in ascending order, and sentences about what is left to the reference."""
 
     brackets: tuple[Bracket, ...]
     left_out: tuple[str, ...]
 
 
 class Tracing:
-    """A candidate's tapes at the lengths that were asked for so far."""
+    """A candidate's tapes at the lengths traced so far."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Tracing:
         seed: int,
         chosen: Mapping[bool, Mapping[int, int]],
     ) -> None:
-        """`chosen` are configurations of autotuned launches at the sizes as given, by mode."""
+        """`chosen` holds the configurations of autotuned launches at the sizes given, by mode."""
         self._ranges = ranges
         self._tapes = tapes
         self._chosen = chosen
@@ -111,7 +111,9 @@ class Tracing:
             self._known[lengths] = dataclasses.replace(module, forms=forms)
 
     def _structures(self) -> dict[Lengths, str]:
-        """Return what has to be alike in a bracket, in ascending order; empty where there is no plan."""
+        """Return the structure that the lengths of a bracket share, by length in ascending order; empty without a
+        plan.
+        """
         kernels = Kernels([*self._known.values()], self._ranges, self._loose())
         found = {}
         for lengths in sorted(self._known):
@@ -123,7 +125,9 @@ class Tracing:
         return found
 
     def _loose(self) -> frozenset[Loose]:
-        """Return compile-time arguments of too many values for brackets: sizes that the compiler was told."""
+        """Return compile-time arguments with more values than brackets are allowed: sizes that are given to the
+        compiler.
+        """
         values: dict[tuple[int, str, str], set[int]] = {}
         for module in self._known.values():
             for form in module.forms:
@@ -137,7 +141,7 @@ class Tracing:
         return frozenset((kernel, name) for (_, kernel, name), seen in values.items() if len(seen) > BRACKETS_AT_MOST)
 
     def _runs(self) -> list[list[Lengths]]:
-        """Return neighbours of one structure; without those that have no plan."""
+        """Return groups of neighbouring lengths with one structure, without lengths that have no plan."""
         runs: list[tuple[str, list[Lengths]]] = []
         for lengths, structure in self._structures().items():
             if not runs or runs[-1][0] != structure:
@@ -146,7 +150,7 @@ class Tracing:
         return [run for structure, run in runs if structure]
 
     def _between_unlike(self) -> list[Lengths]:
-        """Return lengths between neighbours that differ."""
+        """Return lengths between neighbours of different structure."""
         structures = self._structures()
         found: list[Lengths] = []
         for (low,), (high,) in zip(structures, [*structures][1:]):
@@ -156,7 +160,7 @@ class Tracing:
         return found
 
     def _more_inside(self, low: Lengths, high: Lengths) -> list[Lengths]:
-        """Return as many further lengths of a bracket as a fit needs."""
+        """Return as many further lengths inside a bracket as a fit needs."""
         (first,), (last,) = low, high
         known = sum(low <= lengths <= high for lengths in self._known)
         unknown = [length for length in range(first, last + 1) if (length,) not in self._known]
@@ -179,7 +183,7 @@ class Tracing:
         )
 
     def _trouble(self, bracket: Bracket) -> str:
-        """Return why the bracket has no plan; empty if it has one."""
+        """Return the reason why the bracket has no plan; empty if it has one."""
         modules = [*bracket.modules.values()]
         if any(not module.forms for module in modules):
             return "the kernels' module fails at some lengths"

@@ -1,7 +1,7 @@
-"""One plan for all lengths of a bracket, from the plans of some of them.
+"""Makes one plan for all lengths of a bracket from the plans of some of them.
 
-Plans of one bracket have the same words; the numbers that differ become expressions of the free sizes (`fitting.py`).
-Whether the expressions are right at other lengths is found out by judging the file that holds them.
+Plans of one bracket differ in numbers only; these become expressions of the free sizes (`fitting.py`). Judging the file
+that contains the expressions shows whether they are right at other lengths.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from triton_agent.tools.tape.outline import Outline, TensorAt
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class SizedForm:
-    """One way in which the module is called at all lengths of a bracket."""
+    """One form of call of the module at all lengths of a bracket."""
 
     train: bool
     call: Outline
-    """At one of the lengths."""
+    """The call at one of the lengths."""
     arguments: list[str]
-    """Names for the arguments of the call, as the checks use them."""
+    """Names of the arguments of the call, as the checks use them."""
     parameters: tuple[str, ...]
     """Names of forward's parameters."""
     checks: list[str]
     tensors: str
     sizes: list[Text]
-    """Statements that read the sizes off the plan's parameters."""
+    """Statements that read the sizes from the plan's parameters."""
     plan: Plan
     name: str = ""
-    """Of the plan's function."""
+    """Name of the plan's function."""
 
     @property
     def fixed(self) -> str:
-        """What has to be the same at all lengths."""
+        """Return the text that has to be equal at all lengths."""
         return str([*map(str, self.plan.prologue), self.plan.constants, self.plan.parameters, self.tensors])
 
     @property
     def numbered(self) -> str:
-        """What may differ in its numbers."""
+        """Return the texts that may differ in numbers."""
         return "\n".join([*self.checks, *map(str, (*self.plan.body, self.plan.strides, self.plan.results))])
 
 
@@ -61,7 +61,7 @@ def sized_forms(bracket: Bracket, ranges: Sequence[SizeRange], kernels: Kernels)
 
 
 def forms_at(taped: TapedModule, kernels: Kernels) -> dict[bool, SizedForm]:
-    """Return the forms of call at one of the lengths, by mode, as a plan for that length would have them."""
+    """Return the forms of call at one length, by mode, as a plan for that length would have them."""
     module = as_called(Module.read(taped), kernels.written)
     sized = kernels.variables[0] if len(kernels.variables) == 1 else str(tuple_of(kernels.variables))
     found: dict[bool, SizedForm] = {}
@@ -87,7 +87,7 @@ def forms_at(taped: TapedModule, kernels: Kernels) -> dict[bool, SizedForm]:
 
 
 def structure_of(forms: Mapping[bool, SizedForm]) -> str:
-    """Return all of the plans but the numbers that an expression may stand for."""
+    """Return the text of the plans without the numbers that an expression may replace."""
     return "\n".join(f"{train}: {one.fixed}\n{masked(one.numbered)}" for train, one in sorted(forms.items()))
 
 
@@ -132,13 +132,13 @@ def _sized(
 
 
 def _reads_first(checks: Sequence[str]) -> list[str]:
-    """Put conditions that read a size, and those they rely on, before those that use it."""
+    """Move conditions that read a size, and those they depend on, before the conditions that use it."""
     reads = ("isinstance(", ":= ", ".dim() == ")
     return sorted(checks, key=lambda text: not any(word in text for word in reads))
 
 
 def _place(one: SizeRange, at: Mapping[int, SizedForm]) -> tuple[int, int]:
-    """Return the argument, by number, and the dimension that a size is read from."""
+    """Return the number of the argument and the dimension that a size is read from."""
     form = next(iter(at.values()))
     if one.places:
         name, dimension = one.places[0]

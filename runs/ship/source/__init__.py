@@ -1,4 +1,4 @@
-"""Taking classes and functions out of a user's project, with everything they need, as one text.
+"""Copies classes and functions out of a user's project, with everything they need, as one text.
 
 `original.py` does it for the reference.
 """

@@ -1,8 +1,8 @@
 """Follows the names that a class needs through its file and into the project's files that it imports from.
 
-Functions, classes and values of a file's top level, its imports, and statements that change a needed value. Where a
-name leads to what cannot be copied (a module of the project used as a whole, a star import from one, an import inside a
-function), `CannotInline` says why.
+It follows functions, classes and values of a file's top level, its imports, and statements that change a needed value.
+If a name leads to something that cannot be copied (a module of the project used as a whole, a star import from one, an
+import inside a function), `CannotInline` says why.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.source import SourceFile
 
 OF_THE_FILE = frozenset({"__file__", "__path__", "__package__", "__spec__", "__loader__"})
-"""Names whose value in another file is another."""
+"""Names whose value differs from file to file."""
 
 
 class CannotInline(Exception):
-    """Carries the reason."""
+    """Raised with the reason why something cannot be copied."""
 
 
 class Unit:
@@ -37,7 +37,7 @@ class Unit:
         self.needed: list[Part] = []
         self.imports: list[Import] = []
         self.names: dict[str, str] = {}
-        """Name here -> name in the shipped file."""
+        """Names in this file, with their names in the shipped file."""
         self.from_units: dict[str, tuple[Unit, str]] = {}
 
     @property
@@ -73,7 +73,7 @@ class Collector:
         self.root = root
         self.units: dict[Path, Unit] = {}
         self.order: list[Unit] = []
-        """Those that others import from come first."""
+        """Files of the project; a file comes after those it imports from."""
 
     def unit(self, path: Path) -> Unit:
         path = path.resolve()
@@ -152,7 +152,9 @@ class Collector:
                         raise CannotInline(f"{unit.path.name}:{node.lineno} imports `{name}` inside a function")
 
     def _acting_on(self, unit: Unit) -> set[str]:
-        """Collect statements that change a needed value, as `TABLE["x"] = 1`, and return the names they mention."""
+        """Collect statements that change a needed value, such as `TABLE["x"] = 1`, and return the names they
+        mention.
+        """
         own = unit.own
         for part in unit.parts.parts:
             if part not in unit.needed and not part.imports and acts_on(part) in own and not is_script(part):
@@ -199,7 +201,7 @@ def _without_constructors(source: SourceFile, unmade: frozenset[str]) -> str:
 def give_names(
     units: Sequence[Unit], used: dict[str, str], main: Unit | None = None, fixed: Mapping[str, str] | None = None
 ) -> None:
-    """Decide each name's name in the text: its own, unless that is taken; `fixed` holds decisions for `main`."""
+    """Choose each name's name in the text: its own unless taken; `fixed` holds the names already chosen for `main`."""
     for unit in units:
         decided = (fixed or {}) if unit is main else {}
         prefix = "original" if unit is main else unit.path.stem

@@ -1,4 +1,4 @@
-"""Several classes and functions of a project, taken out together with what they need, as one text."""
+"""Copies several classes and functions of a project, together with what they need, as one text."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Gathered:
     imports: tuple[Import, ...]
     future: bool
     names: Mapping[tuple[Path, str], str]
-    """By file and name there: the name in the text."""
+    """Names in the text, by file and name in the file."""
 
 
 def gather(wanted: Sequence[Wanted], taken: Mapping[str, str], unmade: Sequence[Wanted] = ()) -> Gathered:
-    """Return all of them with what they need; raise `UsageError` where one cannot be taken out of its project.
+    """Return the wanted definitions with what they need; raise `UsageError` if one cannot be copied out of its project.
 
-    Classes among `unmade` lose their constructors and what only these need.
+    Classes in `unmade` are copied without their constructors, and without definitions that only these need.
     """
     by_file: dict[Path, list[Wanted]] = {}
     for item in wanted:
@@ -71,7 +71,7 @@ def _name_of(collector: Collector, item: Wanted) -> str:
 
 
 def _in_order_of_need(units: Sequence[Unit]) -> list[Unit]:
-    """Return the files, those first that others import from."""
+    """Return the files, ordered so that a file follows those it imports from."""
     found: list[Unit] = []
     seen: set[int] = set()
 

@@ -1,8 +1,8 @@
 """Finds and changes the module-level names in a piece of Python text.
 
-Follows Python's scopes, so that a parameter or local of the same name stays what it is. The text is edited in place,
-comments and layout kept; a statement where positions cannot be trusted (f-strings before Python 3.12) is written anew.
-Not covered: names in strings, `exec`, and a class body that reads a global under a name it binds itself.
+It follows Python's scopes, so a parameter or local variable of the same name is not changed. The text is edited in
+place, with comments and layout kept; a statement whose positions cannot be trusted (f-strings before Python 3.12) is
+written again. Not covered: names in strings, `exec`, and a class body that reads a global under a name it binds itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Scope:
 
 
 class GlobalNames(ast.NodeVisitor):
-    """Collects every mention of a module-level name below a node, with the node it stands in."""
+    """Collects every mention of a module-level name below a node, with the node that mentions it."""
 
     def __init__(self) -> None:
         self.found: list[tuple[str, ast.AST]] = []
@@ -95,7 +95,7 @@ def _function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -
 
 
 def _bound_in(body: list[ast.stmt] | list[ast.expr]) -> tuple[set[str], set[str]]:
-    """Names bound in a body, not looking into the functions and classes defined there; and names declared global."""
+    """Return the names that a body binds, without those of nested functions and classes; and names declared global."""
     bound: set[str] = set()
     declared: set[str] = set()
     for node in _same_scope(body):
@@ -142,7 +142,7 @@ def mentioned(node: ast.AST) -> set[str]:
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """Return the text of top-level statements with module-level names changed."""
+    """Return the text of top-level statements with these module-level names changed."""
     if not names:
         return text
     tree = ast.parse(text)
@@ -162,7 +162,7 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 def _position(text: str, name: str, node: ast.AST) -> tuple[int, int] | None:
-    """Return row and byte column of the name; None where the parser's position is wrong."""
+    """Return row and byte column of the name; None if the parser's position is wrong."""
     row = getattr(node, "lineno", 1) - 1
     line = text.split("\n")[row].encode()
     column = getattr(node, "col_offset", 0)

@@ -1,7 +1,7 @@
-"""Takes the reference out of the user's project: its class and what that needs, as text for one file.
+"""Copies the reference out of the user's project: its class and everything it needs, as text for one file.
 
-Where the project does not let it be taken out (`following.py`), the class is imported from the project instead, and the
-note says so. Statements of the file that act on something else, such as switches of torch's, are left out and listed.
+If that is impossible (`following.py`), the class is imported from the project instead, and the note says so.
+Statements of the file with other effects, such as switches of torch, are left out and listed.
 """
 
 from __future__ import annotations
@@ -27,24 +27,26 @@ from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 
 ORIGINAL = "OriginalModel"
-"""What the reference's class is called in a shipped file."""
+"""Name of the reference's class in a shipped file."""
 LEFT_OUT_AT_MOST = 6
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Original:
-    """The reference as it goes into a shipped file."""
+    """The reference as text for a shipped file."""
 
     text: str
     imports: tuple[Import, ...]
     class_name: str
-    """As the user calls it."""
+    """Name of the class in the user's project."""
     constructor: str | None
-    """A function with its constructor's parameters that returns their values; None where they are not in the text."""
+    """A function with the constructor's parameters that returns their values; None if the class has no `__init__`
+    of its own.
+    """
     future: bool
-    """True if it counts on `from __future__ import annotations`."""
+    """True if the text relies on `from __future__ import annotations`."""
     bound: frozenset[str]
-    """Names of the file's top level that it takes."""
+    """Top-level names of the file that the reference takes."""
     notes: tuple[str, ...]
 
 
@@ -117,7 +119,7 @@ def _without_annotations(arguments: ast.arguments) -> ast.arguments:
 
 
 def _notes(units: list[Unit], main: Unit) -> tuple[str, ...]:
-    """Return notes on what the file does on import besides defining things; a shipped file leaves it out."""
+    """Return notes on statements of the file that do more than define things; a shipped file leaves them out."""
     notes = []
     for part in main.parts.parts:
         acts = (isinstance(part.node, ast.Expr) and not is_docstring(part)) or bool(acts_on(part))
@@ -129,7 +131,7 @@ def _notes(units: list[Unit], main: Unit) -> tuple[str, ...]:
 
 
 def _imported(unit: Unit, name: str, package: str, reason: str) -> Original:
-    """Return the class by import, where it cannot be taken out."""
+    """Return the class as an import, for a class that cannot be copied."""
     module = f"{package}.{unit.path.stem}" if package else unit.path.stem
     item = Import(local=ORIGINAL, module=module, name=name, renames=True)
     note = f"not self-contained: the reference is imported from {module}, which has to be importable ({reason})"

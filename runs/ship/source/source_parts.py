@@ -1,4 +1,6 @@
-"""A Python file as a list of top-level statements, each with its text, imports and names; and back to text."""
+"""Reads a Python file as a list of top-level statements, each with its text, imports and names, and joins them
+again.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from triton_agent.tools.problem import source as problem_source
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
-    """One name that an import binds."""
+    """One name that an import statement binds."""
 
     local: str
     module: str
-    """With leading dots where it is relative."""
+    """Name of the module, with leading dots if it is relative."""
     name: str | None
     """None for `import module`; `*` for all names."""
     renames: bool
@@ -25,7 +27,7 @@ class Import:
 
     @property
     def target(self) -> str:
-        """The full name of what is imported, however the import was written."""
+        """Return the full name of the imported object, however the import is written."""
         if self.name is None:
             return self.module if self.renames else self.module.split(".")[0]
         return f"{self.module}.{self.name}"
@@ -33,14 +35,14 @@ class Import:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One statement of the top level."""
+    """One top-level statement."""
 
     node: ast.stmt
     text: str
     binds: frozenset[str]
     mentions: frozenset[str]
     imports: tuple[Import, ...]
-    """Not empty for a plain import statement only."""
+    """Imported names; empty unless the statement is a plain import."""
 
     @property
     def line(self) -> int:
@@ -48,7 +50,7 @@ class Part:
 
 
 class Parts:
-    """One file."""
+    """The top-level statements of one file."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -69,7 +71,7 @@ class Parts:
         )
 
     def _segment(self, index: int, node: ast.stmt) -> str:
-        """Return whole lines with the comments right above; only the statement where others share its lines."""
+        """Return whole lines with the comments right above; only the statement itself if others share its lines."""
         body = self.tree.body
         above = body[index - 1].end_lineno or 0 if index else 0
         below = _first_line(body[index + 1]) if index + 1 < len(body) else len(self._lines) + 1
@@ -81,7 +83,7 @@ class Parts:
         return "\n".join(self._lines[start - 1 : end])
 
     def binding(self, name: str) -> list[Part]:
-        """The statements that bind a name."""
+        """Return the statements that bind a name."""
         return [part for part in self.parts if name in part.binds]
 
     def bound(self) -> frozenset[str]:
@@ -105,7 +107,7 @@ def _rows(node: ast.stmt) -> range:
 
 
 def imports_of(node: ast.Import | ast.ImportFrom) -> Iterator[Import]:
-    """The names that an import statement binds."""
+    """Yield the names that an import statement binds."""
     for alias in node.names:
         renames = alias.asname is not None
         if isinstance(node, ast.Import):
