@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,3 +37,16 @@ def test_the_defect_that_the_prompt_names_is_removed(defect: str) -> None:
 @pytest.mark.parametrize("notes", [(), ("bottleneck: bandwidth, costs up to 0.03 ms of 0.08 ms: evidence",)])
 def test_without_the_right_profile_the_defect_stays(notes: tuple[str, ...]) -> None:
     assert profile_reader.defect_of(answer_to("parallelism", *notes)) == "parallelism"
+
+
+def test_each_example_has_a_row_where_every_run_fails(tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
+    script = Path(profile_reader.__file__)
+    argv = [sys.executable, str(script), "--example", "softmax", "--example", "token_loss"]
+    done = subprocess.run(
+        [*argv, "--within", "0.01", "--out", str(out)], env=os.environ, capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stderr
+    rows = list(csv.DictReader(out.open(encoding="utf-8")))
+    assert {(row["example"], row["improved"]) for row in rows} == {("softmax", "no"), ("token_loss", "no")}
+    assert all("not done within" in row["said"] for row in rows)

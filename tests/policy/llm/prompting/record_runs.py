@@ -1,224 +1,178 @@
 """Records what authors are shown in real runs: files of every outcome are judged, and their observations are kept.
 
-    python -m tests.policy.llm.prompting.record_runs                    # in the interpreter, a minute or two
-    python -m tests.policy.llm.prompting.record_runs --device cuda --to OBSERVATIONS.json
+    python -m tests.policy.llm.prompting.record_runs                  # in the interpreter, a few minutes
+    python -m tests.policy.llm.prompting.record_runs --device cuda    # the stories of a GPU, a minute or two
 
-`renew_golden.py` renders the observations kept in `golden/runs.json` as prompts, which tests compare with. Verdicts,
-messages and figures are those of the judge; only identifiers and paths are made equal on every machine.
+`renew_golden.py` renders the observations kept in `golden/runs_cpu.json` and `golden/runs_cuda.json` as prompts, which
+tests compare with. Verdicts, messages and figures are those of the judge; only identifiers and paths are made equal on
+every machine. A problem whose stories cannot be recorded keeps no other from being recorded.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import dataclasses
 import json
+import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from tests.policy.llm.prompting import run_files as files
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules, Task
 from triton_agent.memory.records import Completion
 from triton_agent.memory.sql import encoding
 from triton_agent.policy.answer import write_answer
 from triton_agent.policy.episode import Graded, observe, step
+from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
-from triton_agent.tools.settings import EvaluatorSettings
+from triton_agent.tools.settings import EvaluatorSettings, Profiling
 
-HERE = Path(__file__).parent
-EXAMPLES = HERE.parents[3] / "examples"
-RECORDED = HERE / "golden" / "runs.json"
+GOLDEN = Path(__file__).parent / "golden"
 RUN = "20260131-154500-3fa9c1"
-BOUGHT_S = 20.0
-"""Time limit of a verdict: enough for these sizes, and short for the one without an end."""
-
-ONLINE = (EXAMPLES / "softmax_online.py").read_text(encoding="utf-8")
-HALF = (EXAMPLES / "softmax_half.py").read_text(encoding="utf-8")
-TORCH = (EXAMPLES / "softmax_torch.py").read_text(encoding="utf-8")
-WHOLE = HALF.replace(".to(tl.bfloat16)", "").replace(HALF[: HALF.index("import torch")], "")
-NOT_POWER_OF_TWO = WHOLE.replace("BLOCK=triton.next_power_of_2(columns)", "BLOCK=columns")
-UNKNOWN_FUNCTION = WHOLE.replace("tl.exp(", "tl.math.fast_expf(")
-UNMASKED = WHOLE.replace(', other=-float("inf")', ", other=0.0")
-ENDLESS = ONLINE.replace("for start in range(0, columns, BLOCK):", "start = 0\n    while start >= 0:", 1)
-OUT_OF_PLACE = WHOLE.replace("tl.program_id(0).to(tl.int64) * columns", "(tl.program_id(0).to(tl.int64) + 1) * columns")
-WRONG_SHAPE = WHOLE.replace("return y\n", "return y.view(-1)\n")
-REMEMBERED = WHOLE.replace(
-    "        x = x.contiguous()\n",
-    "        if getattr(self, 'kept', None) is not None:\n            return self.kept\n        x = x.contiguous()\n",
-).replace("        return y\n", "        self.kept = y\n        return y\n")
-IDLE = WHOLE.replace("        return y\n", "        return torch.softmax(x, dim=-1)\n")
-THREE_KERNELS = """import torch
-import torch.nn as nn
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def row_tops(x_ptr, top_ptr, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * columns + at, mask=at < columns, other=-float("inf"))
-    tl.store(top_ptr + row, tl.max(x, axis=0))
-
-
-@triton.jit
-def row_totals(x_ptr, top_ptr, total_ptr, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * columns + at, mask=at < columns, other=-float("inf"))
-    tl.store(total_ptr + row, tl.sum(tl.exp(x - tl.load(top_ptr + row)), axis=0))
-
-
-@triton.jit
-def divided(x_ptr, top_ptr, total_ptr, y_ptr, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * columns + at, mask=at < columns)
-    power = tl.exp(x - tl.load(top_ptr + row))
-    tl.store(y_ptr + row * columns + at, power / tl.load(total_ptr + row), mask=at < columns)
-
-
-class ModelNew(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x.contiguous()
-        columns = x.shape[-1]
-        rows = x.numel() // columns
-        y = torch.empty_like(x)
-        top, total = x.new_empty(rows), x.new_empty(rows)
-        block = triton.next_power_of_2(columns)
-        row_tops[(rows,)](x, top, columns, BLOCK=block)
-        row_totals[(rows,)](x, top, total, columns, BLOCK=block)
-        divided[(rows,)](x, top, total, y, columns, BLOCK=block)
-        return y
-"""
-BARE_PRODUCT = """import torch
-import torch.nn as nn
-import torch.nn.functional as F
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def linear_gelu(x_ptr, weight_ptr, bias_ptr, y_ptr, rows, width, depth,
-                M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
-    m = (tl.program_id(0) * M + tl.arange(0, M)).to(tl.int64)
-    n = (tl.program_id(1) * N + tl.arange(0, N)).to(tl.int64)
-    total = tl.zeros((M, N), dtype=tl.float32)
-    for start in range(0, depth, K):
-        k = start + tl.arange(0, K)
-        x = tl.load(x_ptr + m[:, None] * depth + k[None, :],
-                    mask=(m[:, None] < rows) & (k[None, :] < depth), other=0.0)
-        weight = tl.load(weight_ptr + n[None, :] * depth + k[:, None],
-                         mask=(n[None, :] < width) & (k[:, None] < depth), other=0.0)
-        total = tl.dot(x, weight, total, input_precision="ieee")
-    total += tl.load(bias_ptr + n, mask=n < width, other=0.0)[None, :]
-    total = APPLIED
-    tl.store(y_ptr + m[:, None] * width + n[None, :], total, mask=(m[:, None] < rows) & (n[None, :] < width))
-
-
-class ModelNew(nn.Module):
-    def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
-        self.up = nn.Linear(width, hidden)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x.contiguous()
-        width, depth = self.up.weight.shape
-        rows = x.numel() // depth
-        y = x.new_empty(*x.shape[:-1], width)
-        grid = (triton.cdiv(rows, 64), triton.cdiv(width, 64))
-        linear_gelu[grid](x, self.up.weight, self.up.bias, y, rows, width, depth, M=64, N=64, K=32)
-        return RETURNED
-"""
-GELU = "0.5 * total * (1.0 + tl.erf(total * 0.7071067811865476))"
-TANH = "total * tl.sigmoid(1.5957691216 * (total + 0.044715 * total * total * total))"
-FUSED = BARE_PRODUCT.replace("APPLIED", GELU).replace("RETURNED", "y")
-APPROXIMATE = BARE_PRODUCT.replace("APPLIED", TANH).replace("RETURNED", "y")
-HALF_FUSED = BARE_PRODUCT.replace("APPLIED", "total").replace("RETURNED", "F.gelu(y)")
-TF32 = FUSED.replace(', input_precision="ieee"', "")
+LIMIT_S = 60.0
+"""Time limit of a verdict: enough for these files, and short for the one without an end."""
+PROBLEMS = {
+    "softmax": files.EXAMPLES / "softmax.py",
+    "linear_gelu": files.EXAMPLES / "linear_gelu.py",
+    "generalised_advantages": files.REPOSITORY / "benchmarks/problems/scans/generalised_advantages.py",
+}
+COMPILED = ("softmax", "linear_gelu")
+"""Problems that are timed against torch.compile, too; it takes a minute for a loop of 128 steps."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """A run in short: its files turn by turn, one each, and what the author is asked to do next."""
+    """A run in short: its answers turn by turn, one each, and what the author is asked to do next."""
 
     problem: str
-    files: tuple[tuple[str, str], ...]
-    """Plan and file."""
+    answers: tuple[tuple[str, str], ...]
+    """Plan and file; without a file, the plan is the whole answer."""
     parent: int | None = None
     """Turn of the attempt to build on."""
     partner: int | None = None
     task: Task = Task.ANY
 
 
-ROW = ("Keep a whole row in one block and read it once.", WHOLE)
-TWICE = ("Keep a running maximum and sum, and read each row twice.", ONLINE)
-THRICE = ("One kernel each for maxima, sums and the division.", THREE_KERNELS)
-STORIES = {
-    "compile_block": Story(problem="softmax", files=((ROW[0], NOT_POWER_OF_TWO),), parent=0, task=Task.REPAIR),
-    "compile_name": Story(problem="softmax", files=((ROW[0], UNKNOWN_FUNCTION),), parent=0, task=Task.REPAIR),
-    "wrong_at_some_sizes": Story(problem="softmax", files=(TWICE, (ROW[0], UNMASKED)), parent=1, task=Task.REPAIR),
-    "less_accurate": Story(
-        problem="softmax", files=(TWICE, ("Keep the exponentials in bfloat16.", HALF)), parent=1, task=Task.REPAIR
-    ),
-    "timeout": Story(
-        problem="softmax", files=(("Read each row in blocks until it ends.", ENDLESS),), parent=0, task=Task.REPAIR
-    ),
-    "outside": Story(problem="softmax", files=((ROW[0], OUT_OF_PLACE),), parent=0, task=Task.REPAIR),
-    "wrong_shape": Story(problem="softmax", files=((ROW[0], WRONG_SHAPE),), parent=0, task=Task.REPAIR),
-    "cheated": Story(
-        problem="softmax",
-        files=(
+ROW = ("Keep a whole row in one block and read it once.", files.WHOLE)
+TWICE = ("Keep a running maximum and sum, and read each row twice.", files.ONLINE)
+THRICE = ("One kernel each for maxima, sums and the division.", files.THREE_KERNELS)
+FOUR = ("Four rows in each program and a single warp, which needs no barriers.", files.FOUR_ROWS)
+BLOCKED = ("Cut the row in blocks that are a power of two.", files.NOT_POWER_OF_TWO)
+LOOP = ("One program for 1,024 rows walks back over the steps and keeps the advantage.", files.ADVANTAGES)
+LAUNCHES = ("One launch for each step, from the last to the first.", files.ONE_LAUNCH_EACH)
+DIFF = (files.A_DIFF, "")
+TANH = ("Multiply in my kernel with the tanh form of GELU.", files.APPROXIMATE)
+APART = ("Multiply in my kernel and let torch apply GELU.", files.HALF_FUSED)
+TF32 = ("Multiply with TF32, GELU in the same kernel.", files.TF32)
+FUSED = ("Full float32 products, GELU fused.", files.FUSED)
+ENDLESS = ("Read each row in blocks until it ends.", files.ENDLESS)
+OUTSIDE = (ROW[0], files.OUT_OF_PLACE)
+
+
+def repair(problem: str, *answers: tuple[str, str]) -> Story:
+    """Return a run whose last answer is to be repaired."""
+    return Story(problem=problem, answers=answers, parent=len(answers) - 1, task=Task.REPAIR)
+
+
+def improve(problem: str, *answers: tuple[str, str], parent: int | None = None) -> Story:
+    """Return a run whose last answer, or another one, is to be improved."""
+    chosen = len(answers) - 1 if parent is None else parent
+    return Story(problem=problem, answers=answers, parent=chosen, task=Task.IMPROVE)
+
+
+STORIES: dict[str, dict[str, Story]] = {
+    "cpu": {
+        "compile_block": repair("softmax", (ROW[0], files.NOT_POWER_OF_TWO)),
+        "compile_name": repair("softmax", (ROW[0], files.UNKNOWN_FUNCTION)),
+        "wrong_at_some_sizes": repair("softmax", TWICE, (ROW[0], files.UNMASKED)),
+        "less_accurate": repair("softmax", TWICE, ("Keep the exponentials in bfloat16.", files.HALF)),
+        "timeout": repair("softmax", ENDLESS),
+        "outside": repair("softmax", OUTSIDE),
+        "wrong_shape": repair("softmax", (ROW[0], files.WRONG_SHAPE)),
+        "cheated": improve(
+            "softmax",
             TWICE,
-            ("Keep the answer for the next call.", REMEMBERED),
-            ("Let torch compute it beside a kernel.", IDLE),
-            ("Use torch.softmax.", TORCH),
+            ("Keep the answer for the next call.", files.REMEMBERED),
+            ("Let torch compute it beside a kernel.", files.IDLE),
+            ("Use torch.softmax.", files.TORCH),
+            parent=0,
         ),
-        parent=0,
-        task=Task.IMPROVE,
-    ),
-    "slow_by_traffic": Story(problem="softmax", files=(THRICE,), parent=0, task=Task.IMPROVE),
-    "combine": Story(problem="softmax", files=(THRICE, TWICE, ROW), parent=2, partner=1, task=Task.COMBINE),
-    "restart": Story(problem="softmax", files=(THRICE, (ROW[0], NOT_POWER_OF_TWO), TWICE, ("", "")), task=Task.RESTART),
-    "left_to_torch": Story(
-        problem="linear_gelu",
-        files=(
-            ("Multiply in my kernel with the tanh form of GELU.", APPROXIMATE),
-            ("Multiply in my kernel and let torch apply GELU.", HALF_FUSED),
+        "slow_by_traffic": improve("softmax", THRICE),
+        "combine": Story(problem="softmax", answers=(THRICE, TWICE, ROW), parent=2, partner=1, task=Task.COMBINE),
+        "restart": Story(problem="softmax", answers=(THRICE, BLOCKED, TWICE, ("", "")), task=Task.RESTART),
+        "left_to_torch": improve("linear_gelu", TANH, APART),
+        "product": improve("linear_gelu", TF32, FUSED),
+        "wrong_everywhere": repair(
+            "generalised_advantages", ("Take the flag of the step after, with one load.", files.LATER_FLAG)
         ),
-        parent=1,
-        task=Task.IMPROVE,
-    ),
-    "product": Story(
-        problem="linear_gelu",
-        files=(("Multiply with TF32, GELU in the same kernel.", TF32), ("Full float32 products, GELU fused.", FUSED)),
-        parent=1,
-        task=Task.IMPROVE,
-    ),
+        "writes_input": repair(
+            "generalised_advantages", ("Write over the rewards to save memory.", files.WRITES_INPUT)
+        ),
+        "host_error": repair("generalised_advantages", (LOOP[0], files.WRONG_NAME)),
+        "no_kernel": repair("generalised_advantages", ("Vectorise the surprises, loop in torch.", files.LEFT_IN_TORCH)),
+        "out_of_memory": repair(
+            "generalised_advantages", ("A table of weights for all pairs of steps.", files.TABLE_OF_PAIRS)
+        ),
+        "no_file": Story(problem="generalised_advantages", answers=(LOOP, DIFF), parent=0, task=Task.IMPROVE),
+        "many_launches": improve("generalised_advantages", LAUNCHES),
+    },
+    "cuda": {
+        "traffic": improve("softmax", THRICE),
+        "two_passes": improve("softmax", TWICE),
+        "spills": improve("softmax", FOUR),
+        "near_the_floor": improve("softmax", THRICE, BLOCKED, ROW),
+        "endless": repair("softmax", ROW, ENDLESS),
+        "illegal_access": repair("softmax", OUTSIDE),
+        "combine": Story(problem="softmax", answers=(THRICE, TWICE, ROW), parent=2, partner=1, task=Task.COMBINE),
+        "restart": Story(problem="softmax", answers=(THRICE, BLOCKED, TWICE, ("", "")), task=Task.RESTART),
+        "left_to_torch": improve("linear_gelu", TF32, APART),
+        "compute": improve("linear_gelu", APART, FUSED),
+        "launches": improve("generalised_advantages", LAUNCHES),
+        "few_programs": improve("generalised_advantages", LAUNCHES, LOOP),
+        "smaller_blocks": improve(
+            "generalised_advantages",
+            LAUNCHES,
+            LOOP,
+            ("Blocks of 64 rows give every multiprocessor work.", files.SMALLER_BLOCKS),
+        ),
+    },
 }
 
 
 def recorded(device: str) -> Iterator[tuple[str, Observation]]:
-    """Judge the files of all stories; yield the observation at the end of each."""
-    for problem in dict.fromkeys(story.problem for story in STORIES.values()):
-        spec = parse_problem(str(EXAMPLES / f"{problem}.py"))
-        settings = EvaluatorSettings(device=device, baselines=("compile",) if device == "cuda" else ())
-        with Evaluator(spec, settings.within(BOUGHT_S if device == "cpu" else 120.0)) as judge:
-            view = _portable(ProblemView.of(spec, judge.facts))
-            known: dict[str, Graded] = {}
-            for name, story in STORIES.items():
-                if story.problem == problem:
-                    yield name, _told(story, view, judge, known)
+    """Judge the files of all stories of a device; yield the observation at the end of each."""
+    stories = STORIES[device]
+    for problem in dict.fromkeys(story.problem for story in stories.values()):
+        try:
+            yield from _recorded(problem, device)
+        except InstrumentError:
+            traceback.print_exc()
 
 
-def _told(story: Story, view: ProblemView, judge: Evaluator, known: dict[str, Graded]) -> Observation:
-    import asyncio
+def _recorded(problem: str, device: str) -> Iterator[tuple[str, Observation]]:
+    spec = parse_problem(str(PROBLEMS[problem]))
+    baselines = ("compile",) if device == "cuda" and problem in COMPILED else ()
+    rules = Rules(allow_library=device == "cuda")  # on a GPU as `optimize` does by default, else as `bench` does
+    settings = EvaluatorSettings(
+        device=device, baselines=baselines, profile=Profiling.ALL, allow_library=rules.allow_library
+    )
+    with Evaluator(spec, settings.within(LIMIT_S)) as judge:
+        view = _portable(ProblemView.of(spec, judge.facts))
+        known: dict[str, Graded] = {}
+        for name, story in STORIES[device].items():
+            if story.problem == problem:
+                yield name, _told(story, view, rules, judge, known)
 
+
+def _told(story: Story, view: ProblemView, rules: Rules, judge: Evaluator, known: dict[str, Graded]) -> Observation:
     history: list[Graded] = []
-    for turn, (plan, source) in enumerate(story.files):
-        seen = _observe(view, history, turn)
-        answer = Completion(
-            text=write_answer(plan, source) if source else "I would try a larger block.", policy="model"
-        )
+    for turn, (plan, source) in enumerate(story.answers):
+        seen = _observe(view, rules, history, turn)
+        text = write_answer(plan, source) if source else plan or "I would try a larger block."
+        answer = Completion(text=text, policy="model")
         graded = known.get(source) or asyncio.run(step(RUN, seen, answer, judge))
         known[source] = graded
         attempt = dataclasses.replace(graded.attempt, turn=turn, index=0, plan=plan, observation=seen)
@@ -227,6 +181,7 @@ def _told(story: Story, view: ProblemView, judge: Evaluator, known: dict[str, Gr
     keys = [item.attempt.key for item in history]
     return _observe(
         view,
+        rules,
         history,
         len(history),
         parent=None if story.parent is None else keys[story.parent],
@@ -235,9 +190,9 @@ def _told(story: Story, view: ProblemView, judge: Evaluator, known: dict[str, Gr
     )
 
 
-def _observe(view: ProblemView, history: Sequence[Graded], turn: int, **more: object) -> Observation:
+def _observe(view: ProblemView, rules: Rules, history: Sequence[Graded], turn: int, **more: object) -> Observation:
     left = BudgetLeft(turns=12 - turn)
-    return observe(view, Rules(), history, left, turn=turn, attempts_before=turn, seed=7, **more)  # type: ignore[arg-type]
+    return observe(view, rules, history, left, turn=turn, attempts_before=turn, seed=7, **more)  # type: ignore[arg-type]
 
 
 def _portable(view: ProblemView) -> ProblemView:
@@ -245,9 +200,16 @@ def _portable(view: ProblemView) -> ProblemView:
     return dataclasses.replace(view, spec={}, graphs=view.graphs[:1], train_graphs=(), numbers=(), tensors=())
 
 
-def load() -> dict[str, Observation]:
-    """Return the observations that are kept."""
-    kept = json.loads(RECORDED.read_text(encoding="utf-8"))
+def path_of(device: str) -> Path:
+    """Return the file that keeps the observations of a device."""
+    return GOLDEN / f"runs_{device}.json"
+
+
+def load(device: str) -> dict[str, Observation]:
+    """Return the observations that are kept; none before they were recorded."""
+    if not path_of(device).exists():
+        return {}
+    kept = json.loads(path_of(device).read_text(encoding="utf-8"))
     views = {name: encoding.from_plain(ProblemView, view) for name, view in kept["problems"].items()}
     return {
         name: encoding.from_plain(Observation, plain | {"problem": views[plain["problem"]]})
@@ -255,18 +217,29 @@ def load() -> dict[str, Observation]:
     }
 
 
+def _lines(kept: dict[str, dict[str, object]]) -> str:
+    """Return JSON with a line for each problem and each observation."""
+    parts = []
+    for name, values in kept.items():
+        lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in values.items())
+        parts.append(f"{json.dumps(name)}: {{\n{lines}\n}}")
+    return "{" + ",\n".join(parts) + "}\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--to", type=Path, default=RECORDED)
+    parser.add_argument("--device", choices=tuple(STORIES), default="cpu")
+    parser.add_argument("--to", type=Path, help="default: where the tests look")
     options = parser.parse_args()
     problems, observations = {}, {}
     for name, seen in recorded(options.device):
-        print(name, [item.status.value if item.status else None for item in seen.tried])
+        print(name, [item.status.value if item.status else None for item in seen.tried], flush=True)
         problems[seen.problem.name] = json.loads(encoding.to_text(seen.problem))
         observations[name] = json.loads(encoding.to_text(seen)) | {"problem": seen.problem.name}
-    kept = {"problems": problems, "observations": observations}
-    options.to.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        to = options.to or path_of(options.device)
+        to.write_text(_lines({"problems": problems, "observations": observations}), encoding="utf-8")
+    if missing := sorted(set(STORIES[options.device]) - set(observations)):
+        raise SystemExit(f"not recorded: {', '.join(missing)}")
 
 
 if __name__ == "__main__":

@@ -30,8 +30,9 @@ def rendered() -> dict[str, str]:
     """By the name of the file: every example, and the longest one with few tokens."""
     made = {name: render(make(), budget_tokens=PLENTY, count=len) for name, make in EXAMPLES_SHOWN.items()}
     made["improve_short"] = render(improve(), budget_tokens=FEW, count=len)
-    for name, seen in record_runs.load().items():
-        made[f"run_{name}"] = render(seen, budget_tokens=PLENTY, count=len)
+    for device, prefix in (("cpu", "run"), ("cuda", "gpu")):
+        for name, seen in record_runs.load(device).items():
+            made[f"{prefix}_{name}"] = render(seen, budget_tokens=PLENTY, count=len)
     return {f"{name}.md": _text(prompt) for name, prompt in made.items()}
 
 
