@@ -1,4 +1,4 @@
-"""The checker: the trusted process that takes one candidate after another through the stages of a verdict.
+"""The checker: the trusted process that takes candidates one by one through the stages of a verdict.
 
 `pipeline.py` lists the stages.
 """

@@ -1,8 +1,8 @@
-"""The checker: a trusted process that holds one problem's reference, inputs, truth and the decision.
+"""The checker: a trusted process that holds one problem's reference, inputs, truth and decisions.
 
-It is forked from the zygote before any candidate exists. The driver sends `prepare` once, then `judge` with the sockets
-of fresh workers; jobs run in threads, since most of a job is waiting for its workers. Nothing a candidate sends is ever
-unpickled or executed here.
+It is forked from the zygote before any candidate exists. The driver sends `LoadProblem` once, then `Judge` with the
+sockets of fresh workers. Jobs run in threads, since a job mostly waits for its workers. Nothing that a candidate sends
+is ever unpickled or executed here.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ from triton_agent.tools.truth.plan import Plan, as_given
 
 
 def main(channel: Channel, plain: dict[str, Any]) -> None:
-    """Serve the driver until it hangs up; confined, where the problem is not to be trusted."""
+    """Serve the driver until it hangs up; for an untrusted problem, confine this process first."""
     told = decode(CheckerSettings, plain)
     if told.confinement is not None:
         sandbox.enter(told.confinement)
@@ -96,9 +96,9 @@ def main(channel: Channel, plain: dict[str, Any]) -> None:
 
 
 FORGET_TIMEOUT_S = 10.0
-"""Memory is given back; longer means that a kernel is still running."""
+"""Time limit for freeing memory; if it takes longer, a kernel is still running."""
 SWITCH_INTERVAL_S = 0.0001
-"""A fiftieth of Python's own: the clock's thread waits that long for those that judge others, often in a reading."""
+"""A fiftieth of Python's default: the timing thread waits up to this long for threads that judge other candidates."""
 
 
 class Checker:
@@ -116,7 +116,7 @@ class Checker:
         self._clock_room = ClockRoom(functools.partial(self._lease, Mode.EXCLUSIVE))
         self._leaders = Leaders()
         self._room = threading.Lock()
-        """Held by the one candidate that has gigabytes on the card."""
+        """Held by the one candidate that uses gigabytes on the card."""
 
     def reply(self, message: object) -> None:
         plain = to_plain(message)
@@ -124,7 +124,7 @@ class Checker:
             self.channel.send(plain)
 
     def prepare(self) -> ProblemLoaded | Refused | Bug:
-        """Load the problem, make the plan; answer with the facts people want to see."""
+        """Load the problem and make the plan; return the facts about the problem."""
         on_gpu, conditions = self.settings.device == "cuda", self.settings.conditions
         names = tuple(name for name in self.settings.baselines if self._times and name in COMPILED)
         train, limit_s = self.settings.modes[0] == "train", self.settings.baseline_limit_s
@@ -137,7 +137,7 @@ class Checker:
             place = Place(self._gpu, overdue=self._is_awaited)
             if on_gpu:
                 with place.step():
-                    torch.zeros(1, device="cuda")  # makes the context, for which the driver lets in one after another
+                    torch.zeros(1, device="cuda")  # creates the context, which the driver does one process at a time
             self.plan = prepare_plan(self.spec, self.settings, place.step, functools.partial(self._pause, place))
             rates = self._rates() if on_gpu and self.spec.kind is not ProblemKind.VERIFIER else None
             if self._times:
@@ -161,7 +161,7 @@ class Checker:
         return ProblemLoaded(facts=self.facts, card=card, lent=tuple(lent))
 
     def _rates(self) -> Rates:
-        """Return what the card reaches at best. The first process that asks on a machine measures it."""
+        """Return the card's peak rates. The first process on a machine that asks measures them."""
         from triton_agent.tools.race.rates import ceilings, known  # compiles a kernel: only where there is a GPU
 
         with contextlib.nullcontext() if known("cuda") else self._gpu(Mode.EXCLUSIVE):
@@ -183,11 +183,11 @@ class Checker:
 
     @property
     def _times(self) -> bool:
-        """Return whether candidates are timed: on a GPU, for a problem with a reference."""
+        """Whether candidates are timed: on a GPU, for a problem with a reference."""
         return self.settings.timed and self.settings.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
 
     def audit(self) -> Audited | Refused | Bug:
-        """Try to pass the problem with wrong answers; progress goes out meanwhile."""
+        """Try to pass the problem with wrong answers, reporting progress."""
         try:
             report = audit(
                 self.spec, on_progress=lambda tried, total: self.reply(AuditStep(tried=tried, answers=total))
@@ -200,7 +200,7 @@ class Checker:
 
     @contextlib.contextmanager
     def _gpu(self, mode: Mode) -> Iterator[None]:
-        """Hold the GPU on which this problem is checked; on a CPU there is nothing to hold."""
+        """Hold the GPU on which this problem is checked; do nothing on a CPU."""
         if not self.gpu_key:
             yield
         elif mode is Mode.EXCLUSIVE:
@@ -211,7 +211,7 @@ class Checker:
                 yield
 
     def _is_awaited(self) -> bool:
-        """Return whether work under way should let in who wants the GPU alone, of this problem or another."""
+        """Return True if work in progress should make way for a process that waits for the GPU exclusively."""
         if self._clock_room.is_awaited or not self.gpu_key:
             return self._clock_room.is_overdue
         return awaited(self.gpu_key)
@@ -238,7 +238,7 @@ class Checker:
             self._require_memory(failure)
         except BaseException as error:
             answer = reported(behind(error))
-        with contextlib.suppress(ChannelClosed):  # the driver is gone, and with it whoever wanted to know
+        with contextlib.suppress(ChannelClosed):  # the driver is gone, so nobody needs the answer
             self.reply(dataclasses.replace(answer, job=request.job, workers=states))
         if isinstance(answer, (Refused, Bug)):
             end_if_broken()
@@ -248,7 +248,7 @@ class Checker:
         return Session(Channel.from_fd(fd), call_timeout_s=self.settings.call_timeout_s, deadline=deadline, ready=ready)
 
     def _require_memory(self, failure: Failed | None) -> None:
-        """Raise if the candidate ran out of GPU memory that others had taken; a measured need of a call stands."""
+        """Raise if the candidate ran out of GPU memory that others had taken. A measured excess stays a failure."""
         if self.plan is not None and failure and failure.finding in SHORT_OF_MEMORY and not failure.measured:
             with self._gpu(Mode.SHARED):
                 taken = memory_was_taken(self.plan)
@@ -258,9 +258,9 @@ class Checker:
     def _answer(
         self, request: Judge, sessions: list[Session], room: contextlib.ExitStack
     ) -> tuple[JobAnswer, Failed | None]:
-        """Take the candidate through the stages; return the answer, and why the candidate failed if it did.
+        """Take the candidate through the stages; return the answer, and the failure if there was one.
 
-        `room` is closed when the executor has let go of what the candidate took of the card.
+        `room` is closed after the executor has freed the candidate's memory on the card.
         """
         assert self.plan is not None and self.facts is not None
         tracer, runner, *compilers = sessions
@@ -269,7 +269,7 @@ class Checker:
 
         def await_room() -> None:
             if on_gpu and job.plan.trials[job.plan.main].cases[0].is_large:
-                place.leave()  # who is in the room waits to have the card alone
+                place.leave()  # the candidate in the room may be waiting for the GPU exclusively
                 with runner.off_its_time():
                     room.enter_context(self._room)
 
@@ -307,7 +307,7 @@ class Checker:
         if request.wanted is Wanted.SKETCH:
             return Sketched(job=request.job, sketch=sketch_of(job)), failure
         facts = self.facts
-        if request.as_given:  # its traffic is counted at the main sizes
+        if request.as_given:  # traffic is counted at the main sizes
             facts = dataclasses.replace(facts, floor_bytes=facts.floor_bytes_main, floor_flops=facts.floor_flops_main)
         evaluation = evaluation_of(job, facts, layers=tracer.layers)
         ending = failure.ending if failure is not None and failure.worker_died else None
@@ -315,9 +315,9 @@ class Checker:
 
 
 def let_go(kind: str, session: Session) -> WorkerState:
-    """Return whether the process may serve another candidate; if not, its connection is ended."""
+    """Return whether the process may serve another candidate; if not, close its connection."""
     if kind in REUSED and session.is_sound:
-        if not session.is_ready:  # it was not asked, and may not be ready yet
+        if not session.is_ready:  # it was never used, and may not be ready yet
             session.channel.let_go()
             return WorkerState.NEW
         try:
@@ -332,22 +332,22 @@ def let_go(kind: str, session: Session) -> WorkerState:
 
 
 def reported(error: BaseException) -> Refused | Bug:
-    """Return the error as the driver is told of it."""
+    """Return the error in the form in which the driver receives it."""
     known = error if isinstance(error, TritonAgentError) else device_trouble(error)
     return Refused(error=known) if known is not None else Bug(trace=traceback.format_exc())
 
 
 def behind(error: BaseException) -> BaseException:
-    """Return the device error behind an error that was reported as the problem's, if there is one."""
+    """Return the device error that caused a reported problem error, if there is one; otherwise the error itself."""
     cause = error.__cause__ if isinstance(error, ProblemError) else None
     return cause if cause is not None and device_trouble(cause) is not None else error
 
 
 def device_trouble(error: BaseException) -> InstrumentError | None:
-    """Return an error of the GPU in this process as an InstrumentError; None for any other error."""
+    """Return a GPU error of this process as an InstrumentError; None for any other error."""
     text = (str(error).splitlines() or [""])[0][:200]
     if isinstance(error, torch.OutOfMemoryError):
-        with contextlib.suppress(RuntimeError):  # not while the clock's thread records a graph
+        with contextlib.suppress(RuntimeError):  # raised while the timing thread records a CUDA graph
             torch.cuda.empty_cache()
         return InstrumentError(f"the GPU's memory does not suffice for the check: {text}", remedy="free some of it")
     if isinstance(error, RuntimeError) and ("CUDA" in text or "device-side" in text):

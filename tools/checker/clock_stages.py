@@ -1,7 +1,7 @@
-"""The stages in which a right candidate is timed, and its use of the GPU is measured. On a GPU only.
+"""The stages that time a correct candidate and measure its use of the GPU. They run on a GPU only.
 
-The clock, and torch's compiler at work on the reference, may not be ready when the first candidate gets here. Outputs
-of timed calls are checked afterwards: what was timed has to be what was checked.
+Timing may not be ready when the first candidate arrives, since it is calibrated and torch's compiler works on the
+reference meanwhile. Outputs of timed calls are checked afterwards, so that the timed computation is the checked one.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from triton_agent.tools.settings import Profiling
 
 SAME_CALLS = 3
 LARGE_CALLS = 2
-"""Fewer where each answer is a gigabyte: the first call may hold what stays, and bits are compared with one other."""
+"""Fewer calls if each answer is a gigabyte: one call for memory that stays allocated, and one to compare bits with."""
 SMALL_BYTES = 1 << 20
-"""Device memory below which the reference's use is no measure for a candidate's."""
+"""Device memory below which the reference's usage is no basis for a limit."""
 PROFILED_CALLS = 5
 PROFILE_TIMEOUT_S = 20.0
 
 
 def repeat_call(job: Job) -> None:
-    """Make one call several times on a GPU: do the bits agree, and what does a call need of the GPU?"""
+    """Make one call several times on a GPU, to compare the bits of the answers and to measure memory and resources."""
     clock = ready_clock(job)
     if clock is None:
         return
@@ -51,13 +51,13 @@ def repeat_call(job: Job) -> None:
             answer, reply = call(job, trial, case, measure=True)
             judge(job, trial, case, answer)
             bits = (digests.of_rows(answer.data),) if case.is_large else answer.data
-            del answer  # of gigabytes, before the next one comes
+            del answer  # gigabytes, to be freed before the next call
             first = bits if first is None else first
             identical = identical and checks.same_bytes(first, bits)
             replies.append(reply)
     job.determinism = Determinism.IDENTICAL if identical else Determinism.DIFFERS
     job.resources = list(replies[-1].resources)
-    job.peak_bytes = min(max(0, reply.peak_bytes) for reply in replies)  # the first may hold what stays
+    job.peak_bytes = min(max(0, reply.peak_bytes) for reply in replies)  # the first call may allocate lasting memory
     job.original_peak_bytes = clock.original_peak_bytes
     if case.is_large:
         torch.cuda.empty_cache()  # the race needs room in both processes
@@ -69,7 +69,7 @@ def repeat_call(job: Job) -> None:
 
 
 def _check_device_memory(job: Job) -> None:
-    """Refuse a candidate beyond the user's bound on device memory."""
+    """Refuse a candidate that exceeds the user's limit on device memory."""
     ratio, peak, original = job.settings.max_memory_ratio, job.peak_bytes, job.original_peak_bytes
     if ratio is None or peak is None or original is None:
         return
@@ -83,7 +83,7 @@ def _check_device_memory(job: Job) -> None:
 
 
 def race_original(job: Job) -> None:
-    """Time the candidate against the reference; a file that may be shipped back to back, too."""
+    """Time the candidate against the reference; a file that may be shipped also back to back."""
     clock = ready_clock(job)
     if clock is not None:
         enter_clock(job, clock)
@@ -91,14 +91,14 @@ def race_original(job: Job) -> None:
         looks = Looks(cases[IN_FIRST_RACE])
         with job.gpu(Mode.EXCLUSIVE):
             races = clock.race(job.runner, looks, back_to_back=bool(job.file))
-            if clock.is_complete:  # the last race: a profile now saves another wait for the GPU
+            if clock.is_complete:  # no other race follows, so profiling now saves another wait for the GPU
                 _take_profile(job, races[0].candidate_ms())
         job.timings = timings_of(races)
         _check_answers(job, looks)
 
 
 def race_compiled(job: Job) -> None:
-    """Time the candidate against the compiled baselines; the first candidate here waits for them."""
+    """Time the candidate against the compiled baselines, waiting for the compiler if necessary."""
     clock = ready_clock(job)
     if clock is None:
         return
@@ -113,12 +113,12 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     def tell() -> None:
         job.on_stage("waiting for torch.compile")
 
-    job.gpu.leave()  # the process that compiles gives way to others, and would wait for this candidate
+    job.gpu.leave()  # the compiling process gives way to others, and would wait for this candidate
     with job.runner.off_its_time():
         clock.await_compiler(tell)
     with job.gpu(Mode.SHARED), job.runner.off_its_time():
         clock.bring_in(tell)
-    if raced == clock.opponents:  # nothing came of it
+    if raced == clock.opponents:  # no baseline was added
         return
     looks = Looks(job.plan.trials[job.plan.main].looks[IN_SECOND_RACE])
     with job.gpu(Mode.EXCLUSIVE):
@@ -128,12 +128,12 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
 
 
 def timings_of(races: list[Race]) -> list[Timing]:
-    """Return the timings of races; computed without a lease of the GPU."""
+    """Return the timings of races. Needs no lease of the GPU."""
     return [timing for race in races for timing in race.timings()]
 
 
 def ahead_by(timings: list[Timing]) -> str:
-    """Return what is known of a right candidate before it is timed against the last baselines."""
+    """Return the name of a stage that reports the speed-up so far, before the last baselines are timed."""
     return f"{AHEAD} {_least(timings).median:.2f}x" if is_ahead(timings) else "compiled"
 
 
@@ -147,7 +147,7 @@ def _least(timings: list[Timing]) -> Interval:
 
 
 def _check_answers(job: Job, looks: Looks) -> None:
-    """Judge the outputs that were taken while the clock ran."""
+    """Judge the outputs that were fetched during timing."""
     trial = job.plan.trials[job.plan.main]
     tree = job.programs.of(trial, trial.cases[0]).tape.tree
     with job.gpu(Mode.SHARED):
@@ -155,7 +155,7 @@ def _check_answers(job: Job, looks: Looks) -> None:
 
 
 def profile(job: Job) -> None:
-    """Profile a candidate that passed, if it is asked for. Nothing here changes the verdict."""
+    """Profile a candidate that passed, if requested. This never changes the verdict."""
     raced_ms = [timing.candidate_ms.median for timing in job.timings if timing.kind == "device"]
     if job.clock is None or not raced_ms:
         return
@@ -173,7 +173,7 @@ def profile(job: Job) -> None:
 
 
 def _take_profile(job: Job, candidate_ms: float) -> None:
-    """Time the steps of a call, if they are asked for. The GPU is held alone, and nothing else will be asked."""
+    """Time the steps of a call, if requested. The GPU is held exclusively."""
     asked = job.settings.profile
     job.step_times = ()
     if job.file or asked is Profiling.NONE or (asked is Profiling.LEADERS and not job.leaders.admit(candidate_ms)):
@@ -186,9 +186,9 @@ def _take_profile(job: Job, candidate_ms: float) -> None:
 
 
 def ready_clock(job: Job) -> Timekeeper | None:
-    """Return the clock once it is made; None if nothing is timed. Waiting is not on the candidate's time.
+    """Return the clock, waiting until it is ready; None if nothing is timed. The wait extends the deadline.
 
-    The place at the GPU is given up for it: who makes the clock needs the GPU alone.
+    Release the GPU while waiting: the thread that makes the clock needs it exclusively.
     """
     if job.clock is None:
         return None
@@ -200,7 +200,7 @@ def ready_clock(job: Job) -> Timekeeper | None:
 
 
 def enter_clock(job: Job, clock: Timekeeper) -> None:
-    """Prepare the candidate for timing at the main sizes; others may use the GPU until then."""
+    """Prepare the candidate for timing at the main sizes, while others may use the GPU."""
     trial = job.plan.trials[job.plan.main]
     with job.gpu(Mode.SHARED):
         clock.enter(

@@ -1,8 +1,8 @@
-"""Compiling a candidate's kernels in processes without a GPU, before anything runs.
+"""Compiles a candidate's kernels in processes without a GPU, before anything runs.
 
-For a GPU in this machine the compile workers fill, side by side, the cache in which the executor finds the kernels. A
-kernel that fails there fails again in the executor, so nothing is decided. For a named target without a GPU, a kernel
-that does not compile is the candidate's failure, and one that does tells its registers, spills and shared memory.
+For a GPU in this machine, compile workers fill the executor's kernel cache in parallel. A kernel that fails there fails
+again in the executor, so nothing is decided here. For a named target without a GPU, a compile error is the candidate's
+failure, and otherwise registers, spills and shared memory are reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from triton_agent.tools.results import Finding, KernelResources
 
 LEAST_S = 0.01
 PATIENCE_S = 15.0
-"""A tile that spills badly keeps ptxas busy for longer; the executor then compiles it itself."""
+"""Time limit in total. A tile that spills badly keeps ptxas busy for longer; the executor then compiles it itself."""
 
 
 def compile_for_target(program: Program, session: Session, timeout_s: float) -> list[KernelResources]:
@@ -34,7 +34,7 @@ def compile_for_target(program: Program, session: Session, timeout_s: float) -> 
 
 
 def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> None:
-    """Compile until all kernels are done, one fails, or the patience is used up."""
+    """Compile until all kernels are done, one fails, or the time is up."""
     left = collections.deque(programs)
     until_s = time.monotonic() + PATIENCE_S
 
@@ -48,7 +48,7 @@ def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> None
                 reply, _ = session.ask(request, Compiled, timeout_s=left_s)
                 if reply.failure:
                     left.clear()
-        except (Failed, TritonAgentError, IndexError):  # another session took the last one
+        except (Failed, TritonAgentError, IndexError):  # IndexError: another session took the last program
             return
 
     with concurrent.futures.ThreadPoolExecutor(len(sessions), thread_name_prefix="compile") as pool:

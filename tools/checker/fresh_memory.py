@@ -1,8 +1,8 @@
-"""Find out if an answer depends on what fresh memory holds.
+"""Finds out if an answer depends on the contents of fresh memory.
 
-Memory that torch hands out often holds what an equal call before left there. A kernel that finds it may skip its work,
-and while the clock runs it does. So one call gets memory that holds what the call itself would write, but for a few
-elements, by a tape that is like the candidate's in everything else.
+Memory from torch's allocator often still holds the result of an earlier equal call. A kernel that recognises it may
+skip its work, which would go unnoticed during timing. So one call gets fresh memory that holds what the call itself
+would write, except for a few elements, through a tape that is otherwise the candidate's.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from triton_agent.tools.tape.tape import Allocate, Constant, Tape, View, encode,
 from triton_agent.tools.truth.plan import Case, Trial
 
 SPOILED = 4
-"""Elements of each piece of memory that are not right; so few that a look at samples does not meet them."""
+"""Number of wrong elements in each buffer; so few that sampling the contents misses them."""
 BYTES_AT_MOST = 4 << 20
-"""Fresh memory filled in one case; its contents are sent with the tape."""
+"""Most fresh memory to fill in one case; its contents are sent with the tape."""
 
 
 def check_fresh_memory(job: Job, trial: Trial, case: Case) -> None:
-    """Raise `Failed` where something of the answer is left as it was in fresh memory."""
+    """Raise `Failed` if part of the answer is left as it was in fresh memory."""
     program = job.programs.of(trial, case)
     views = allocated(program.tape)
     size_bytes = sum(program.tape.buffers[number].size_bytes for number in views)
@@ -62,7 +62,7 @@ def check_fresh_memory(job: Job, trial: Trial, case: Case) -> None:
 
 
 def allocated(tape: Tape) -> Mapping[int, View]:
-    """Return a view of all of each buffer that a step of the call allocates, as the type that its first user sees."""
+    """Return a view of the whole of each buffer that the call allocates, with the dtype of its first user."""
     made = {step.buffer for step in tape.steps if isinstance(step, Allocate)}
     arguments = [value for launch in tape.launches() for _, value in launch.choices[0].arguments]
     views: dict[int, View] = {}
@@ -75,14 +75,14 @@ def allocated(tape: Tape) -> Mapping[int, View]:
 
 
 def _sent(job: Job, trial: Trial, case: Case, program: Program, tape: Tape) -> Program:
-    """Send another tape in place of a program's to the executor."""
+    """Send the executor another tape in place of a program's, and return it as a program."""
     other = dataclasses.replace(program, name=f"{program.name} / fresh", tape=tape, encoded=encode(tape))
     send_program(job, other, trial.states[case.version])
     return other
 
 
 def _spoiled(tensor: torch.Tensor) -> bytes:
-    """Return a tensor's bytes, with a few elements changed."""
+    """Return a tensor's bytes with a few elements changed."""
     values = tensor.detach().cpu().clone().reshape(-1)
     for at in torch.randint(len(values), (SPOILED,)).tolist():
         values[at] = ~values[at] if values.dtype is torch.bool else values[at] + 1

@@ -1,8 +1,8 @@
-"""Find out which memory the kernels read for nothing.
+"""Finds memory that kernels read without using it.
 
-Whose work it was is told by bytes, and a kernel may load an input only to move many of them. So the launches get other
-values in its place, by a tape that is like the candidate's in everything else: torch sees what it saw before. If the
-answer stays right, those bytes do not count.
+Authorship is measured in bytes, and a kernel may load an input only to raise its count. So the launches get other
+values for that buffer, through a tape that is otherwise the candidate's; torch operators get the original ones. If the
+answer stays correct, these bytes do not count.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from triton_agent.tools.truth.plan import Case, Trial
 
 
 def bytes_in_use(job: Job, trial: Trial, case: Case, program: Program, *, enough: float) -> int:
-    """Return the bytes of all tensors that launches are given, without those that make no difference.
+    """Return the bytes of all tensors passed to launches, except those that make no difference.
 
-    It is looked into in the first case of a trial, and only where the others alone are not `enough`.
+    This is tested only in the first case of a trial, and only if the bytes of certain buffers are needed to reach
+    `enough`.
     """
     asked = _only_read(program) if enough and case is trial.cases[0] else {}
     idle: set[int] = set()
@@ -39,7 +40,7 @@ def bytes_in_use(job: Job, trial: Trial, case: Case, program: Program, *, enough
 
 
 def _only_read(program: Program) -> Mapping[int, View]:
-    """Return a view of each buffer that launches read, and that neither a launch nor torch's arithmetic makes."""
+    """Return a view of each buffer that launches read, and that neither a launch nor torch's arithmetic computes."""
     tape, written = program.tape, WrittenParameters(program.kernel_set)
     views: dict[int, View] = {}
     made: set[int] = set()
@@ -66,10 +67,10 @@ def _is_idle(job: Job, trial: Trial, case: Case, program: Program, number: int, 
 
 
 def _with_other_values(tape: Tape, number: int, view: View) -> Tape:
-    """Return the tape with launches that find other values in a buffer.
+    """Return a tape whose launches find other values in a buffer.
 
-    An element becomes the larger one of itself and of its mirror image: what serves as an index stays one. A buffer
-    whose elements are all equal does not change, and counts for nothing.
+    Each element becomes the larger one of itself and of its mirror image, so indices stay valid. A buffer whose
+    elements are all equal does not change, and its bytes do not count.
     """
     dtype, copy = DTYPES[view.dtype], len(tape.buffers)
     count = tape.buffers[number].size_bytes // dtype.itemsize

@@ -1,4 +1,4 @@
-"""One candidate on its way through the stages: its processes, its settings and the results so far."""
+"""The state of one candidate on its way through the stages: its workers, its settings and the results so far."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from triton_agent.tools.truth.plan import Case, Plan
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """One candidate on its way through the stages, and the results so far."""
+    """The state of one candidate on its way through the stages."""
 
     source: str
     plan: Plan
     settings: EvaluatorSettings
     programs: Programs
-    """Its tapes."""
+    """The candidate's tapes."""
     runner: Session
     """The executor."""
     file: str = ""
-    """Text of a shipped file with the same kernels, which is timed in place of the tapes; empty for candidates."""
+    """Text of a shipped file with the same kernels, which is timed instead of the tapes; empty for candidates."""
     compiler: Session | None
-    """Without a GPU: compiles for the named target, and what fails there is the candidate's failure."""
+    """Without a GPU: a worker that compiles for the named target; a compile error is the candidate's failure."""
     ahead: list[Session] = dataclasses.field(default_factory=list)
     """For a GPU: compile workers that fill the executor's cache; no verdict depends on them."""
     prepared: dict[str, int | None] = dataclasses.field(default_factory=dict)
-    """Tapes that the executor has, with the version of the parameters that it was given for each."""
+    """Names of the tapes that the executor has, with the version of the parameters that it has for each."""
     kept: Case | None = None
     """The case whose inputs the executor still has."""
     on_stage: Callable[[str], None]
@@ -60,14 +60,14 @@ class Job:
     original_peak_bytes: int | None = None
     roofline: Roofline | None = None
     step_times: tuple[StepTime, ...] | None = None
-    """Device times of the steps of a call; None until it is settled whether they are taken."""
+    """Device times of the steps of a call; empty if they are not taken, None if that is not decided yet."""
     profile: Profile | None = None
     failure: Failed | None = None
     leaders: Leaders = dataclasses.field(default_factory=Leaders)
     """The fastest candidates of this problem so far."""
     gpu: Place
-    """The GPU's lease; on a CPU there is nothing to hold."""
+    """The lease of the GPU; does nothing on a CPU."""
     await_room: Callable[[], None] = lambda: None
-    """Waits until no other candidate holds gigabytes on the card, where this problem's tensors are so large."""
+    """For problems with gigabytes of tensors: waits until no other candidate holds such memory on the card."""
     clock: LateClock[Timekeeper] | None = None
-    """Clock that times candidates; None if they are not timed."""
+    """The clock that times candidates; None if nothing is timed."""

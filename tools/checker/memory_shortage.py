@@ -1,9 +1,9 @@
-"""Tells whether a candidate or a reference ran out of GPU memory because other processes had taken it.
+"""Decides if a candidate or a reference ran out of GPU memory because other processes had taken it.
 
-Asked after a candidate's executor has ended and freed its memory. If the card still has less free memory than a call at
-the problem's sizes may need, the verdict does not stand. The caller holds a shared lease: freeing memory would disturb
-a clock. A reference that runs out of memory while others hold much of the card says nothing about the problem. Not
-covered: processes that took memory and freed it in the meantime.
+This is checked after a candidate's executor has ended and freed its memory. If the card still has less free memory than
+a call at the problem's sizes may need, the verdict does not stand. The caller holds a shared lease, since freeing
+memory would disturb timing. A reference that runs out of memory while others hold much of the card says nothing about
+the problem. Not covered: processes that took memory and have freed it meanwhile.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from triton_agent.tools.sandbox.sandbox import MOST_OF_A_CARD
 from triton_agent.tools.truth.plan import Plan
 
 CONTEXT_BYTES = 1 << 30
-"""Memory of a process on the card before it holds any tensor."""
+"""Memory of a process on the card before it allocates any tensor."""
 CALLS_HELD = 24
-"""Inputs and answers of so many calls: a worker keeps those of one variant until it has been judged there, and a call
-has intermediate results."""
+"""Number of calls whose inputs and answers must fit: a worker keeps those of one variant until it has been judged
+there, and a call has intermediate results."""
 GIVING_BACK_S = 5.0
-"""An ended process still holds its memory for a while."""
+"""Time that an ended process may take to release its memory."""
 POLL_S = 0.1
 
 MUCH_OF_A_CARD = 1 / 8
-"""Memory that others hold beside a reference; with less, the reference would not have fitted anyway."""
+"""Share of the card that others must hold to be the cause; otherwise the reference would not have fitted anyway."""
 
 SHORT_OF_MEMORY = frozenset({Finding.MEMORY, Finding.CRASHED})
-"""How it shows; a harness that gets no memory ends."""
+"""Findings that may be caused by a shortage; an executor that cannot get memory may crash."""
 
 
 def memory_was_taken(plan: Plan) -> InstrumentError | None:
-    """Return why a verdict of too little memory does not stand; None where it does."""
+    """Return why a verdict of insufficient memory does not stand, or None if it stands."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return None
     deadline = time.monotonic() + GIVING_BACK_S
@@ -53,7 +53,7 @@ def memory_was_taken(plan: Plan) -> InstrumentError | None:
 
 
 def memory_was_taken_from(error: BaseException) -> InstrumentError | None:
-    """Return why an error of the reference is not the problem's: others hold the memory that it did not get."""
+    """Return an InstrumentError if a reference failed because others hold the memory it needed; otherwise None."""
     while not _is_shortage(error):
         if error.__cause__ is None:
             return None
@@ -71,19 +71,19 @@ def memory_was_taken_from(error: BaseException) -> InstrumentError | None:
 
 
 def _is_shortage(error: BaseException) -> bool:
-    """Libraries say of a workspace or a handle that its allocation failed."""
+    """Return True for an out-of-memory error. Libraries report it as a failed allocation of a workspace or handle."""
     return isinstance(error, torch.OutOfMemoryError) or "STATUS_ALLOC_FAILED" in str(error)
 
 
 def _free_and_total() -> tuple[int, int]:
-    """Return the bytes of the card, once this process has given back what it does not use."""
-    with contextlib.suppress(RuntimeError):  # not in the moment in which torch's compiler records a graph
+    """Return the free and total bytes of the card, after releasing this process's cached memory."""
+    with contextlib.suppress(RuntimeError):  # raised while torch's compiler records a CUDA graph
         torch.cuda.empty_cache()
     return torch.cuda.mem_get_info()
 
 
 def room_needed(plan: Plan, total_bytes: int) -> int:
-    """Return the memory that a candidate may need without being wasteful."""
+    """Return the memory that a candidate may reasonably need."""
     cases = [case.expectation for trial in plan.trials for case in trial.cases]
     largest = max((case.packed_inputs.size_bytes + case.answer_bytes for case in cases), default=0)
     return min(CONTEXT_BYTES + CALLS_HELD * largest, int(MOST_OF_A_CARD * total_bytes))

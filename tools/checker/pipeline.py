@@ -1,20 +1,20 @@
-"""The stages a candidate goes through, as values in a list: cheap ones first, one boundary for failures.
+"""The stages of a verdict, as values in a list: cheap ones first, with one boundary for failures.
 
-    screen    its text: is it Python, is there a ModelNew, does it reach for what no kernel file needs
-    trace     its Python runs on tensors without values, once for every form of call; out come tapes
-    compile   ahead of time for the named target, or into the executor's cache; registers, spills, shared memory
-    first     one call on the cheapest case; do the results depend on its kernels, and do these do the work (where not:
-              the same at the main sizes)
+    screen    read the text: is it Python, does it define ModelNew, does it use forbidden names
+    trace     run its Python on tensors without values, once for every form of call, which gives tapes
+    compile   compile for the named target, or into the executor's cache; registers, spills, shared memory
+    first     one call of the cheapest case; does the result depend on the candidate's kernels, and do they do the work
+              (if not, try again at the main sizes)
     check     every case of the plan
-    spots     without a GPU, after `file`: some programs at sizes that are too large to be run whole
-    file      of a shipped file: the file itself on the cases at the main sizes; other candidates have none
-    repeat    on a GPU: the same call again, for equal bits, memory, and what its kernels need
-    time      on a GPU: paired with the reference, the GPU held alone
-    compiled  on a GPU: the same against what torch's compiler was still making of the reference
-    profile   on a GPU, for the fastest so far: where the device time goes
+    spots     without a GPU, after `file`: some programs at sizes that are too large to run completely
+    file      for a shipped file: the file itself on the cases at the main sizes
+    repeat    on a GPU: the same call again, to compare bits and to measure memory and resources
+    time      on a GPU: paired timing against the reference, holding the GPU exclusively
+    compiled  on a GPU: the same against baselines that torch's compiler was still making
+    profile   on a GPU, for the fastest so far: device time by step
 
-Each stage takes the job and either returns (go on) or raises `Failed` (the verdict is in). Those of the clock, from
-`repeat` on, are in `clock_stages.py`.
+Each stage takes the job and either returns (continue) or raises `Failed` (the verdict is known). The stages from
+`repeat` on are in `clock_stages.py`.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ from triton_agent.tools.truth.plan import Case, Trial
 
 Stage = tuple[str, Callable[[Job], None]]
 NAMED_NUMBERS_BYTES = 16 << 20
-"""Inputs larger than this hold no numbers that a candidate names; a smaller size of the problem is asked instead."""
+"""Most bytes of inputs for the check of named numbers; for larger inputs a smaller size of the problem is used."""
 
 
 def run(job: Job, stages: Iterable[Stage]) -> None:
-    """Run the stages until one fails; errors of the instrument pass through to the caller."""
+    """Run the stages until one fails; instrument failures propagate to the caller."""
     for name, stage in stages:
         job.on_stage(name)
         began = time.perf_counter()
@@ -72,7 +72,7 @@ def run(job: Job, stages: Iterable[Stage]) -> None:
             stage(job)
         except Failed as failure:
             job.failure = failure
-            traceback.clear_frames(failure.__traceback__)  # they hold answers, and would until the next collection
+            traceback.clear_frames(failure.__traceback__)  # frees answers that the frames would keep alive
             return
         finally:
             job.stages.append(StageTime(stage=name, wall_ms=(time.perf_counter() - began) * 1e3))
@@ -85,7 +85,7 @@ def screen_text(job: Job) -> None:
 
 
 def trace_calls(job: Job) -> None:
-    """Trace every call that will be made."""
+    """Trace every form of call in the plan."""
     for trial in job.plan.trials:
         for case in trial.cases:
             job.programs.of(trial, case)
@@ -102,8 +102,8 @@ def compile_ahead(job: Job) -> None:
 
 
 def first_call(job: Job) -> None:
-    """Check the cheapest case alone, and that the candidate's kernels do the work."""
-    job.runner.await_ready()  # it may wait for the GPU itself, so not with the GPU in our hands
+    """Check the cheapest case, and that the candidate's kernels do the work."""
+    job.runner.await_ready()  # the executor may need the GPU to get ready, so wait before taking it
     with job.gpu(Mode.SHARED):
         try:
             _prove(job, 0)
@@ -111,7 +111,7 @@ def first_call(job: Job) -> None:
             elsewhere = (Finding.NO_LAUNCH, Finding.LIBRARY_WORK, Finding.DEAD_KERNEL)
             if job.plan.main == 0 or failed.finding not in elsewhere:
                 raise
-            _prove(job, job.plan.main)  # a file may leave small sizes to torch
+            _prove(job, job.plan.main)  # an honest file may use torch at small sizes
 
 
 def _prove(job: Job, index: int) -> None:
@@ -135,14 +135,14 @@ def check_all(job: Job) -> None:
     with job.gpu(Mode.SHARED):
         for index in [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]:
             _run_trial(job, index)
-        _ask_for_named_numbers(job)
+        _check_named_numbers(job)
         check_fresh_memory(job, job.plan.trials[0], job.plan.trials[0].cases[0])
 
 
-def _ask_for_named_numbers(job: Job) -> None:
-    """Check inputs that hold the numbers which the candidate's kernels name.
+def _check_named_numbers(job: Job) -> None:
+    """Check inputs that hold the numbers named by the candidate's kernels.
 
-    These cases are made for each candidate, so large problems are asked at one of their smaller sizes.
+    These cases are made for each candidate, so a large problem is checked at one of its smaller sizes.
     """
     main = job.plan.trials[job.plan.main]
     small = [trial for trial in job.plan.trials if _input_bytes(trial) <= NAMED_NUMBERS_BYTES]
@@ -165,7 +165,7 @@ def _input_bytes(trial: Trial) -> int:
 
 
 def check_spots(job: Job) -> None:
-    """Check a few programs at the problem's full size, or as far as the candidate's kernels name positions."""
+    """Check a few programs at the problem's full size, or at a size that reaches the positions named by kernels."""
     if job.plan.spots is None or job.settings.device != "cpu":
         return
     trial = job.plan.trials[job.plan.main]
@@ -178,18 +178,20 @@ def check_spots(job: Job) -> None:
     try:
         program = job.programs.of(spot.trial, case)
     except Failed as failed:
-        job.notes.append(f"{case.name}: not looked at, since it has no tape there ({failed.message[:200]})")
+        job.notes.append(f"{case.name}: not spot-checked, since it has no tape there ({failed.message[:200]})")
         return
     if spot.is_as_given:
         check_launches(program.tape, empty_outputs=False)
         check_library(work_of(program.tape), spot.work, allow_library=job.settings.allow_library)
     if not tells_by_parts(program.tape, program.kernel_set):
-        job.notes.append(f"{case.name}: not looked at, since no part of the answer is made by some programs alone")
+        job.notes.append(
+            f"{case.name}: not spot-checked, since no part of the answer is finished by a few programs alone"
+        )
         return
     only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)
     answers: list[checks.Answer] = []
-    # The tape as it is comes last: with poison for what left-out programs would have written, an honest lookup ends
-    # outside of its table. With zeros it does not; what fails with these is the candidate's own fault.
+    # The unfilled tape runs last: with poison in place of results of skipped programs, an honest lookup may go out of
+    # bounds. With the fill values it does not, so a failure with these is the candidate's fault.
     filled = [
         dataclasses.replace(program, name=f"{program.name} / {number}", tape=tape, encoded=encode(tape))
         for number, tape in enumerate(fillings(program.tape, program.kernel_set))
@@ -204,7 +206,7 @@ def check_spots(job: Job) -> None:
             raise
         if len(answers) < max(len(filled), 1):
             why = f"some programs do not run alone ({failed.message[:200]})"
-            job.notes.append(f"{case.name}: not looked at, since {why}")
+            job.notes.append(f"{case.name}: not spot-checked, since {why}")
             return
     smaller = trial.cases[0]
     if not smaller.expectation.state_after and not checks.mutated_inputs(smaller):
@@ -219,7 +221,7 @@ def _run_trial(job: Job, index: int) -> None:
         answer, reply = call(job, trial, case)
         judge(job, trial, case, answer)
         checks.check_races(case, reply.launches)
-        # at other sizes an honest file may step aside, and inputs that lie otherwise it may have copied
+        # an honest file may use torch at other sizes, and may copy inputs that have another layout
         if index == job.plan.main and case.distribution not in LAYOUTS:
             _check_authorship(job, index, case, reply)
         program = job.programs.of(trial, case)
@@ -255,7 +257,7 @@ TRIAL_STAGES: tuple[Stage, ...] = (
     ("compile", compile_ahead),
     ("first", first_call),
 )
-"""Enough to tell an author of errors early; what passes them has no verdict."""
+"""Enough to report errors to an author early; a candidate that passes them has no verdict yet."""
 STAGES: tuple[Stage, ...] = (
     *TRIAL_STAGES,
     ("check", check_all),

@@ -1,4 +1,4 @@
-"""Makes the plan of a problem: loads it, chooses variants, runs the reference at each, states the facts."""
+"""Makes the plan of a problem: loads it, chooses variants, runs the reference at each, collects the facts."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from triton_agent.tools.truth.plan import Plan, Trial, secret_seed
 AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
 LOOKS_AT_FULL_SIZE = 1
 LENGTHS = 6
-"""Lengths of a range at which each candidate is judged; a file that is shipped is judged at more."""
+"""Number of lengths of a range at which each candidate is judged; a shipped file is judged at more."""
 AT_LENGTHS = Limits(elements_at_most=1 << 26, flops_at_most=2_000_000_000_000, seconds_at_most=120.0)
-"""A range's lengths on a GPU. Several are kept at once; the largest are measured, and judged then, one by one."""
+"""Limits for lengths of a range on a GPU, since several are kept at once. Larger ones are judged later, one by one."""
 
 _Made = tuple[Trial, torch.nn.Module | None, Reference]
-"""A variant's trial, the reference module that made it (None for a verifier), and where that comes from."""
+"""A variant's trial, the module that made it (None for a verifier), and the loaded problem."""
 
 
 def prepare_plan(
@@ -59,8 +59,8 @@ def prepare_plan(
 ) -> Plan:
     """Make everything that a checker needs to judge candidates for this problem on this machine.
 
-    `at_gpu` holds the GPU for one step at a time, so that others get it in between. `pause` lets them in within long
-    steps.
+    `at_gpu` holds the GPU for one step at a time, so that other processes can use it in between. `pause` lets them in
+    during long steps.
     """
     with at_gpu():
         main, scaled, limits = _main(spec, settings)
@@ -91,7 +91,7 @@ def prepare_plan(
             breadth = trial
         made.insert(0 if variant is main else len(made), (trial, original, reference))
     trials = [trial for trial, _, _ in made]
-    # The quickest to try comes first.
+    # Trials are ordered by the size of their inputs, the cheapest first.
     order = sorted(range(len(made)), key=lambda i: trials[i].cases[0].expectation.packed_inputs.size_bytes)
     with at_gpu():
         inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
@@ -100,7 +100,7 @@ def prepare_plan(
         work = tuple(_work(*made[i][1:], inputs[i], trials[i]) for i in order)
     del inputs
     if reduced is not None:
-        torch.cuda.empty_cache()  # others on the card need what torch would keep for the next call
+        torch.cuda.empty_cache()  # others on the card need the memory that torch would cache
     facts = {
         "name": spec.name,
         "digest": spec.digest,
@@ -121,7 +121,7 @@ def prepare_plan(
 
 
 def _timing_sets(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Payload, ...]:
-    """Draw the inputs as given a few times, where anything is timed: against a reference, on a GPU."""
+    """Draw the given inputs several times if candidates are timed: on a GPU, against a reference."""
     if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
         return ()
     reference = load(spec)
@@ -130,7 +130,7 @@ def _timing_sets(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Payloa
 
 
 def _main(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Variant, str, Limits]:
-    """Return the main variant, scaled down without a GPU, a sentence on what was changed, and limits for its family."""
+    """Return the main variant (scaled down without a GPU), its changes in words, and limits for its family."""
     if spec.kind is ProblemKind.VERIFIER or settings.device == "cuda":
         return AS_GIVEN, "", FULL_SIZE
     seed = secret_seed()
@@ -154,7 +154,7 @@ def _main_first(
     reduced: Variant | None,
     at_gpu: AtGpu,
 ) -> Iterator[Variant]:
-    """Yield the reduced variant if there is one, the main variant, then its family, which is looked for only then."""
+    """Yield the reduced variant if any, the main variant, then the main variant's family, found only when needed."""
     if reduced is not None:
         yield reduced
     yield main
@@ -169,7 +169,7 @@ def _main_first(
 
 
 def _at_lengths(spec: ProblemSpec, settings: EvaluatorSettings, main: Variant, at_gpu: AtGpu) -> Iterator[Variant]:
-    """Yield the problem at other lengths of its ranges, in place of its family: those asked for, else some."""
+    """Yield the problem at other lengths of its ranges instead of a family: the requested ones, or a choice."""
     limits = INTERPRETER if settings.device == "cpu" else AT_LENGTHS
     asked = settings.lengths or points(spec.ranges, LENGTHS, secret_seed())
     trials = Trials(spec, secret_seed(), limits, settings.device)
@@ -182,7 +182,7 @@ def _at_lengths(spec: ProblemSpec, settings: EvaluatorSettings, main: Variant, a
 
 
 def _reduced(spec: ProblemSpec, settings: EvaluatorSettings) -> Variant | None:
-    """Return smaller sizes for most of the checks where the problem's own tensors are gigabytes and can be reduced."""
+    """Return smaller sizes for most of the checks if the problem's tensors are gigabytes and it can be reduced."""
     if spec.kind is ProblemKind.VERIFIER or not is_large(load(spec), settings):
         return None
     found = scaled_down(spec, secret_seed(), limits=REDUCED, device=settings.device)
@@ -192,7 +192,7 @@ def _reduced(spec: ProblemSpec, settings: EvaluatorSettings) -> Variant | None:
 def _known(
     spec: ProblemSpec, variant: Variant, made: list[_Made], inputs: list[list[Any]], *, smallest: int, scaled: bool
 ) -> dict[str, Any]:
-    """Return the facts of the reference, whose minimum of work is that of the variant with the fewest bytes."""
+    """Return the facts of the reference; its floor is counted at the variant with the fewest bytes."""
     there = [(original, reference) for _, original, reference in made if original is not None]
     if not there:
         return NOTHING
@@ -203,14 +203,14 @@ def _known(
         constants = there[smallest][1].constants
         more += at_other_batches(spec, constants, calls[smallest], (NOT_ALONE,), train=also_trained)
     if scaled:
-        more += _nearer_those_given(spec, train=also_trained)
+        more += _near_given_sizes(spec, train=also_trained)
     return facts_of([*calls, *more], smallest=smallest)
 
 
-def _nearer_those_given(spec: ProblemSpec, *, train: bool) -> list[ReferenceCall]:
-    """Call the reference at the sizes as given, or at the largest ones that a CPU runs in about a second.
+def _near_given_sizes(spec: ProblemSpec, *, train: bool) -> list[ReferenceCall]:
+    """Call the reference at the given sizes, or at the largest ones that a CPU runs in about a second.
 
-    What stays the same at all sizes that were scaled down, such as the width of a head, may be another number there.
+    A number that is the same at all scaled-down sizes, such as the width of a head, may be different there.
     """
     found = scaled_down(spec, secret_seed(), limits=FULL_SIZE)
     with contextlib.suppress(ProblemError):
@@ -223,7 +223,7 @@ def _nearer_those_given(spec: ProblemSpec, *, train: bool) -> list[ReferenceCall
 
 
 def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[Any], trial: Trial) -> OriginalWork:
-    """Measure the work of one call, which may write to the inputs."""
+    """Measure the work of one call, which may write into the inputs."""
     if original is None:
         return OriginalWork(arithmetic=0, moved=0)
     subject = copy.deepcopy(original)
@@ -232,7 +232,7 @@ def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[A
 
 
 def _is_without_inputs(trial: Trial) -> bool:
-    """Return whether some output came out the same for all inputs that were tried with the same parameters."""
+    """Return True if some output was the same for all tried inputs with the same parameters."""
     first, *others = (
         [output.yard.truth for output in case.expectation.outputs]
         for case in trial.cases

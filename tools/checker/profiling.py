@@ -1,8 +1,7 @@
-"""The checker's side of a diagnosis on a GPU: the floor in time, and what the executor measured, condensed.
+"""The checker's side of a profile on a GPU: the floor as a time, and the executor's step times by kernel.
 
-Names and bytes are read off the checker's own copy of the tape; the executor contributes times alone. Hardware counters
-are not read: Nsight Compute has to start the program it looks at, and an executor is never started outside of the
-sandbox.
+Names and bytes come from the checker's own copy of the tape; the executor contributes only times. Hardware counters are
+not read: Nsight Compute has to start the profiled program, and an executor is never started outside the sandbox.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ from triton_agent.tools.tape.tape import Launch, views_of
 from triton_agent.tools.truth.plan import Plan
 
 UNITS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "complex64": "fp32"}
-"""Name of a dtype's unit in the ceilings. Narrower dtypes have no measured rate and count as nothing."""
+"""Names of units in the measured rates. Narrower dtypes have no measured rate and are not counted."""
 SPLIT_PRODUCTS = 3
-"""TF32 products that make one of float32's accuracy."""
+"""Number of TF32 products needed for one product with the accuracy of float32."""
 LEADERS = 2
-"""So many of the fastest candidates of a problem are profiled: those that a search builds on."""
+"""Number of the fastest candidates of a problem that are profiled: those that a search builds on."""
 
 
 class Leaders:
-    """The times of the fastest candidates of a problem so far. Safe to use from several threads."""
+    """The times of the fastest candidates of a problem so far; thread-safe."""
 
     def __init__(self) -> None:
         self._fastest_ms: list[float] = []
         self._lock = threading.Lock()
 
     def admit(self, device_ms: float) -> bool:
-        """Return True if a candidate with this device time is among the fastest, and remember it."""
+        """Record a device time; return True if it is among the fastest."""
         with self._lock:
             self._fastest_ms = sorted([*self._fastest_ms, device_ms])[:LEADERS]
             return device_ms in self._fastest_ms
@@ -69,7 +68,7 @@ def original_on_gpu(reference: Reference, plan: Plan) -> torch.nn.Module:
 
 
 def least_time(reference: Reference, plan: Plan, conditions: Conditions) -> Roofline:
-    """Return the floor of the main trial's call against the ceilings of this GPU."""
+    """Return the floor of the main trial's call against this GPU's measured rates."""
     from triton_agent.tools.race.rates import ceilings  # compiles a kernel: only where there is a GPU
 
     inputs = plan.trials[plan.main].cases[0].expectation.packed_inputs.unpack()
@@ -79,7 +78,7 @@ def least_time(reference: Reference, plan: Plan, conditions: Conditions) -> Roof
 
 
 def against(bytes_moved: int, flops: Sequence[UnitFlops], reach: Ceilings, conditions: Conditions) -> Roofline:
-    """Return the roofline of the least work on a card with these ceilings."""
+    """Return the roofline of a floor on a card with these measured rates."""
     by_unit = units(flops, reach.flops_per_s, conditions)
     memory_ms, compute_ms = floor_ms(bytes_moved, {}, reach), floor_ms(0, by_unit, reach)
     operations = sum(part.flops for part in flops)
@@ -98,7 +97,7 @@ def against(bytes_moved: int, flops: Sequence[UnitFlops], reach: Ceilings, condi
 
 
 def units(flops: Sequence[UnitFlops], rates: Mapping[str, float], conditions: Conditions) -> dict[str, float]:
-    """Return the operations by the unit that does them fastest at the accuracy that is asked for."""
+    """Return the operations by the unit that does them fastest at the required accuracy."""
     found: dict[str, float] = {}
     for part in flops:
         kind, _, dtype = part.unit.partition(" ")
@@ -123,7 +122,7 @@ def condensed(
     call_ms: float = 0.0,
     roofline: Roofline | None = None,
 ) -> Profile:
-    """Condense the times of the steps of a tape, beside what its kernels need and how long a call takes."""
+    """Make a profile from the times of a tape's steps, its kernels' resources and the time of a call."""
     has, multiprocessors = Multiprocessor(), 0
     if torch.cuda.is_available():
         card = torch.cuda.get_device_properties(0)
@@ -154,7 +153,7 @@ def condensed(
 
 
 def kernel_times(steps: Sequence[StepTime], program: Program) -> list[KernelTime]:
-    """Sum up the times of steps by kernel, or by operator of torch; raise ValueError for times of no step."""
+    """Sum the times of steps by kernel or torch operator; raise ValueError for times that match no step."""
     for timed in steps:
         known = 0 <= timed.step < len(program.tape.steps)
         step = program.tape.steps[timed.step] if known else None

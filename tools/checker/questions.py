@@ -1,6 +1,6 @@
-"""Questions to a candidate's tapes in the executor, and the first look at each answer.
+"""Calls of a candidate's tapes in the executor, and the check of each answer.
 
-What is asked in which order is the stages' affair (`pipeline.py`, `clock_stages.py`, `quick_race.py`).
+The stages decide which calls are made in which order (`pipeline.py`, `clock_stages.py`, `quick_race.py`).
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from triton_agent.tools.results import KernelLaunch
 from triton_agent.tools.truth.plan import Case, Trial
 
 ORDERS = 1 << 30
-"""Seeds of the order in which the interpreter runs programs."""
+"""Number of seeds for the order in which the interpreter runs programs."""
 
 
 def program_of(job: Job, trial: Trial, case: Case) -> Program:
-    """Return the tape of a call after the executor was given it, and the parameters of the case."""
-    request, payloads = _news_for_executor(job, trial, case)
+    """Send the executor a call's tape and the case's parameters if it lacks them; return the tape."""
+    request, payloads = _missing_in_executor(job, trial, case)
     if payloads:
         job.runner.ask(request, Done, payloads)
     return job.programs.of(trial, case)
 
 
 def send_program(job: Job, program: Program, state: Payload) -> None:
-    """Give the executor a tape that belongs to no case, and its parameters."""
+    """Send the executor a tape that belongs to no case, and its parameters."""
     request = Prepare(name=program.name, tape=_as_sent(job, program), parameters=True)
     job.runner.ask(request, Done, [program.init, state])
 
 
-def _news_for_executor(job: Job, trial: Trial, case: Case) -> tuple[Prepare, list[Payload]]:
-    """Return what the executor does not have yet of a tape and its parameters; without payloads it has everything."""
+def _missing_in_executor(job: Job, trial: Trial, case: Case) -> tuple[Prepare, list[Payload]]:
+    """Return what the executor still needs of a tape and its parameters; without payloads it has everything."""
     program = job.programs.of(trial, case)
     payloads: list[Payload] = []
     tape: SentTape | None = None
@@ -78,13 +78,13 @@ def call(
 ) -> tuple[checks.Answer, Called]:
     """Make one call; return its answer and the executor's reply.
 
-    `salt`: what fresh memory is filled with; drawn, so that no byte of an answer is there by itself in every case.
-    `only`: numbers of the programs to run, in the interpreter. `program`: another tape, which the executor has,
-    and whose answer is larger by `more_bytes`.
+    `salt` selects the fill value of fresh memory; it is drawn by default, so that no byte of an answer is correct by
+    chance in every case. `only` lists the programs to run, in the interpreter. `program` is another tape that the
+    executor has; its answer is larger by `more_bytes`.
     """
     if program is None:
         program = job.programs.of(trial, case)
-        prepare, payloads = _news_for_executor(job, trial, case)
+        prepare, payloads = _missing_in_executor(job, trial, case)
     else:
         prepare, payloads = Prepare(name=program.name), []
     request = Call(
@@ -130,7 +130,7 @@ def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:
 
 
 def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
-    """Return the outputs that are right without any kernel, whatever fresh memory was filled with."""
+    """Return the outputs that are correct without any kernel, for both fill values of fresh memory."""
     right: set[str] = set()
     for salt in (0, 1):
         try:
@@ -138,7 +138,7 @@ def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
         except Failed as failure:
             if failure.worker_died:
                 raise
-            return []  # an operator that fails on what no kernel has written needs the kernels
+            return []  # an operator that fails on unwritten memory depends on the kernels
         found = set(checks.still_right(case, answer))
         right = found if salt == 0 else right & found
         if not right:
@@ -147,7 +147,7 @@ def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
 
 
 def launch_counts(launches: Sequence[SeenLaunch]) -> list[KernelLaunch]:
-    """Sum up launches by kernel; bytes are None where something was not counted."""
+    """Sum launches by kernel; bytes are None if any launch was not counted."""
     found = []
     for name in dict.fromkeys(launch.kernel for launch in launches):
         own = [launch for launch in launches if launch.kernel == name]

@@ -1,7 +1,7 @@
-"""Compare variants by the built-in author: one correct call at the sizes as given, then a short race. Never a verdict.
+"""The stages of a sketch: one correct call at the given sizes, then a short race. A sketch is never a verdict.
 
-The built-in author writes many files that differ in a number or two. These stages choose the files worth a verdict. The
-best one is then judged in full, like any other candidate.
+The built-in author writes many files that differ in a number or two. Sketches choose the ones worth a verdict, and the
+best one is then judged fully, like any other candidate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from triton_agent.tools.machine.lease import Mode
 
 
 def trace_main(job: Job) -> None:
-    """Trace one call at the main sizes, and compile its kernels ahead where compile workers are there."""
+    """Trace one call at the main sizes, and compile its kernels ahead if there are compile workers."""
     trial = job.plan.trials[job.plan.main]
     program = job.programs.of(trial, trial.cases[0])
     check_launches(program.tape, empty_outputs=False)

@@ -1,7 +1,7 @@
-"""The checker's end of a tracer, a compile worker or an executor: requests with deadlines, and what failures mean.
+"""The checker's connection to a tracer, a compile worker or an executor: requests with deadlines, and their failures.
 
-Whatever goes wrong on the other side becomes one `Failed` with a finding of the decision table. A worker that dies
-before READY, or whose harness (not its candidate) raised, is an `InstrumentError` instead.
+A failure on the other side becomes a `Failed` with a finding of the decision table. If a worker dies before READY, or
+raises an error of its own and not of its candidate, an `InstrumentError` is raised instead.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ ENDINGS = {
     "foreign": (Finding.DISGUISED_TENSOR, "forward returns something else than plain tensors and values"),
     "kernel": (Finding.KERNEL_LANGUAGE, "a kernel uses something that is not part of Triton's language"),
 }
-"""Reasons why a candidate has no tape: the finding, and advice for the author."""
+"""Reasons why a candidate has no tape, each with its finding and advice for the author."""
 SIGNS: dict[type[Exception], Sign] = {
     ChannelClosed: Sign.ENDED,
     ChannelTimeout: Sign.SILENT,
     ChannelGarbled: Sign.GARBLED,
 }
 READY_TIMEOUT_S = 60.0
-"""A zygote forks in milliseconds; a minute means a machine in trouble."""
+"""A zygote forks in milliseconds; if it takes a minute, the machine is in trouble."""
 
 
 class Failed(Exception):
-    """The candidate failed: `finding` and a message for its author. Data in flight, caught at the pipeline's edge."""
+    """The candidate failed: `finding`, and a message for its author. Caught at the edge of the pipeline."""
 
     def __init__(self, finding: Finding, message: str, *, ending: Ending | None = None, measured: bool = False) -> None:
-        """`measured`: the candidate took too much memory by measurement; otherwise it may just not have got any."""
+        """`measured`: memory use was measured to be too large; otherwise an allocation may just have failed."""
         super().__init__(message)
         self.finding = finding
         self.message = message
         self.ending = ending
-        """Set if a worker gave no answer."""
+        """Set if a worker died or did not answer."""
         self.measured = measured
 
     def during(self, case: str) -> Failed:
-        """Return the failure of a call with the name of its case."""
+        """Return the same failure with the name of the case in its message."""
         ending = self.ending
-        if ending is not None:  # the driver words this one, when it knows how the process ended
+        if ending is not None:  # the driver words this message once it knows how the process ended
             ending = dataclasses.replace(ending, doing=f"the call at {case}")
             return Failed(self.finding, cause_of(ending).message, ending=ending, measured=self.measured)
         return Failed(self.finding, f"case {case}: {self.message}", measured=self.measured)
@@ -83,18 +83,18 @@ class Session:
     """Talks to one worker about one candidate."""
 
     def __init__(self, channel: Channel, *, call_timeout_s: float, deadline: float, ready: bool = False) -> None:
-        """`ready`: the worker has reported that it is ready to an earlier session, for another candidate."""
+        """`ready`: the worker has already reported that it is ready, in a session for another candidate."""
         self.channel = channel
         self.call_timeout_s = call_timeout_s
         self.deadline = deadline
         self.layers: tuple[str, ...] = ()
         self.is_ready = ready
         self.is_sound = True
-        """True if every request so far was answered, a report of the candidate's failure included."""
+        """True if every request so far was answered, if only by a report of the candidate's failure."""
 
     @contextlib.contextmanager
     def off_its_time(self) -> Iterator[None]:
-        """Extend the deadline by the time that this block takes: the candidate is not the cause of it."""
+        """Extend the deadline by the duration of this block, which the candidate does not cause."""
         began = time.monotonic()
         try:
             yield
@@ -102,7 +102,7 @@ class Session:
             self.deadline += time.monotonic() - began
 
     def await_ready(self) -> None:
-        """Wait until the worker reports that it is ready; does so once."""
+        """Wait until the worker reports that it is ready, at the first call only."""
         if self.is_ready:
             return
         try:
@@ -122,9 +122,9 @@ class Session:
         timeout_s: float | None = None,
         expected_bytes: int = 0,
     ) -> tuple[Answer, list[torch.Tensor]]:
-        """Send a request and return the answer to it; raise Failed when the candidate failed at it.
+        """Send a request and return its answer; raise `Failed` if the candidate failed at it.
 
-        `expected_bytes`: how large the right answer is, where that is known.
+        `expected_bytes` is the size of the correct answer, if known.
         """
         began = time.monotonic()
         limit_s = min(timeout_s or self.call_timeout_s, max(0.05, self.deadline - began))
@@ -142,7 +142,7 @@ class Session:
             raise Failed(cause.finding, cause.message, ending=ending) from error
         self.is_sound = True
         if isinstance(reply, Raised):
-            # In the process that answers these, the candidate's own Python runs; its reply may say anything.
+            # The candidate's own Python runs in the tracer, so a tracer's reply may be forged.
             self._fail(reply, is_believed=not isinstance(request, (Load, Trace)))
         return reply, rows
 

@@ -1,6 +1,7 @@
-"""A shipped file judged as it is used: its module takes the tape's place in the executor, checked and timed.
+"""Judges a shipped file as it is used: the executor runs its module instead of the tape, for checks and timing.
 
-The tapes of the same kernels were judged before. The executor imports the text, so only what ships files asks for this.
+The tapes of the same kernels were judged before. The executor imports the text, so only the code that ships files uses
+this.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.protocol import Call, Called, Done, Prepare, UseFile
 
 NAME = "file"
-"""Name of the file among the executor's programs."""
+"""Name of the file's program in the executor."""
 
 
 def check_file(job: Job) -> None:
-    """Check the cases of the main sizes that have the form and mode of the first; the clock then times this module."""
+    """Check the main sizes' cases that share form and mode with the first one; timing then uses this module."""
     if not job.file:
         return
     trial = job.plan.trials[job.plan.main]
     first = trial.cases[0]
     job.runner.await_ready()
-    job.kept = None  # the calls below take the place of inputs that the executor held for another
+    job.kept = None  # the calls below replace the inputs that the executor kept
     with job.gpu(Mode.SHARED):
         job.runner.ask(
             UseFile(
@@ -39,7 +40,7 @@ def check_file(job: Job) -> None:
             Done,
             [trial.packed_init, packed(first)],
         )
-        for case in trial.cases[::-1]:  # the first one last: its parameters stay
+        for case in trial.cases[::-1]:  # the first one last, so that its parameters stay set
             if case.train != first.train or packed(case).data != packed(first).data:
                 continue
             job.gpu.pause()

@@ -1,7 +1,7 @@
-"""From a candidate's text to tapes that may be run: one for every form that a call takes.
+"""From a candidate's text to admitted tapes, one for every form of call.
 
-Calls have the same tape where the same module gets tensors of the same shapes, strides and dtypes, and the same plain
-values. The tracer is asked once for each such form; its answer is decoded, admitted and kept.
+Calls share a tape if the same module gets tensors of the same shapes, strides and dtypes, and the same plain values.
+The tracer is asked once for each such form; its reply is decoded, admitted and cached.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from triton_agent.tools.tape.tape import Allocate, Constant, Operate, Place, Tap
 from triton_agent.tools.truth.plan import Case, Trial
 
 Checked = tuple[KernelSet, WrittenParameters]
-"""The kernels of a tape, and what each of them writes."""
+"""The kernels of a tape, and the parameters that each of them writes through."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
-    """A tape as the executor is sent it."""
+    """A tape in the form in which it is sent to the executor."""
 
     name: str
     tape: Tape
     encoded: Any
-    """The tape as JSON."""
+    """The tape as JSON data."""
     kernels: Any
-    """The kernels it launches as JSON."""
+    """Its kernels as JSON data."""
     kernel_set: KernelSet
     init: Payload
     seed: int
     writes_state: bool
-    """True if a call may write into parameters or buffers, as far as the kernels' texts tell."""
+    """True if a call may write into parameters or buffers, judging by the kernels' texts."""
 
 
 @functools.lru_cache(maxsize=512)
 def outline_of(case: Case) -> Outline:
-    """Return the arguments of a call without values."""
+    """Return the arguments of a call without tensor values."""
     return outline(case.expectation.packed_inputs.unpack("cpu"))
 
 
 @functools.lru_cache(maxsize=64)
 def constructor_of(trial: Trial) -> Outline:
-    """Return the constructor's arguments without values."""
+    """Return the constructor's arguments without tensor values."""
     return outline(trial.packed_init.unpack("cpu"))
 
 
@@ -75,7 +75,7 @@ def state_shapes(trial: Trial) -> dict[str, tuple[int, ...]]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TracedForm:
-    """All that a tape depends on beside the candidate."""
+    """Everything that a tape depends on besides the candidate."""
 
     call: Outline
     constructor: Outline
@@ -83,7 +83,7 @@ class TracedForm:
     """Shapes of the reference's parameters and buffers."""
     train: bool
     by_keyword: tuple[str, ...] = ()
-    """Names under which forward gets the last arguments of the call."""
+    """Names of the last arguments of the call, which forward takes by keyword only."""
 
 
 class Programs:
@@ -97,10 +97,10 @@ class Programs:
         self._kernels: dict[str, Checked] = {}
         self._is_loaded = False
         self.misfit = ""
-        """Names which parameters of the reference the candidate lacks; explains wrong values."""
+        """Names the parameters of the reference that the candidate lacks, to explain wrong values."""
 
     def of(self, trial: Trial, case: Case) -> Program:
-        """Return the tape of this call; raise `Failed`."""
+        """Return the tape of this call; raise `Failed` if it has none."""
         call = outline_of(case)
         key = (trial.variant, case.train, repr(call.values), call.tensors, call.storages_bytes)
         if key not in self._known:
@@ -148,7 +148,7 @@ class Programs:
         return tape, kernels, reply
 
     def _checked(self, data: Any) -> Checked:
-        """Return `checked(data)`. Most tapes of a candidate have the same kernels, which are checked once."""
+        """Return `checked(data)`, cached: most tapes of a candidate have the same kernels."""
         text = json.dumps(data)
         if text not in self._kernels:
             self._kernels[text] = checked(data)
@@ -156,7 +156,7 @@ class Programs:
 
 
 def checked(data: Any) -> Checked:
-    """Read and check the kernels of a tape; return them and what they write."""
+    """Decode and check the kernels of a tape; return them with their written parameters."""
     kernels = KernelSet.from_json(data)
     check(kernels)
     return kernels, WrittenParameters(kernels)
@@ -165,10 +165,10 @@ def checked(data: Any) -> Checked:
 def admitted(
     encoded: Any, kernel_data: Any, form: TracedForm, read: Callable[[Any], Checked] = checked
 ) -> tuple[Tape, KernelSet]:
-    """Return a tape that may be run; raise `Failed` for one that may not, or that keeps something between calls.
+    """Return a tape that may be run; raise `Failed` if it may not, or if it keeps values between calls.
 
-    A forged tape raises `Malformed` somewhere, by a check that was thought of. Any other error is a fault of these
-    checks and says nothing about the candidate.
+    A forged tape raises `Malformed` in one of the checks. Any other exception is a bug in the checks and says nothing
+    about the candidate.
     """
     try:
         tape = decode(encoded)
@@ -184,7 +184,7 @@ def admitted(
         raise Failed(Finding.KERNEL_LANGUAGE, str(error)) from error
     except UnknownOption as error:
         raise Failed(Finding.RAISED, str(error)) from error
-    except (Malformed, RecursionError, OverflowError) as error:  # endless nesting and numbers are a forger's, too
+    except (Malformed, RecursionError, OverflowError) as error:  # excessive nesting and numbers are forged, too
         raise Failed(Finding.TAMPERED, f"the tape contradicts itself ({error})") from error
     except Exception as error:
         raise InstrumentError(
@@ -205,7 +205,7 @@ def admitted(
 
 
 def _made_before(tape: Tape) -> set[int]:
-    """Return the buffers that the prologue makes, or that come with the constructor's arguments."""
+    """Return the buffers made by the prologue, or passed with the constructor's arguments."""
     made_in_call: set[int] = set()
     for step in tape.steps:
         if isinstance(step, (Allocate, Constant)):

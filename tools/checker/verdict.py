@@ -1,4 +1,4 @@
-"""The results of a job as an `Evaluation`, with the diagnosis in words, or as a `Sketch`."""
+"""Turns the results of a job into an `Evaluation` with its diagnosis, or into a `Sketch`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from triton_agent.tools.results import DECISIONS, GRADER, Diagnosis, Environment
 
 MEMORY_WORTH_SAYING = 1.5
 TRAFFIC_WORTH_SAYING = 1.25
-"""Bytes moved over the fewest bytes; below this there is little to win by moving less."""
+"""Ratio of bytes moved to the fewest bytes; below it, moving less gains little."""
 
 
 def evaluation_of(job: Job, facts: ProblemFacts, *, layers: tuple[str, ...]) -> Evaluation:
-    """Return what the stages found out about a candidate; `layers` of the sandbox were in force."""
+    """Return the evaluation of a candidate; `layers` of the sandbox were active."""
     failure, settings = job.failure, job.settings
     environment = Environment(
         mode="gpu" if settings.device == "cuda" else "interpreter",
@@ -50,7 +50,7 @@ def evaluation_of(job: Job, facts: ProblemFacts, *, layers: tuple[str, ...]) -> 
 
 
 def sketch_of(job: Job) -> Sketch:
-    """Return what a quick look found out about a candidate."""
+    """Return the sketch of a candidate."""
     failure = job.failure
     return Sketch(
         candidate=candidate_id(job.source),
@@ -80,7 +80,7 @@ def _diagnosis(job: Job, facts: ProblemFacts) -> Diagnosis:
 
 
 def _notes(job: Job, traffic_ratio: float | None) -> Iterator[str]:
-    """Yield what an author can act on: first what was measured on a GPU, then what was counted."""
+    """Yield notes that an author can act on: measurements on a GPU first, then counts."""
     device_ms = [timing.candidate_ms.median for timing in job.timings if timing.kind == "device"]
     if job.roofline and device_ms:
         yield from roofline_notes(job.roofline, device_ms[0])

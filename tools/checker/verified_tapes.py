@@ -1,8 +1,8 @@
-"""The tapes of a candidate as plain data, for whoever writes a file of them.
+"""The tapes of a candidate as plain data, for writing a shipped file.
 
-They are traced at the sizes at which the problem is checked. Where those were scaled down, the candidate is traced once
-more at the sizes as given, at which nothing runs. An autotuned launch comes with the configuration that the executor
-finds best here; where nothing runs, with the first one.
+They are traced at the sizes at which the problem is checked. If those were scaled down, the candidate is traced again
+at the given sizes, where nothing runs. An autotuned launch comes with the configuration that the executor found best
+here, or with the first one if nothing runs.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from triton_agent.tools.truth.plan import Case, Trial
 
 
 def trace_main(job: Job) -> None:
-    """Trace every form of call at the sizes at which the problem is checked."""
+    """Trace every form of call at the checked sizes."""
     trial = job.plan.trials[job.plan.main]
     for case in trial.cases:
         job.programs.of(trial, case)
 
 
 def stages(lengths: Sequence[Lengths]) -> tuple[Stage, ...]:
-    """Return the stages before tapes are collected."""
+    """Return the stages that run before tapes are collected."""
     return (("screen", screen_text),) if lengths else (("screen", screen_text), ("trace", trace_main))
 
 
 def tapes_of(job: Job, spec: ProblemSpec, lengths: Sequence[Lengths] = ()) -> list[TapedModule]:
-    """Return the module at the sizes as given, then as scaled down if it was, each with its calls; raise `Failed`.
+    """Return the module at the given sizes, then as scaled down if it was, each with its calls; raise `Failed`.
 
     With `lengths`, return the module at each of these; one that cannot be traced there has no calls.
     """
@@ -57,7 +57,7 @@ def tapes_of(job: Job, spec: ProblemSpec, lengths: Sequence[Lengths] = ()) -> li
 
 
 def _as_checked(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
-    """Return the module with the calls that a verdict is about."""
+    """Return the module with the calls that the verdict covers."""
     programs = {job.programs.of(trial, case).name: (job.programs.of(trial, case), case) for case in trial.cases}
     forms = []
     for program, case in programs.values():
@@ -85,14 +85,14 @@ def _at_length(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
 
 
 def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
-    """Return the module traced at the sizes as given, without memory behind the tensors."""
+    """Return the module traced at the given sizes, without memory for its tensors."""
     try:
         reference = load(spec)
         constructor = outline(reference.told_arguments())
         with FakeTensorMode():
             model = reference.make_model(0)
             given = outline(reference.make_inputs(0)) if spec.inputs_file is None else None
-        given = given or outline(reference.make_inputs(0))  # saved inputs are no fake tensors
+        given = given or outline(reference.make_inputs(0))  # saved inputs are not fake tensors
         parameters, by_keyword = reference.forward_parameters(), reference.keyword_only()
         reference.close()
     except (ProblemError, RuntimeError, NotImplementedError, TypeError) as reason:
@@ -111,7 +111,7 @@ def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
 
 
 def _chosen(job: Job, trial: Trial, program: Program, case: Case) -> dict[int, int]:
-    """Find the configuration of each autotuned launch, by running the tape once with the GPU held alone."""
+    """Return the configuration of each autotuned launch, found by one call with the GPU held exclusively."""
     steps = (*program.tape.prologue, *program.tape.steps)
     if not any(isinstance(step, Launch) and len(step.choices) > 1 for step in steps):
         return {}
@@ -145,7 +145,7 @@ def _module(
 
 
 def _names(spec: ProblemSpec) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the names of forward's parameters, and of the reference's buffers if it can be made without memory."""
+    """Return the names of forward's parameters, and of the reference's buffers if it can be built without memory."""
     try:
         reference = load(spec)
     except ProblemError:

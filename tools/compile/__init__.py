@@ -1,4 +1,4 @@
 """Compiling kernels ahead of time, without a GPU.
 
-Registers, spills and shared memory are read off the compiled binary; `targets.py` says what can be compiled for.
+Registers, spills and shared memory are read from the compiled binary; `targets.py` lists the supported GPUs.
 """

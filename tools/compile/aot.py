@@ -1,11 +1,11 @@
-"""Ahead-of-time compilation of kernels for a named GPU, with no GPU in the machine.
+"""Ahead-of-time compilation of kernels for a named GPU, without a GPU in the machine.
 
-`install` puts in place of Triton's driver one that describes the target and launches nothing. `compile_launch` then has
-Triton specialise and compile a launch exactly as on that GPU, and hold it against the target's limits by Triton's own
-checks. The registers, spills and shared memory of each compiled kernel are read from the compiler's product.
+`install` replaces Triton's driver by one that describes the target and launches nothing. `compile_launch` then has
+Triton specialise and compile a launch exactly as on that GPU, and check it against the target's limits. Registers,
+spills and shared memory of each compiled kernel are read from the compiler's output.
 
-Meant for a process that does nothing else: there is no way back. Not covered: a time limit, which is for whoever starts
-the process, and an LLVM that ends the process.
+Meant for a process that does nothing else, since the driver cannot be restored. Not covered: a time limit, which is up
+to the process that starts this one, and crashes of LLVM.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.results import KernelResources
 
 THREADS_LIMIT = 1024
-"""Threads per program on every architecture there is a target for."""
+"""Threads per program on every architecture in `targets.py`."""
 STDERR = 2
 STDERR_LIMIT_BYTES = 1 << 20
 
 
 def warm_up(target: str = "cuda:90") -> None:
-    """Pay, in a process that others are forked from, for what each first compilation would pay again."""
+    """Do slow first-time work in the process from which others are forked."""
     from triton.compiler.compiler import make_backend
     from triton.runtime.cache import triton_key
     from triton.runtime.jit import mangle_type
 
-    make_backend(parse_target(target).gpu_target()).hash()  # asks ptxas twice for its version: 20 ms
-    triton_key()  # a hash over the whole of Triton, kept per process: half a second
+    make_backend(parse_target(target).gpu_target()).hash()  # runs ptxas twice for its version: 20 ms
+    triton_key()  # hashes all of Triton once per process: half a second
     mangle_type(1.0)  # imports Gluon at its first use: a quarter of a second
 
 
@@ -49,11 +49,11 @@ class Compilation:
 
     kernels: list[KernelResources] = dataclasses.field(default_factory=list)
     constants: list[str] = dataclasses.field(default_factory=list)
-    """The `tl.constexpr` arguments of each kernel in `kernels`, as in `BLOCK=128, EVEN=True`."""
+    """The `tl.constexpr` arguments of each kernel in `kernels`, for example `BLOCK=128, EVEN=True`."""
 
 
 class CompilingDriver(TargetDriver):
-    """The driver while launches are compiled only; it keeps the record of what was compiled."""
+    """The driver of a process that only compiles launches; it records the compiled kernels."""
 
     compilation: Compilation
     builds_launchers = False
@@ -64,10 +64,10 @@ class CompilingDriver(TargetDriver):
         return self.compilation
 
     def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
-        """Return a launcher that does nothing; build Triton's own, too, if another process is to find it in the cache.
+        """Return a launcher that does nothing. If requested, also build Triton's launcher for another process's use.
 
-        Until version 3.7, Triton has a C compiler make a launcher for every signature, which takes longer than the
-        kernel. Newer versions have nothing to make, nor has a machine without the GPU's library.
+        Up to version 3.7, Triton compiles a launcher in C for every signature, which takes longer than the kernel.
+        Newer versions have no such launcher, and neither does a machine without the GPU's library.
         """
         if self.builds_launchers:
             from triton.backends.nvidia import driver
@@ -78,11 +78,11 @@ class CompilingDriver(TargetDriver):
         return lambda *_: None
 
     def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[object, object, int, int, int]:
-        """Return what the real drivers do: module, function, registers, spilled registers, most threads."""
+        """Return the same tuple as real drivers: module, function, registers, spilled registers, most threads."""
         return name, name, 0, 0, THREADS_LIMIT
 
     def load(self, original: Callable[[Any], None], kernel: Any) -> None:
-        """Stand around the step where Triton checks shared memory, tensor memory and threads, and record the kernel."""
+        """Wrap the step in which Triton checks shared memory, tensor memory and threads, and record the kernel."""
         original(kernel)
         if kernel.hash not in self._recorded:
             self._recorded.add(kernel.hash)
@@ -96,7 +96,7 @@ _compile_ms: dict[str, float] = {}
 
 
 def install(target: str) -> Compilation:
-    """Make every launch from here on compile for `target` and do nothing else; return a fresh record of the kernels."""
+    """Make every launch from here on only compile for `target`; return a new record of the kernels."""
     from triton import knobs
     from triton.backends.nvidia.compiler import CUDABackend
     from triton.compiler import compiler
@@ -109,7 +109,7 @@ def install(target: str) -> Compilation:
     if not isinstance(present, CompilingDriver):
         present = CompilingDriver(wanted)
         driver.set_active(present)
-        compiler.max_shared_mem.cache_clear()  # it may hold the limit of another driver
+        compiler.max_shared_mem.cache_clear()  # it may hold another driver's limit
         knobs.compilation.listener = _note_time
         load = functools.partial(present.load, compiler.CompiledKernel._init_handles)
         compiler.CompiledKernel._init_handles = lambda kernel: load(kernel)
@@ -121,7 +121,7 @@ def install(target: str) -> Compilation:
 
 
 def build_launchers() -> None:
-    """From here on also make and cache what Triton needs beside a kernel to launch it, for use by another process."""
+    """From here on, also build and cache the launchers that Triton needs in another process."""
     from triton.runtime.driver import driver
 
     driver._active.builds_launchers = True
@@ -130,9 +130,9 @@ def build_launchers() -> None:
 def compile_launch(
     kernel: Any, arguments: Mapping[str, Any], grid: Any, options: Mapping[str, Any], *, source_path: str
 ) -> CompileFailure | None:
-    """Compile a launch of `kernel`, which stands in the file at `source_path`; return what failed, or None.
+    """Compile a launch of a `kernel` defined in `source_path`; return the failure, or None.
 
-    MLIR and LLVM report errors on file descriptor 2 only. If that is a file, the text is read back from it.
+    MLIR and LLVM report errors only on file descriptor 2. If that is a file, the text is read back from it.
     """
     sys.stderr.flush()
     start = os.fstat(STDERR).st_size
@@ -140,7 +140,7 @@ def compile_launch(
         kernel.run(**arguments, grid=grid, warmup=False, **options)
     except Exception as error:
         stderr_text = ""
-        with contextlib.suppress(OSError):  # not a file, or one that cannot be read
+        with contextlib.suppress(OSError):  # descriptor 2 is not a readable file
             reading = os.open(f"/proc/self/fd/{STDERR}", os.O_RDONLY | os.O_NONBLOCK)
             try:
                 stderr_text = os.pread(reading, STDERR_LIMIT_BYTES, start).decode(errors="replace")
@@ -158,12 +158,12 @@ def constants_of(source: Any) -> str:
 
 
 def _note_time(*, metadata: dict[str, Any], times: Any, **_: Any) -> None:
-    """Triton's listener, called after each compilation with its times in microseconds."""
+    """Record a compilation's time. Triton calls this after each compilation, with times in microseconds."""
     _compile_ms.setdefault(metadata["hash"], times.total / 1000)
 
 
 def _with_spills(make_cubin: Callable[..., Any], backend: Any, source: str, metadata: Any, *rest: Any) -> Any:
-    """Keep the number of spilled bytes, which only the log of `ptxas` tells; have Triton print that log."""
+    """Compile, and store the number of spilled bytes, which only the log of `ptxas` contains."""
     from triton import knobs
 
     with contextlib.redirect_stdout(io.StringIO()) as log, knobs.nvidia.scope():

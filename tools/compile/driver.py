@@ -1,8 +1,8 @@
 """A driver for Triton that describes the GPU of a target and launches nothing.
 
-It answers what Triton's runtime asks of its active driver, and what host code asks of `triton.runtime.driver.active` to
-choose grids and configurations. It gives no clock or memory rates, since nobody measured any, and does not stand in for
-`torch.cuda`.
+It answers the queries of Triton's runtime to its active driver, and those of host code to
+`triton.runtime.driver.active` when it chooses grids and configurations. It reports no clock or memory rates, since none
+were measured, and does not replace `torch.cuda`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from triton_agent.tools.compile.targets import REGISTER_FILE, Target
 
 
 class TargetDriver:
-    """Device 0 of the target's architecture. It is its own `utils`, which Triton asks for properties and binaries."""
+    """Device 0 of the target's architecture. It is its own `utils`, which Triton uses for properties and binaries."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -41,7 +41,7 @@ class TargetDriver:
         return torch.device("cpu")
 
     def get_benchmarker(self) -> Callable[..., list[float]]:
-        """Return a benchmark that runs its call once and finds every call equally fast, so the first one wins."""
+        """Return a benchmark that runs a call once and reports the same time for every call, so the first one wins."""
 
         def call_once(call: Callable[[], object], quantiles: Any = None, **_: object) -> list[float]:
             call()

@@ -1,8 +1,8 @@
-"""Why a kernel does not compile: one sentence, and the line of the kernel's file.
+"""The cause of a failed compilation: one sentence, and the line of the kernel's file.
 
-Triton reports a mistake in one of five ways: a `CompilationError` with a syntax tree (one per function called), a
-complaint about options, exhausted resources, a log of `ptxas`, or a bare RuntimeError with the reason on stderr, which
-the native half of the compiler writes to. `explain` makes a `CompileFailure` of each.
+Triton reports an error in one of five ways: a `CompilationError` with a syntax tree (one per called function), a
+message about options, exhausted resources, a log of `ptxas`, or a bare RuntimeError with the reason on stderr, where
+the native part of the compiler writes it. `explain` makes a `CompileFailure` from each.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class CompileFailure:
 
     kernel: str
     line: int | None
-    """Line of the kernel's file; None if nothing points into it."""
+    """Line of the kernel's file; None if unknown."""
     cause: str
 
 
 def explain(error: BaseException, kernel: str, source_path: str | Path, stderr_text: str = "") -> CompileFailure:
-    """Return the cause of an error that was raised while `kernel` was compiled or loaded.
+    """Return the cause of an error raised while `kernel` was compiled or loaded.
 
-    `stderr_text` is what was written to file descriptor 2 meanwhile.
+    `stderr_text` is the text written to file descriptor 2 meanwhile.
     """
     from triton.compiler.errors import CompilationError
     from triton.runtime.errors import OutOfResources, PTXASError
@@ -59,7 +59,7 @@ def explain(error: BaseException, kernel: str, source_path: str | Path, stderr_t
 
 
 def condense_mlir(stderr_text: str) -> str:
-    """Return the message in a compiler's stderr without the IR and the stack around it; empty if there is none."""
+    """Return the message in a compiler's stderr without the surrounding IR and stack; "" if there is none."""
     errors = [match["message"] for match in _ERROR.finditer(stderr_text) if _ANY_PASS not in match["message"]]
     failed_pass = [f"the compiler's pass {name} failed" for name in _PASS.findall(stderr_text)]
     return next(iter(errors + failed_pass), "")
@@ -75,7 +75,7 @@ def _blamed_line(stderr_text: str, source_name: str) -> int | None:
 
 
 def _from_frontend(error: Any, source: _Source) -> tuple[int | None, str]:
-    """Return the line of the innermost function that stands in the file, and the innermost message."""
+    """Return the line of the innermost function that is in the file, and the innermost message."""
     from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
 
     levels: list[Any] = []
@@ -96,7 +96,7 @@ def _from_frontend(error: Any, source: _Source) -> tuple[int | None, str]:
 
 
 def _readable(message: object) -> str:
-    """Unwrap `NameError('x is not defined')`: Triton often keeps the repr of the cause as its message."""
+    """Unwrap a message such as `NameError('x is not defined')`: Triton often stores the repr of the cause."""
     text = "" if message is None else str(message)
     match = _REPR.fullmatch(text)
     if match:
@@ -112,7 +112,7 @@ def _one_line(text: str) -> str:
 
 
 class _Source:
-    """The kernel's file. Triton counts lines from each kernel's `def`; this finds the lines of the file again."""
+    """The kernel's file. Triton counts lines from each kernel's `def`; this maps them back to lines of the file."""
 
     def __init__(self, path: Path) -> None:
         self.name = path.name
@@ -122,7 +122,7 @@ class _Source:
             self.lines = []
 
     def line_of_error(self, error: Any) -> int | None:
-        """Return the line of a `CompilationError` in this file; None if its function is of another file."""
+        """Return the line of a `CompilationError` in this file; None if its function is in another file."""
         offset: int | None = getattr(error.node, "lineno", None)
         told = (error.src or "").split("\n")
         name = re.match(r"def\s+(\w+)", told[0])

@@ -1,8 +1,9 @@
-"""What a compiled kernel needs of the machine, read from the compiler's products with no GPU and no extra process.
+"""Resources of a compiled kernel, read from the compiler's output without a GPU or another process.
 
-NVIDIA: registers and stack stand in the cubin, an ELF file; spilled bytes stand only in what `ptxas -v` says while it
-compiles, so they are kept in the kernel's metadata then. AMD: all of it stands in the assembly's metadata block. For
-both, spilled bytes are those *stored* by spills of one thread, each store counted once. Does not estimate occupancy.
+NVIDIA: registers and stack are in the cubin, an ELF file. Spilled bytes appear only in the output of `ptxas -v` during
+compilation, so they are stored in the kernel's metadata then. AMD: all values are in the metadata block of the
+assembly. For both, spilled bytes are those *stored* by spills of one thread, each store counted once. Occupancy is not
+estimated.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from triton_agent.tools.results import KernelResources
 
 SPILL_KEY = "ptxas_spill_store_bytes"
-"""Name of the entry in a kernel's metadata that holds what `read_ptxas_log` found."""
+"""Metadata key of a kernel for the result of `read_ptxas_log`."""
 
 REGISTER_WIDTH_BYTES = 4
 
@@ -33,7 +34,7 @@ _SYMBOL_SIZE = 24
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BinaryResources:
-    """Per thread; None where the toolchain does not tell."""
+    """Resources per thread; None if the toolchain does not report them."""
 
     registers: int | None
     spill_bytes: int | None
@@ -41,7 +42,7 @@ class BinaryResources:
 
 
 def resources_of(kernel: Any, *, target: str, compile_ms: float) -> KernelResources:
-    """Everything worth reporting about a `triton.compiler.CompiledKernel`."""
+    """Return the reported resources of a `triton.compiler.CompiledKernel`."""
     binary = read_binary(kernel)
     return KernelResources(
         kernel=kernel.src.name,
@@ -57,24 +58,24 @@ def resources_of(kernel: Any, *, target: str, compile_ms: float) -> KernelResour
 
 
 def read_binary(kernel: Any) -> BinaryResources:
-    """Registers, spills and stack of a `CompiledKernel` of either vendor."""
+    """Return registers, spills and stack of a `CompiledKernel` of either vendor."""
     if "amdgcn" in kernel.asm:
         return read_amdgcn(kernel.asm["amdgcn"])
     registers, stack_bytes = read_cubin(kernel.asm["cubin"], kernel.metadata.name)
     spill_bytes = getattr(kernel.metadata, SPILL_KEY, None)
     if spill_bytes is None and stack_bytes == 0:
-        spill_bytes = 0  # a kernel that came from the cache: what is spilled lives on the stack
+        spill_bytes = 0  # the kernel came from the cache without a log; without a stack nothing can be spilled
     return BinaryResources(registers=registers, spill_bytes=spill_bytes, stack_bytes=stack_bytes)
 
 
 def read_ptxas_log(log: str) -> int | None:
-    """Bytes stored by spills, all functions of the kernel together; None if the text is no such log."""
+    """Return the bytes stored by spills in all functions of the kernel; None if the text is not such a log."""
     found = _SPILLS.findall(log)
     return sum(map(int, found)) if found else None
 
 
 def read_amdgcn(assembly: str) -> BinaryResources:
-    """From the `amdhsa.kernels` block at the end of the assembly."""
+    """Read the `amdhsa.kernels` block at the end of the assembly."""
     block = assembly[assembly.find("amdhsa.kernels") :]
 
     def field(name: str) -> int | None:
@@ -90,7 +91,7 @@ def read_amdgcn(assembly: str) -> BinaryResources:
 
 
 def read_cubin(cubin: bytes, kernel: str) -> tuple[int | None, int | None]:
-    """Registers per thread and bytes of stack per thread of the entry function named `kernel`."""
+    """Return registers and stack bytes per thread of the entry function named `kernel`."""
     try:
         (table_at,) = struct.unpack_from("<Q", cubin, 0x28)
         entry_size, count, names_index = struct.unpack_from("<HHH", cubin, 0x3A)
@@ -114,13 +115,13 @@ def read_cubin(cubin: bytes, kernel: str) -> tuple[int | None, int | None]:
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, int, int]]:
-    """Each (attribute, symbol, value) in a `.nv.info` section that has that shape."""
+    """Yield (attribute, symbol, value) for each record of that form in a `.nv.info` section."""
     at = 0
     while at < len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, at)
         at += 4
         if form != SIZED_FORMAT:
-            continue  # other formats keep their value where the size would be
+            continue  # other formats store their value in place of the size
         if size == 8:
             symbol, value = struct.unpack_from("<II", info, at)
             yield attribute, symbol, value

@@ -1,8 +1,8 @@
-"""The GPUs that kernels can be compiled for without owning one, and the limits a launch on them would meet.
+"""The GPUs that kernels can be compiled for without having one, and their limits on a launch.
 
 Limits belong to an architecture. The number of multiprocessors belongs to a card, so each architecture is represented
-by one well-known card. Needs neither torch nor triton: a command line can check its `--target` before either is
-imported. Does not say how fast a target is.
+by one well-known card. Needs neither torch nor triton: a command line can check `--target` before they are imported.
+The speed of a target is not known here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triton_agent.tools.errors import UsageError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """One architecture; `backend`, `arch` and `warp_size` are what Triton's own `GPUTarget` holds."""
+    """One architecture; `backend`, `arch` and `warp_size` are the fields of Triton's own `GPUTarget`."""
 
     backend: str
     """`cuda` or `hip`, as Triton names its backends."""
@@ -28,7 +28,7 @@ class Target:
     """The card whose number of multiprocessors is used."""
     multiprocessors: int
     shared_limit_bytes: int
-    """Most shared memory (AMD: LDS) that one program may ask for, the opt-in limit."""
+    """Most shared memory (AMD: LDS) that one program may request, with opt-in."""
 
     @property
     def name(self) -> str:
@@ -36,14 +36,14 @@ class Target:
 
     @property
     def capability(self) -> tuple[int, int]:
-        """(9, 0) for `cuda:90`; for AMD the first two numbers of the architecture, as PyTorch has it."""
+        """(9, 0) for `cuda:90`; for AMD the first two numbers of the architecture, as in PyTorch."""
         if isinstance(self.arch, int):
             return divmod(self.arch, 10)
         digits = self.arch.removeprefix("gfx")
         return int(digits[:-2]), int(digits[-2], 16)
 
     def gpu_target(self) -> Any:
-        """The same as a `triton.backends.compiler.GPUTarget`."""
+        """Return the target as a `triton.backends.compiler.GPUTarget`."""
         from triton.backends.compiler import GPUTarget
 
         return GPUTarget(self.backend, self.arch, self.warp_size)
@@ -56,7 +56,7 @@ def _nvidia(capability: int, card: str, multiprocessors: int, shared_limit_bytes
 KIB = 1024
 
 REGISTER_FILE = 65536
-"""Registers of a multiprocessor, the same on every architecture there is a target for."""
+"""Registers of a multiprocessor, the same for every target."""
 
 # NVIDIA: "maximum shared memory per thread block" of the CUDA programming guide's table of compute capabilities, which
 # is 1 KiB below what a multiprocessor has. AMD: LDS per workgroup; RDNA cards count workgroup processors, as HIP does.
@@ -78,7 +78,7 @@ _ALL = (
 )
 
 TARGETS: dict[str, Target] = {target.name: target for target in _ALL}
-"""Every target by the name that `parse_target` accepts."""
+"""Targets by the name that `parse_target` accepts."""
 
 
 LARGEST_GRID = (2**31 - 1, 65535, 65535)
@@ -86,7 +86,7 @@ LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
 
 def resolve_grid(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return the grid as three sizes; raise where a GPU would refuse them. A callable grid is given `arguments`."""
+    """Return the grid as three sizes; raise if a GPU would refuse it. A callable grid receives `arguments`."""
     if callable(grid):
         grid = grid(dict(arguments))
     if not 1 <= len(grid) <= 3:
@@ -99,7 +99,7 @@ def resolve_grid(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, int, int
 
 
 DEFAULT_TARGET = "cuda:90"
-"""The target where none is named."""
+"""Target if none is named."""
 
 
 def parse_target(text: str) -> Target:

@@ -1,4 +1,4 @@
-"""Triton's interpreter, made exact: rounding, bounds, memory, and the order in which programs run.
+"""Triton's interpreter, corrected to match a GPU: rounding, bounds, memory, and the order in which programs run.
 
-It stands in for a GPU; `executor/interpreted.py` runs tapes on it.
+It replaces a GPU; `executor/interpreted.py` runs tapes on it.
 """

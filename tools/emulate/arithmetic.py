@@ -1,10 +1,10 @@
-"""The interpreter's arithmetic, as a GPU does it.
+"""The interpreter's arithmetic, corrected to match a GPU.
 
-Every operation is computed exactly enough in float32 (float64 for `fma`) and rounded once to the type of its result;
-the compiler may fuse a product and a sum and then rounds once less, which is not emulated. Beyond bfloat16 and the
-8-bit floats this mends what numpy decides otherwise than a GPU: NaN in `maximum`, `minimum` and `clamp`, float to
-integer conversions out of range, `umulhi`, `histogram`, and the precision of `dot`.
-`tl.dot_scaled`, inline assembly and anything else without a meaning here raises `Unsupported`.
+Every operation is computed in float32 (float64 for `fma`) and rounded once to the type of its result. A compiler may
+fuse a product and a sum and round once less, which is not emulated. Besides bfloat16 and the 8-bit floats, this
+corrects cases in which numpy differs from a GPU: NaN in `maximum`, `minimum` and `clamp`, float to integer conversions
+out of range, `umulhi`, `histogram`, and the precision of `dot`. `tl.dot_scaled`, inline assembly and other unsupported
+operations raise `Unsupported`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _BITWISE = frozenset((np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shi
 
 
 def numbers(handle: Handle) -> Array:
-    """The data as numbers: float32 where bit patterns are kept."""
+    """Return the values of a handle: float32 for formats that are kept as bit patterns."""
     data: Array = handle.data
     name = handle.dtype.scalar.name
     return unpack(data, name) if name in PACKED and data.dtype != np.bool_ else data
 
 
 def handle_of(values: Array, element: Any) -> Handle:
-    """A handle of the element type with these numbers, rounded once."""
+    """Return a handle with these numbers, rounded once to the element type."""
     if element.name in PACKED:
         return stock.TensorHandle(pack(values, element.name), element)
     kind = stock._get_np_dtype(element)
@@ -49,14 +49,14 @@ def handle_of(values: Array, element: Any) -> Handle:
 
 
 class ArithmeticBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
-    """The stock builder with the operations on values replaced; memory is left to `memory.py`."""
+    """The stock builder with its arithmetic replaced; `memory.py` replaces its memory operations."""
 
     def __init__(self, target: GPUTarget) -> None:
         super().__init__()
         self.options = dataclasses.replace(
             stock.InterpreterOptions(),
             allowed_dot_input_precisions=_input_precisions(target),
-            sanitize_overflow=False,  # checks that report only in debug builds, at several operations each
+            sanitize_overflow=False,  # these checks only report in debug builds, and cost several operations each
         )
         minimum = _minimum_dot_size(target)
         if minimum is not None:
@@ -157,14 +157,14 @@ class ArithmeticBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
 
 
 def _input_precisions(target: GPUTarget) -> tuple[str, ...]:
-    """What the compiler takes for a `dot`; where TF32 is among them it is the default."""
+    """Return the input precisions of `dot` that the compiler accepts; if TF32 is among them it is the default."""
     if target.backend == "cuda":
         return ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
     return ("ieee", "bf16x3", "bf16x6", *(("tf32",) if target.arch == "gfx942" else ()))
 
 
 def _minimum_dot_size(target: GPUTarget) -> Callable[[Any, Any], tuple[int, int, int]] | None:
-    """The smallest block the compiler accepts in a `dot`, where its back end is installed."""
+    """Return the smallest block the compiler accepts in a `dot`; None if its back end is not installed."""
     try:
         from triton.backends.nvidia.compiler import min_dot_size
     except ImportError:
@@ -180,7 +180,7 @@ def _precision_name(precision: Any) -> str:
 
 
 def _to_integer(values: Array, kind: np.dtype[Any]) -> Array:
-    """Toward zero; NaN gives 0 and what does not fit the nearest that does, as the conversion instruction has it."""
+    """Convert toward zero, as a GPU does: NaN gives 0, and numbers out of range give the nearest limit."""
     if kind == np.bool_:
         return values.astype(bool)
     limits = np.iinfo(kind)
@@ -197,7 +197,7 @@ def _narrow_toward_zero(values: Array, kind: np.dtype[Any]) -> Array:
 
 
 def _high_half(a: Array, b: Array) -> Array:
-    """The upper half of the double-width product of unsigned integers."""
+    """Return the upper half of the double-width product of unsigned integers."""
     bits = a.itemsize * 8
     if bits < 64:
         return ((a.astype(np.uint64) * b.astype(np.uint64)) >> np.uint64(bits)).astype(a.dtype)

@@ -1,7 +1,7 @@
-"""Shapes of values: every value holds one entry for each program that runs, along a first axis that kernels do not see.
+"""Shapes of values in the interpreter: a first axis, invisible to kernels, has one entry for each running program.
 
-A value that is the same in all programs has a first axis of length one; numpy's broadcasting does the rest. A scalar
-has no other axis. Pointers keep the tensor that they came from through everything here.
+A value that is the same in all programs has a first axis of length one, and numpy broadcasts it. A scalar has no other
+axis. Pointers keep a reference to their tensor through all operations here.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from triton_agent.tools.emulate.floats import Array
 from triton_agent.tools.emulate.lockstep import Apart, Lockstep
 
 ORIGIN = "argument"
-"""Key in a handle's attributes for the index of the extent that a pointer came from."""
+"""Attribute of a handle with the index of the extent that a pointer came from."""
 
 
 class BlockBuilder(ArithmeticBuilder):
     together: Lockstep | None = None
-    """The programs that run together; None while they run one by one."""
+    """The programs that run together; None if they run one by one."""
 
     def create_get_program_id(self, axis: int) -> Handle:
         index = [self.grid_idx[axis]] if self.together is None else self.together.indices[:, axis]
@@ -86,7 +86,7 @@ class BlockBuilder(ArithmeticBuilder):
         return stock.BlockPointerHandle(ptr.base, ptr.shape, ptr.strides, new, ptr.block_shape, ptr.order)
 
     def located(self, source: Any, offsets: Sequence[Handle], checked: Sequence[int]) -> tuple[Handle, Array]:
-        """Return the pointers to a block of a block pointer or descriptor, and the lanes inside in these dimensions."""
+        """Return pointers to a block of a block pointer or descriptor, and the lanes in bounds along `checked`."""
         rank = len(source.block_shape)
         addresses, inside = source.base.data.reshape(-1, *[1] * rank), np.ones([1] * (rank + 1), bool)
         item_bytes = max(1, source.base.get_element_ty().primitive_bitwidth // 8)
@@ -104,14 +104,14 @@ class BlockBuilder(ArithmeticBuilder):
         return moved(source.base, addresses), inside
 
     def _programs(self, values: Array, shape: Sequence[int]) -> int:
-        """Return the length of the first axis of a block of these values, if so many programs have room for it."""
+        """Return the length of a block's first axis; run fewer programs together if the block would be too large."""
         if self.together is not None and len(values) > 1:
             self.together.make_room(shape)
         return len(values)
 
 
 def moved(source: Handle, data: Array) -> Handle:
-    """Return a handle of the source's element type with this data, which came from where the source came from."""
+    """Return a handle of the source's element type with this data and the origin of the source."""
     result = stock.TensorHandle(data, source.dtype.scalar)
     if ORIGIN in source.attr:
         result.attr[ORIGIN] = source.attr[ORIGIN]

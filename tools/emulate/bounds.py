@@ -1,13 +1,13 @@
 """The memory that a launch may access, and a record of its accesses.
 
-A pointer that came from a tensor argument may access that argument's extent and nothing else: from the view's first
-element to its last, holes of strides included, not its whole storage. A pointer of unknown origin (an integer from
-`data_ptr()`, a table of pointers, a choice between two) may access the extent of any argument, and of any tensor whose
-address the tape takes (`reveal`).
+A pointer that came from a tensor argument may access the extent of that argument and nothing else: from the view's
+first element to its last, gaps of strides included, but not its whole storage. A pointer of unknown origin (an integer
+from `data_ptr()`, a table of pointers, a choice between two) may access the extent of any argument, and of any tensor
+whose address the tape takes (`reveal`).
 
 The record holds the bytes moved and the races: elements in which two programs stored different values, or which one
-program stored and another one read. Arguments that overlap are one memory. Not noticed: races through pointers of
-unknown origin, and between accesses to the same bytes as elements of different sizes.
+program stored and another one read. Overlapping arguments count as one memory. Not detected: races through pointers of
+unknown origin, and between accesses to the same bytes with different element sizes.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Extent:
 
 
 SEVERAL = -1
-"""Stands for more than one program where a program's number is kept."""
+"""Marks more than one program, in place of a program number."""
 
 _revealed: dict[tuple[int, int], torch.Tensor] = {}
-"""Tensors that kernels may be given by address, by start and end in memory. They are kept for as long as the process
-lives, so that no address comes to mean other memory."""
+"""Tensors that kernels may receive by address, by start and end address. They live as long as the process, so that no
+address is reused for other memory."""
 
 
 def reveal(tensor: torch.Tensor) -> None:
@@ -57,7 +57,7 @@ def reveal(tensor: torch.Tensor) -> None:
 
 
 def extent_of(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the addresses of the first element and of the end of the last; between them lie the holes of strides."""
+    """Return the addresses of the first element and of the end of the last one."""
     start = tensor.data_ptr()
     if not tensor.numel():
         return start, start
@@ -67,17 +67,17 @@ def extent_of(tensor: torch.Tensor) -> tuple[int, int]:
 
 @dataclasses.dataclass(slots=True)
 class Users:
-    """For each element of one memory: the number of the program that accessed it, from 1, or 0, or `SEVERAL`."""
+    """The program that accessed each element of a memory, counted from 1; 0 for none, or `SEVERAL`."""
 
     writers: Array
-    """`SEVERAL` if programs stored equal values; else the last one to store."""
+    """The last program to store, or `SEVERAL` if several stored equal values."""
     readers: Array
     was_read: bool = False
     was_stored: bool = False
 
 
 def read(addresses: Array, kind: np.dtype[Any]) -> Array:
-    """Return the elements at these addresses, which were checked before."""
+    """Return the elements at these addresses, which must have been checked."""
     values: Array = stock._interpreter.load(
         addresses, np.ones(addresses.size, bool), np.empty(addresses.size, kind), kind
     )
@@ -85,12 +85,12 @@ def read(addresses: Array, kind: np.dtype[Any]) -> Array:
 
 
 def write(addresses: Array, values: Array) -> None:
-    """Store elements at these addresses, which were checked before."""
+    """Store elements at these addresses, which must have been checked."""
     stock._interpreter.store(addresses, values, np.ones(addresses.size, bool))
 
 
 class Memory:
-    """The extents of one launch and what was done to them."""
+    """The extents of one launch, and the accesses to them."""
 
     def __init__(self, extents: list[Extent]) -> None:
         self.extents = extents
@@ -98,16 +98,16 @@ class Memory:
         self.bytes_stored = 0
         self.has_atomics = False
         self.written: set[int] = set()
-        """Extents that some program stored into."""
+        """Extents that a program stored into."""
         self.contested: set[int] = set()
-        """Extents with an element to which two programs stored different values."""
+        """Extents with an element in which two programs stored different values."""
         self.read_beside_stores: set[int] = set()
         """Extents with an element that one program stored and another one read."""
         self._spans = _merged(extents)
         self._users: dict[tuple[int, int], Users] = {}
 
     def admit(self, action: str, addresses: Array, item_bytes: int, origin: int | None) -> int | None:
-        """Return the index of the extent that holds all accesses, None if several do; else raise `OutOfBounds`."""
+        """Return the extent that holds all accesses, or None if they span several; otherwise raise `OutOfBounds`."""
         low, high = int(addresses.min()), int(addresses.max()) + item_bytes
         if origin is not None:
             if self.extents[origin].holds(low, high):
@@ -122,11 +122,11 @@ class Memory:
         return None
 
     def span(self, origin: int) -> tuple[int, int]:
-        """Return start and end of the memory that an extent lies in, with all extents that overlap it."""
+        """Return start and end of the memory of an extent, including all extents that overlap it."""
         return self._spans[origin]
 
     def note_load(self, addresses: Array, item_bytes: int, origin: int, program: int) -> None:
-        """Note which program read each element, and whether another program stored it before."""
+        """Record the program that read each element; detect elements that another program stored before."""
         users, slots = self._used(addresses, item_bytes, origin)
         users.was_read = True
         if users.was_stored and origin not in self.read_beside_stores:
@@ -141,9 +141,9 @@ class Memory:
             users.readers[slots] = np.where(is_mine, np.int32(program), np.int32(SEVERAL))
 
     def note_store(self, addresses: Array, values: Array, origin: int, program: int) -> None:
-        """Note which program stored each element, and whether another program stored a different value before.
+        """Record the program that stored each element; detect different values stored by another program before.
 
-        A store that changes what another program has read is a race, too.
+        A store that changes a value which another program has read is a race as well.
         """
         users, slots = self._used(addresses, values.itemsize, origin)
         writers = users.writers[slots]
@@ -165,9 +165,9 @@ class Memory:
             users.writers[slots] = program
 
     def _used(self, addresses: Array, item_bytes: int, origin: int) -> tuple[Users, Array | slice]:
-        """Return the users of the memory that holds these elements, and the elements' indices in it.
+        """Return the users of the memory of these elements, and the elements' indices in it.
 
-        The indices are a slice where they can be, which is faster.
+        The indices are a slice if possible, which is faster.
         """
         start, end = self._spans[origin]
         users = self._users.get((start, item_bytes))
@@ -208,7 +208,7 @@ def _inside(addresses: Array, item_bytes: int, places: list[tuple[int, int]]) ->
 
 
 def _merged(extents: list[Extent]) -> list[tuple[int, int]]:
-    """Return for each extent the start and end of its memory: of all extents that overlap it, directly or not."""
+    """Return, for each extent, start and end of the union of the extents that overlap it, directly or not."""
     spans: list[tuple[int, int]] = []
     for extent in sorted(extents, key=lambda extent: extent.start):
         if spans and extent.start < spans[-1][1]:

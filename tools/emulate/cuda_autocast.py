@@ -1,8 +1,8 @@
 # ruff: noqa: SIM905 (word lists are easier to compare with torch's header than quoted items)
-"""CUDA's autocast for tensors on the CPU, where tapes are recorded and references run without a GPU.
+"""CUDA's autocast rules for tensors on the CPU, where tapes are recorded and references run without a GPU.
 
-Torch picks an operator's autocast rule by the device of its tensors, and the CPU's lists differ: they leave softmax,
-norms and sums in low precision where CUDA's widen them to float32. `install` gives the CPU the rules for CUDA. The
+torch picks an operator's autocast rule by the device of its tensors, and the CPU's rules differ: they leave softmax,
+norms and sums in low precision, where CUDA's widen them to float32. `install` replaces the CPU's rules by CUDA's. The
 lists are those of torch's `ATen/autocast_mode.h`; a test compares them with the header of the installed version. Not
 covered: the fused recurrent layers of cuDNN, which run in low precision on CUDA.
 """
@@ -43,9 +43,9 @@ WIDE_RESULT = frozenset(
     "prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm "
     "linalg_matrix_norm.str_ord sum sum.dim_IntList".split()
 )
-"""Operators that are asked for a float32 result, unless the caller names a dtype."""
+"""Operators that return a float32 result unless the caller passes a dtype."""
 WIDE_NORM = frozenset("norm.Scalar norm.ScalarOpt_dim".split())
-"""Likewise, through an overload that takes a dtype."""
+"""Like `WIDE_RESULT`, but through an overload that takes a dtype."""
 PROMOTED = frozenset(
     "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add".split()
 )
@@ -54,20 +54,20 @@ PROMOTED = frozenset(
 
 @functools.cache
 def install(*, computes: bool) -> object:
-    """Replace the CPU's rules in this process, where autocast is on for the CPU. Return the object that holds them.
+    """Replace the CPU's autocast rules in this process. Return the object that keeps the new rules registered.
 
-    `computes`: keep the CPU's rules for operators that CUDA has no rule for. CUDA runs these in low precision, and the
-    CPU often has no kernel for that.
+    With `computes`, keep the CPU's rules for operators that have no rule on CUDA. CUDA runs these in low precision, for
+    which the CPU often has no kernel.
     """
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch tells of each rule that is replaced
+        warnings.simplefilter("ignore")  # torch warns about each replaced rule
         for full_name in torch._C._dispatch_get_all_op_names():
             name = full_name.removeprefix("aten::")
             is_known_to_cpu = name != full_name and has_kernel(full_name, "AutocastCPU")
             change = _change_of(name)
-            if change is not None and not (name in NARROW and is_known_to_cpu):  # torch's own keeps cast weights
+            if change is not None and not (name in NARROW and is_known_to_cpu):  # torch's own rule caches cast weights
                 library.impl(name, _rule(name, change), "AutocastCPU")
             elif is_known_to_cpu and not computes and not has_kernel(full_name, "AutocastCUDA"):
                 library.impl(name, torch.library.fallthrough_kernel, "AutocastCPU")
@@ -78,7 +78,7 @@ _Change = Callable[[Any, list[Any], dict[str, Any]], tuple[Any, list[Any], dict[
 
 
 def _change_of(name: str) -> _Change | None:
-    """Return what a rule does to an operator, its arguments and keyword arguments."""
+    """Return the function by which a rule changes an operator and its arguments, or None."""
     if name in NARROW:
         return lambda operator, args, kwargs: (operator, *_cast(args, kwargs, torch.get_autocast_dtype("cpu")))
     if name in WIDE:
@@ -103,7 +103,7 @@ def _rule(name: str, change: _Change) -> Callable[..., Any]:
 
 
 def _is_cast(value: Any) -> bool:
-    """Return whether autocast touches a value: floating-point tensors but float64."""
+    """Return True if autocast casts a value: a floating-point tensor other than float64."""
     return isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype is not torch.float64
 
 

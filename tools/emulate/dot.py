@@ -1,9 +1,8 @@
-"""Matrix products at the precision a tensor core gives them.
+"""Matrix products at the precision of a tensor core.
 
-A float32 `tl.dot` is TF32 unless told otherwise, and then the hardware ignores the low 13 bits of each operand: a
-product with a relative error near 8e-4. The schemes with several products split each operand into rounded parts and
-add the products from small to large, as the compiler rewrites them. Sums are taken in float32, in the order of BLAS
-and not of the hardware.
+A float32 `tl.dot` uses TF32 by default, and the hardware then ignores the low 13 bits of each operand: a product has a
+relative error near 8e-4. Schemes with several products split each operand into rounded parts and add the products from
+small to large, as the compiler does. Sums are taken in float32, in BLAS's order and not in the hardware's.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ _SCHEMES: dict[str, tuple[Callable[[Array], Array], int, tuple[tuple[int, int], 
     "bf16x3": (round_to_bfloat16, 2, ((1, 0), (0, 1))),
     "bf16x6": (round_to_bfloat16, 3, ((1, 1), (2, 0), (0, 2), (1, 0), (0, 1))),
 }
-"""Rounding, number of parts (the largest first), and which parts are multiplied before the two largest."""
+"""Rounding function, number of parts (largest first), and pairs of parts to multiply before the two largest."""
 
 
 def multiply(a: Array, b: Array, precision: str, accumulator: Array) -> Array:
-    """`a @ b + accumulator` in the accumulator's type; `precision` bears on float32 operands only."""
+    """Return `a @ b + accumulator` in the accumulator's type; `precision` applies to float32 operands only."""
     if np.issubdtype(a.dtype, np.integer):
         exact = a.astype(np.float64) @ b.astype(np.float64)
         return (exact.astype(np.int64) + accumulator).astype(accumulator.dtype)

@@ -1,13 +1,13 @@
 """Errors of an interpreted launch. Each names the kernel and the line of the kernel's file.
 
     EmulationError
-    ├── OutOfBounds     a lane that was not masked reached outside the tensors of the launch
-    ├── Deadlock        all programs under way wait for a change in memory that none of them makes
-    ├── Unsupported     the interpreter cannot run this; no failure of the candidate
-    └── KernelError     anything else that was raised inside a kernel; the cause is chained
+    ├── OutOfBounds     an unmasked lane accessed memory outside the tensors of the launch
+    ├── Deadlock        all running programs wait for a change in memory that none of them makes
+    ├── Unsupported     the interpreter cannot run this; not a failure of the candidate
+    └── KernelError     any other exception inside a kernel; the cause is chained
 
-`OutOfBounds`, `Deadlock` and `KernelError` are the candidate's failures. The executor turns them into text; do not
-pickle them.
+`OutOfBounds`, `Deadlock` and `KernelError` are failures of the candidate. The executor turns them into text; they
+cannot be pickled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LIBRARIES = tuple(os.path.dirname(path) + os.sep for path in (np.__file__, trit
 
 
 class EmulationError(RuntimeError):
-    """A reason, and the kernel and line where they are known."""
+    """An error with its reason and, if known, the kernel and line."""
 
     def __init__(self, reason: str, *, kernel: str = "", line: int | None = None) -> None:
         super().__init__(reason)
@@ -40,7 +40,7 @@ class OutOfBounds(EmulationError):
 
 
 class Deadlock(EmulationError):
-    """All programs under way spin, and a GPU would not run more of them side by side."""
+    """All running programs spin, and a GPU would not run more programs at the same time."""
 
     def __init__(self, under_way: int, *, unstarted: int) -> None:
         if unstarted:
@@ -67,7 +67,7 @@ class StaticAssertionFailed(AssertionError):
 
 
 def line_of(error: BaseException) -> int | None:
-    """Return the line of the innermost frame of `error`'s traceback that is not of a library."""
+    """Return the line of the innermost frame of the traceback that is not in a library."""
     line = None
     step: TracebackType | None = error.__traceback__
     while step is not None:

@@ -1,9 +1,9 @@
-"""Floating-point formats that numpy lacks: bfloat16, the 8-bit floats, TF32. Numpy only.
+"""Floating-point formats that numpy lacks: bfloat16, the 8-bit floats, TF32. Needs only numpy.
 
-The interpreter keeps bfloat16 and 8-bit floats as their bit patterns in unsigned integers. Here they become float32,
-exactly, and float32 becomes them with one rounding, as the conversion instructions of a GPU do it: to nearest even, or
-toward zero when asked; the 8-bit formats saturate at their largest finite value. A float64 goes by way of float32.
-Formats go by Triton's short names. Sub-byte formats are not covered.
+The interpreter keeps bfloat16 and 8-bit floats as bit patterns in unsigned integers. Conversion to float32 is exact;
+conversion from float32 rounds once, as a GPU's instructions do: to nearest even, or toward zero on request. The 8-bit
+formats saturate at their largest finite value. A float64 is converted to float32 first. Formats are named by Triton's
+short names. Sub-byte formats are not covered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ByteFormat:
     bias: int
     has_infinity: bool = False
     signed_zero: bool = True
-    """Without it the code of minus zero is the only NaN (the formats of AMD)."""
+    """If False, the code of minus zero is the only NaN, as in AMD's formats."""
     nan_codes: tuple[int, ...] = ()
 
 
@@ -46,7 +46,7 @@ PACKED = frozenset(("bf16", *BYTE_FORMATS))
 
 
 def unpack(codes: Array, name: str) -> Array:
-    """The float32 values of bit patterns; exact."""
+    """Return the float32 values of bit patterns; exact."""
     if name == "bf16":
         return (codes.astype(np.uint32) << 16).view(np.float32)
     values: Array = _decoded(name)[codes]
@@ -54,7 +54,7 @@ def unpack(codes: Array, name: str) -> Array:
 
 
 def pack(values: Array, name: str, *, toward_zero: bool = False) -> Array:
-    """The bit patterns of numbers in a packed format, rounded once."""
+    """Return the bit patterns of numbers in a packed format, rounded once."""
     single = np.ascontiguousarray(values, dtype=np.float32).reshape(np.shape(values))
     if name == "bf16":
         return _pack_bfloat16(single, toward_zero)
@@ -62,17 +62,17 @@ def pack(values: Array, name: str, *, toward_zero: bool = False) -> Array:
 
 
 def round_to_bfloat16(values: Array) -> Array:
-    """float32 values moved to the nearest bfloat16 value, still as float32."""
+    """Round float32 values to the nearest bfloat16 value, and return them as float32."""
     return unpack(pack(values, "bf16"), "bf16")
 
 
 def cut_to_tf32(values: Array) -> Array:
-    """Drops the low mantissa bits: what a tensor core does with a float32 it is told to read as TF32."""
+    """Drop the low mantissa bits, as a tensor core does with a float32 operand in TF32 mode."""
     return _with_bits(values, np.zeros((), np.uint32))
 
 
 def round_to_tf32(values: Array) -> Array:
-    """To the nearest TF32 value, ties away from zero: the explicit conversion that the split schemes use."""
+    """Round to the nearest TF32 value, ties away from zero, as the explicit conversion of the split schemes does."""
     return _with_bits(values, np.uint32(1 << (_TF32_DROPPED_BITS - 1)))
 
 
@@ -108,7 +108,7 @@ def _pack_byte(values: Array, name: str, toward_zero: bool) -> Array:
 
 @functools.cache
 def _decoded(name: str) -> Array:
-    """The value of each of the 256 codes."""
+    """Return the value of each of the 256 codes."""
     form = BYTE_FORMATS[name]
     code = np.arange(128)
     exponent, mantissa = code >> form.mantissa_bits, code & ((1 << form.mantissa_bits) - 1)
@@ -125,6 +125,6 @@ def _decoded(name: str) -> Array:
 
 @functools.cache
 def _finite(name: str) -> Array:
-    """The finite values from zero upward; the index is the code."""
+    """Return the finite values from zero upward; the index is the code."""
     table = _decoded(name)[:128]
     return table[np.isfinite(table)]

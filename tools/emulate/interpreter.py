@@ -1,13 +1,13 @@
 """Triton's interpreter, corrected so that it can decide on correctness without a GPU.
 
-`install()` replaces, in this process and for good, what the stock interpreter does with a kernel: arithmetic
-(`arithmetic.py`, `dot.py`, `reduction.py`), memory (`memory.py`, `bounds.py`), the meaning of the source
-(`kernel_source.py`), arguments and grids (`launching.py`), `libdevice` and the driver. It works on Triton 3.6 to 3.9;
-the stock loops of 3.6 over a dynamic `range` fail with numpy 2.4.
+`install()` permanently replaces parts of the stock interpreter in this process: arithmetic (`arithmetic.py`, `dot.py`,
+`reduction.py`), memory (`memory.py`, `bounds.py`), the semantics of the source (`kernel_source.py`), arguments and
+grids (`launching.py`), `libdevice` and the driver. It works on Triton 3.6 to 3.9; stock loops over a dynamic `range`
+in 3.6 fail with numpy 2.4.
 
-The programs of a launch run together if they do not meet in memory (`lockstep.py`). Otherwise, and if anything goes
-wrong, they run one after another in the order of the grid, or with an `order_seed` in random order and interleaved
-(`program_order.py`); then `bounds.py` looks for races.
+The programs of a launch run together if they do not access each other's memory (`lockstep.py`). Otherwise, and after
+any error, they run one after another in the order of the grid, or, with an `order_seed`, in random order and
+interleaved (`program_order.py`). In these cases `bounds.py` looks for races.
 
 Not covered: registers and shared memory have no limit, all programs see a store at once, and nothing is timed. Gluon,
 inline assembly, `dot_scaled` and rare `libdevice` functions raise `Unsupported`. Meant for a one-shot process in which
@@ -72,29 +72,29 @@ class Launch:
     kernel: str
     programs: int
     bytes_loaded: int
-    """Bytes of active lanes, including what atomics read."""
+    """Bytes of active lanes, including reads by atomics."""
     bytes_stored: int
     written: tuple[tuple[int, int], ...]
-    """First and last address, exclusive, of each memory that a program stored into."""
+    """Start and end address of each memory that a program stored into."""
     contested: tuple[str, ...]
     """Parameters with an element in which two programs stored different values: a race on a GPU. Recorded only until
     the launch's first atomic, which may be a lock."""
     read_beside_stores: tuple[str, ...]
-    """Parameters with an element that one program stored and another one read, before or after: a race, too. Not
+    """Parameters with an element that one program stored and another one read, in either order: also a race. Not
     counted: stores that change nothing, volatile loads, and accesses after the launch's first atomic."""
 
 
 class Interpreter:
-    """The interpreter that `install` put in place, with its record of launches."""
+    """The interpreter set up by `install`, with its record of launches."""
 
     def __init__(self, target: str) -> None:
         self.target = target
         self.launches: list[Launch] = []
-        """Cleared by the caller."""
+        """Finished launches; cleared by the caller."""
         self.faults: list[EmulationError] = []
-        """Every error of a launch; cleared by the caller."""
+        """Errors of launches; cleared by the caller."""
         self.only: Sequence[int] | None = None
-        """Numbers of the programs that a launch runs, x fastest; None for all of them."""
+        """Numbers of the programs that a launch runs, x fastest; None for all."""
         self.order_seed = None
         self._side_by_side = parse_target(target).multiprocessors * PROGRAMS_PER_MULTIPROCESSOR
         self._builder = GuardedBuilder(parse_target(target).gpu_target())
@@ -132,7 +132,7 @@ class Interpreter:
             )
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a helper from within a kernel."""
+        """Call a helper function from within a kernel."""
         if not self._is_running:
             raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
         return self._python(function)(*args, **kwargs)
@@ -174,7 +174,7 @@ class Interpreter:
             self._builder.interleaving = None
 
     def _ran_together(self, function: Any, program: Callable[[], object], indices: Array) -> bool:
-        """Run programs together; if that fails for whatever reason, leave memory as it was and return False."""
+        """Run programs together; on any failure restore the memory and return False."""
         if function in self._one_by_one:
             return False
         memory = self._builder.memory
@@ -182,7 +182,7 @@ class Interpreter:
         try:
             with np.errstate(all="ignore"):
                 self._builder.together.run(program, indices)
-        except (Apart, Exception):  # one by one, an error is raised by the program whose it is
+        except (Apart, Exception):  # when run one by one, the program that causes the error raises it
             self._one_by_one.add(function)
             self._builder.memory = Memory(memory.extents)
             return False
@@ -192,7 +192,7 @@ class Interpreter:
 
     @property
     def order_seed(self) -> int | None:
-        """Seed for the order of programs in the launches that follow; None stands for the grid's order."""
+        """Seed for the order of programs in the launches that follow; None for the grid's order."""
         return self._order_seed
 
     @order_seed.setter
@@ -210,7 +210,7 @@ _installed: Interpreter | None = None
 
 
 def install(target: str = "cuda:90") -> Interpreter:
-    """Put the corrected interpreter in place of the stock one; a second call returns the same one."""
+    """Replace the stock interpreter; a second call returns the same object."""
     global _installed
     if _installed is None:
         if not isinstance(tl.standard.sum, stock.InterpretedFunction):
@@ -228,12 +228,13 @@ def install(target: str = "cuda:90") -> Interpreter:
 
 
 def _yielding_to_tensors(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an operator of `tl.constexpr` that leaves tensors to the tensor's own; the compiler does the same."""
+    """Wrap an operator of `tl.constexpr` to return NotImplemented for tensors, so that the tensor's operator runs; the
+    compiler does the same."""
     return lambda self, other: NotImplemented if isinstance(other, tl.tensor) else operator(self, other)
 
 
 def _value_of(builder: GuardedBuilder, tensor: Any) -> Any:
-    """Return the value of a scalar, for Python to decide by."""
+    """Return the value of a scalar, for decisions in Python."""
     values = tensor.handle.data.reshape(-1)
     return values[0] if builder.together is None else builder.together.agreed(values)
 
@@ -284,7 +285,7 @@ def _replace_language(interpreter: Interpreter) -> None:
 
 
 def _remembering(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Keep what `find` returns: Triton builds a table of all types at each call, a twelfth of a kernel's time."""
+    """Cache the results of `find`: Triton builds a table of all types at each call, a twelfth of a kernel's time."""
     found: dict[str, Any] = {}
 
     def remembered(kind: Any) -> Any:
@@ -297,7 +298,7 @@ def _remembering(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _remembering_blocks(initialise: Callable[..., None]) -> Callable[..., None]:
-    """Fill in a type of blocks as one of the same elements and shape: with the next, half of a kernel's time."""
+    """Reuse the fields of an equal block type. This and `_remembering_shapes` save half of a kernel's time."""
     found: dict[Any, dict[str, Any]] = {}
 
     def remembered(block: Any, element_ty: Any, shape: Any) -> None:
@@ -313,7 +314,7 @@ def _remembering_blocks(initialise: Callable[..., None]) -> Callable[..., None]:
 
 
 def _remembering_shapes(initialise: Callable[..., None]) -> Callable[..., None]:
-    """Fill in a tensor as one of the same type, with which it shares its shape."""
+    """Reuse the fields of a tensor of the same type."""
 
     def remembered(tensor: Any, handle: Any, type: Any) -> None:
         fields = type.__dict__.get("_fields_of_tensors")
@@ -351,7 +352,7 @@ def _static_assert(condition: Any, message: Any = "") -> None:
 
 
 def _indices(sizes: tuple[int, int, int], only: Sequence[int] | None) -> Array:
-    """Return the indices of all programs of a grid, or of those with these numbers; the shape is (programs, 3)."""
+    """Return the indices of all programs of a grid, or of those in `only`, as an array of shape (programs, 3)."""
     if only is None:
         return np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
     numbers = np.array([number for number in only if number < math.prod(sizes)], np.int64)

@@ -1,9 +1,9 @@
-"""A kernel's source, rewritten so that Python runs it with the compiler's meaning.
+"""Rewrites a kernel's source so that Python runs it with the compiler's semantics.
 
-The stock rewriting covers assignments only, and leaves Python's own meaning elsewhere: `a and b` on blocks gives `b`,
-`not a` a single truth, `if block:` always holds, `min(block, 0)` and `0 <= i < n` compare nothing. Here `and`, `or`,
-`not`, `min` and `max` do what the compiler makes of them, and what it refuses is refused. Line numbers stay those of
-the candidate's file, and nothing is added to its globals.
+The stock rewriting covers only assignments. Elsewhere Python's own semantics apply: `a and b` on blocks gives `b`,
+`not a` a single boolean, `if block:` is always true, `min(block, 0)` and `0 <= i < n` do not compare elementwise. Here
+`and`, `or`, `not`, `min` and `max` work as in the compiler, and code that the compiler refuses is refused. Line numbers
+stay those of the candidate's file, and nothing is added to its globals.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 import triton.language as tl
 
 _LANGUAGE = "__language__"
-"""Name under which the rewritten kernel finds `KernelLanguage`; a closure variable, invisible elsewhere."""
+"""Name by which the rewritten kernel finds `KernelLanguage`: a closure variable, not visible elsewhere."""
 
 _EXTREMES = {"min": "minimum", "max": "maximum"}
 
 
 class LoopIndex(int):
-    """A loop variable: an int, with the conversion that it would have as a tensor."""
+    """A loop variable: an int that can be converted like a tensor."""
 
     _semantic: Any = None
 
@@ -34,7 +34,7 @@ class LoopIndex(int):
 
 
 class KernelLanguage:
-    """What rewritten kernels call in place of Python's operators."""
+    """Functions that rewritten kernels call in place of Python's operators."""
 
     def __init__(self, semantic: Any) -> None:
         self._semantic = semantic
@@ -52,7 +52,7 @@ class KernelLanguage:
         return self._joined(operands, True, self._semantic.logical_or)
 
     def _joined(self, operands: Iterable[Callable[[], Any]], decisive: bool, join: Callable[..., Any]) -> Any:
-        """Constants decide early; tensors are all evaluated and joined elementwise."""
+        """Join operands: constants short-circuit; tensors are all evaluated and joined elementwise."""
         tensors, value = [], None
         for operand in operands:
             value = operand()
@@ -71,7 +71,7 @@ class KernelLanguage:
         return value
 
     def goes_on(self, value: Any) -> Any:
-        """The test of a `while` loop, which may be how a program waits for others."""
+        """Return the condition of a `while` loop, and report the test, since a program may be waiting for others."""
         builder = self._semantic.builder
         for programs in (builder.interleaving, builder.together):
             if programs is not None:
@@ -93,7 +93,7 @@ class KernelLanguage:
 
 
 def rewrite(function: Any, language: KernelLanguage) -> Any:
-    """`function` with the compiler's meaning; as it is where its source cannot be had."""
+    """Return `function` with the compiler's semantics, or unchanged if its source is not available."""
     try:
         lines, first_line = inspect.getsourcelines(function)
     except (OSError, TypeError):
@@ -109,7 +109,7 @@ def rewrite(function: Any, language: KernelLanguage) -> Any:
 
 
 def _strip_signature(definition: ast.FunctionDef) -> None:
-    """Decorators, defaults and annotations were evaluated once; they must not be again."""
+    """Remove decorators, defaults and annotations, which were already evaluated once."""
     definition.decorator_list = []
     definition.returns = None
     arguments = definition.args
@@ -120,7 +120,7 @@ def _strip_signature(definition: ast.FunctionDef) -> None:
 
 
 def _define(definition: ast.FunctionDef, function: Any, language: KernelLanguage) -> Any:
-    """Compiles the definition inside a factory, whose parameters are the variables it closes over."""
+    """Compile the definition inside a factory whose parameters are the variables it closes over."""
     closure = inspect.getclosurevars(function).nonlocals
     parameters = [ast.arg(arg=name) for name in (_LANGUAGE, *closure)]
     module = ast.parse(f"def __factory__():\n    return {definition.name}")
@@ -149,7 +149,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        """Only `x: tl.constexpr = ...` keeps a constant a constant."""
+        """Keep a constant only for `x: tl.constexpr = ...`; otherwise treat it as a plain assignment."""
         self.generic_visit(node)
         if node.value is not None and not ast.unparse(node.annotation).endswith("constexpr"):
             node.value = _call("assigned", node.value)

@@ -1,8 +1,8 @@
-"""What a launch is made of: its arguments as the kernel sees them, its grid, its options.
+"""Binds a launch: its arguments as the kernel receives them, its grid, its options.
 
-Arguments follow the launcher of a GPU: floats arrive as float32 and keep that type against narrower tensors, integers
-as the narrowest type that holds them, booleans as `int1`, a tensor as a pointer that knows its extent. Unknown options
-and grids a GPU would refuse are refused.
+Arguments are converted like in a GPU's launcher: floats become float32 and keep that type in operations with narrower
+tensors, integers the narrowest type that holds them, booleans `int1`, and a tensor a pointer that knows its extent.
+Unknown options, and grids that a GPU would refuse, raise errors.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class BoundArguments:
     """One launch's arguments by parameter name."""
 
     host: dict[str, Any]
-    """As they were passed."""
+    """As passed by the host code."""
     device: dict[str, Any]
-    """As the kernel gets them."""
+    """As received by the kernel."""
     extents: list[Extent]
 
 
 def bind(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> BoundArguments:
-    """Sorts options from arguments and turns the latter into what the kernel gets."""
+    """Separate options from arguments, and convert the arguments for the kernel."""
     signature = inspect.signature(function)
     own = {name: value for name, value in kwargs.items() if name in signature.parameters}
     _check_options({name: value for name, value in kwargs.items() if name not in own})
@@ -62,7 +62,8 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 def _compiler_options() -> frozenset[str]:
-    """Names the compiler for NVIDIA takes; none where it is not installed, and then all pass."""
+    """Return the names of options that NVIDIA's compiler accepts; empty if it is not installed, which disables the
+    check."""
     try:
         from triton.backends.nvidia.compiler import CUDAOptions
     except ImportError:
@@ -116,7 +117,7 @@ def _pointer(name: str, tensor: Any, extents: list[Extent]) -> Any:
 
 
 def _descriptor(name: str, value: Any, extents: list[Extent]) -> Any:
-    """A tensor descriptor made on the host, as one made in the kernel from the same numbers."""
+    """Convert a tensor descriptor made on the host into one made in the kernel from the same numbers."""
     whole = [_on_device(name, size, "", extents) for size in (*value.shape, *value.strides[:-1])]
     rank = len(value.shape)
     descriptor = stock.interpreter_semantic.make_tensor_descriptor(

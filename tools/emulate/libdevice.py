@@ -1,8 +1,8 @@
-"""The functions of NVIDIA's libdevice that kernels use, by their symbol, on numpy arrays.
+"""The functions of NVIDIA's libdevice that kernels use, by symbol, on numpy arrays.
 
-Accurate to about one rounding, so at least as accurate as the GPU's; the `fast_` variants give the accurate result.
-Not covered, and answered with `Unsupported`: arithmetic that rounds up, down or toward zero, Bessel functions, and
-rarities such as `erfcx` and `byte_perm`.
+Accurate to about one rounding, so at least as accurate as on the GPU; the `fast_` variants give the accurate result.
+Not covered, and refused with `Unsupported`: arithmetic that rounds up, down or toward zero, Bessel functions, and
+rarely used functions such as `erfcx` and `byte_perm`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONVERSION_TO_NEAREST = re.compile(r"(int|uint|ll|ull|double)2(float|double)_rn
 
 
 def call(symbol: str, arguments: Sequence[Array]) -> Array:
-    """The value of `symbol`, as in `__nv_tanhf`; the caller rounds it to the type of the result."""
+    """Return the value of a symbol such as `__nv_tanhf`; the caller rounds it to the type of the result."""
     function = _find(symbol)
     if function is None:
         raise Unsupported(f"`libdevice` function `{symbol}`")
@@ -34,7 +34,7 @@ def call(symbol: str, arguments: Sequence[Array]) -> Array:
 
 
 def by_element(function: Callable[[float], float], *, at_poles: float = math.nan) -> Callable[[Array], Array]:
-    """A function of the standard library over an array, with IEEE's answers where Python raises."""
+    """Apply a function of the standard library to an array, with IEEE results where Python raises."""
 
     def guarded(value: float) -> float:
         try:
@@ -60,7 +60,7 @@ def _find(symbol: str) -> Callable[..., Array] | None:
 
 
 def _spellings(name: str) -> list[str]:
-    """`name` as it is, then without what it says of its type: `tanhf`, `isnand`, `dadd_rn`, `fmaf_rn`, `fast_expf`."""
+    """Return `name` and its spellings without type letters: `tanhf`, `isnand`, `dadd_rn`, `fmaf_rn`, `fast_expf`."""
     plain = name.removeprefix("fast_")
     candidates = [plain, plain.replace("f_rn", "_rn"), plain.removesuffix("f"), plain.removesuffix("d")]
     if plain.endswith("_rn"):
@@ -146,7 +146,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": np.power,
     "powi": lambda x, n: np.power(x, n.astype(x.dtype)),
     "scalbn": np.ldexp,
-    # these it has not
+    # functions that numpy lacks
     "round": _round_half_away,
     "llround": _round_half_away,
     "remainder": _remainder,
@@ -173,7 +173,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ilogb": lambda x: np.frexp(x)[1] - 1,
     "saturate": lambda x: np.fmin(np.fmax(x, 0), 1),
     "fma": _fused_multiply_add,
-    # arithmetic rounded to nearest; what is left of `fadd_rn` and `dadd_rn` once the type is taken off
+    # arithmetic rounded to nearest: `fadd_rn` and `dadd_rn` without the letter of the type
     "add_rn": np.add,
     "sub_rn": np.subtract,
     "mul_rn": np.multiply,
@@ -195,4 +195,4 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "double_as_longlong": _view_as(np.int64),
     "longlong_as_double": _view_as(np.float64),
 }
-"""By libdevice's name, without the prefix of the library and the letters for the type."""
+"""Functions by libdevice's name, without the library's prefix and the letters of the type."""

@@ -1,15 +1,16 @@
-"""Run many programs of a launch together, each operation for all of them at once.
+"""Runs many programs of a launch together, each operation for all of them at once.
 
     Lockstep(memory).run(program, indices)
 
-The cost of an interpreted operation is Python's, not the numbers': eight programs together take little longer than one.
-They give what they give one by one, in any order, as long as no program touches what another one stores. So every
-access is compared with those of the other programs, and where programs meet, all stores are undone and `Apart` is
-raised: the caller runs the launch one program at a time. `Apart` also stands for what has no meaning for many programs
-at once: atomics, volatile loads, pointers of unknown origin, output, loops that wait.
+The cost of an interpreted operation is Python's overhead, so eight programs together take little longer than one. The
+results are the same as one by one, in any order, as long as no program accesses memory that another one stores.
+Therefore every access is compared with those of the other programs. If two programs access the same element, all stores
+are undone and `Apart` is raised, and the caller runs the launch one program at a time. `Apart` is also raised for
+operations that cannot be done for many programs at once: atomics, volatile loads, pointers of unknown origin, output,
+and loops that wait.
 
-Programs that take different branches, or loop a different number of times, raise `Diverged`: what they stored is undone
-and each part is run again by itself.
+Programs that take different branches, or loop a different number of times, raise `Diverged`: their stores are undone,
+and each group is run again separately.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from triton_agent.tools.emulate.bounds import SEVERAL, Memory, read, write
 from triton_agent.tools.emulate.floats import Array
 
 LANES_AT_ONCE = 1 << 17
-"""Elements of the largest block, of all programs together. Beyond that, caches miss and little more is saved."""
+"""Most elements of the largest block, over all programs together. Beyond this, caches miss and little more is saved."""
 PROGRAMS_AT_ONCE = 1 << 12
-"""Programs together in a kernel without blocks."""
+"""Most programs together in a kernel without blocks."""
 REMEMBERED_LANES = 1 << 20
-"""Addresses of loads that are kept for the case that something is stored there."""
+"""Most addresses of loads that are kept before they are entered as readers."""
 UNDONE_BYTES = 1 << 28
-"""Overwritten values and their addresses that are kept; a launch that stores more runs one by one."""
+"""Most bytes of overwritten values and addresses that are kept; a launch that stores more runs one by one."""
 REPEATED_ROUNDS = 100
-"""Rounds of a `while` loop with the same loads and no store, after which the loop counts as waiting."""
+"""After this many rounds with the same loads and no store, a `while` loop counts as waiting."""
 
 
 class Apart(BaseException):
@@ -41,7 +42,7 @@ class Apart(BaseException):
 
 
 class Diverged(BaseException):
-    """The programs that run together differ in a value that Python asks for; `values` has one for each."""
+    """The programs that run together have different values where Python needs one; `values` has each program's."""
 
     def __init__(self, values: Array) -> None:
         super().__init__()
@@ -50,7 +51,7 @@ class Diverged(BaseException):
 
 @dataclasses.dataclass(slots=True)
 class _Marks:
-    """Which program accessed each element of a memory, counted from 1; 0 for none, `SEVERAL` for more than one."""
+    """The program that accessed each element of a memory, counted from 1; 0 for none, `SEVERAL` for more than one."""
 
     start: int
     item_bytes: int
@@ -58,11 +59,11 @@ class _Marks:
     writers: Array | None = None
     """None until the first store."""
     readers: Array | None = None
-    """None until a load has to be entered."""
+    """None until the first loads are entered."""
     loads: list[tuple[Array, Array, Any]] = dataclasses.field(default_factory=list)
-    """Loads that are not entered in `readers`: addresses, programs, and the number of addresses of each."""
+    """Loads not yet entered in `readers`: addresses, programs, and the number of addresses of each program."""
     lanes: int = 0
-    """Addresses in `loads`."""
+    """Number of addresses in `loads`."""
 
     def slots(self, addresses: Array) -> Array:
         """Return the indices of these elements."""
@@ -72,7 +73,7 @@ class _Marks:
         return offsets >> (self.item_bytes.bit_length() - 1)
 
     def enter_loads(self) -> None:
-        """Enter who read what."""
+        """Enter the recorded loads in `readers`."""
         if not self.loads:
             return
         if self.readers is None:
@@ -89,19 +90,19 @@ class _Marks:
 
 
 class Lockstep:
-    """The programs of one launch that run together, and what all programs of the launch accessed."""
+    """The programs of one launch that run together, and the accesses of all programs of the launch."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._marks: dict[tuple[int, int], _Marks] = {}
         self._undo: list[tuple[Array, Array]] = []
-        """Addresses and their values before, of every store."""
+        """Addresses of every store, with the values they held before."""
         self._undone_bytes = 0
         self._room = PROGRAMS_AT_ONCE
-        """Programs that run together at most."""
+        """Most programs that run together."""
 
     def run(self, program: Callable[[], object], indices: Array) -> None:
-        """Run the programs with these indices in the grid, of shape (programs, 3); undo everything if that fails."""
+        """Run the programs with these indices in the grid, of shape (programs, 3); on failure undo everything."""
         try:
             self._run(program, np.column_stack([np.arange(1, len(indices) + 1), indices]))
         except BaseException:
@@ -118,7 +119,7 @@ class Lockstep:
                 continue
             attempts -= 1
             if attempts < 0:
-                raise Apart  # so much was run in vain that one by one is faster
+                raise Apart  # so many runs were wasted that one by one is faster
             self.numbers, self.indices = group[:, 0].astype(np.int32), group[:, 1:]
             self._round: list[Any] = []
             self._last_round: list[Any] = []
@@ -132,14 +133,14 @@ class Lockstep:
                 waiting += [group[parted.values == value] for value in np.unique(parted.values)[::-1]]
 
     def make_room(self, shape: Sequence[int]) -> None:
-        """Run fewer programs together from now on if a block of this shape asks for it."""
+        """If a block of this shape is too large for all programs, run fewer programs together from now on."""
         room = max(1, LANES_AT_ONCE // math.prod(shape))
         if len(self.numbers) > room:
             self._room = room
             raise Diverged(np.arange(len(self.numbers)) // room)
 
     def agreed(self, values: Array) -> Any:
-        """Return the value that all programs have."""
+        """Return the common value of all programs; raise `Diverged` if they differ."""
         first = values[0]
         if (values != first).any():
             raise Diverged(values)
@@ -148,9 +149,9 @@ class Lockstep:
     # memory
 
     def note_load(self, addresses: Array, item_bytes: int, origin: int | None, counts: Any) -> None:
-        """Note which program reads which address.
+        """Record the addresses that each program reads.
 
-        `counts` says how many addresses each program reads, or that all programs read all of them (None).
+        `counts` is the number of addresses per program; None means that all programs read all of them.
         """
         marks = self._marks_of(origin, item_bytes)
         if marks.writers is not None:
@@ -164,7 +165,7 @@ class Lockstep:
         self._round.append((int(addresses[0]), addresses.size))
 
     def note_store(self, addresses: Array, kind: np.dtype[Any], origin: int | None, counts: Any) -> None:
-        """Note which program stores to which address, and keep what is there."""
+        """Record the addresses that each program stores to, and save their values."""
         programs = _repeated(self.numbers, counts)
         marks = self._marks_of(origin, kind.itemsize)
         marks.enter_loads()
@@ -187,14 +188,14 @@ class Lockstep:
         self._round.append(object())
 
     def loop_tested(self) -> None:
-        """Note that a `while` loop is about to test its condition; it may be one that waits for another program."""
+        """Note that a `while` loop tests its condition; raise `Apart` if it seems to wait for another program."""
         self._repeated = self._repeated + 1 if self._round and self._round == self._last_round else 0
         if self._repeated > REPEATED_ROUNDS:
             raise Apart
         self._last_round, self._round = self._round, []
 
     def _marks_of(self, origin: int | None, item_bytes: int) -> _Marks:
-        """Return the marks of the memory that an extent lies in, if elements of this size only are accessed there."""
+        """Return the marks of an extent's memory; raise `Apart` if it is accessed with several element sizes."""
         if origin is None:
             raise Apart
         start, end = self._memory.span(origin)
@@ -206,7 +207,7 @@ class Lockstep:
         return marks
 
     def _restore(self, stores: int) -> None:
-        """Undo all but the first stores."""
+        """Undo all stores after the first `stores`."""
         while len(self._undo) > stores:
             addresses, old = self._undo.pop()
             self._undone_bytes -= addresses.nbytes + old.nbytes

@@ -1,8 +1,8 @@
 """Memory operations with bounds checks, and pointers that keep track of their tensor.
 
-Every active lane is checked against the extents of the launch (`bounds.py`) before memory is accessed: without the
-check, numpy would read other memory without notice, or end the process. Block pointers and tensor descriptors use the
-same loads and stores. While programs run together, each access is that of all programs (`lockstep.py`).
+Every active lane is checked against the extents of the launch (`bounds.py`) before memory is accessed. Without the
+check, numpy would silently read other memory, or crash the process. Block pointers and tensor descriptors use the same
+loads and stores. While programs run together, each access is that of all programs (`lockstep.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class GuardedBuilder(BlockBuilder):
     memory: Memory
     """Memory of the running launch; set by the interpreter."""
     interleaving: Interleaving | None = None
-    """The programs that take turns at memory operations; None while programs run one after another, or together."""
+    """The programs that take turns at memory operations; None if programs run one after another, or together."""
 
     # access
 
@@ -44,7 +44,7 @@ class GuardedBuilder(BlockBuilder):
         eviction_policy: Any = None,
         is_volatile: bool = False,
     ) -> Handle:
-        """Load; masked lanes without `other` read zero, since the compiler for NVIDIA clears the register first."""
+        """Load; masked lanes without `other` read zero, since NVIDIA's compiler clears the register first."""
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
         if is_volatile and self.together is not None:
@@ -120,7 +120,7 @@ class GuardedBuilder(BlockBuilder):
         return lanes
 
     def _note_atomic(self, ptr: Handle, lanes: Array, before: Handle) -> None:
-        """Note a change in memory, if there was one: a lock that was not taken leaves memory as it was."""
+        """Report a change in memory, unless the value stayed the same, as when a lock is not taken."""
         if self.interleaving is not None and lanes.any():
             old = np.ascontiguousarray(np.broadcast_to(before.data, ptr.data.shape)[lanes])
             old = old.view(f"u{old.itemsize}")
@@ -135,7 +135,7 @@ class GuardedBuilder(BlockBuilder):
         return origin
 
     def _add_half_precision(self, ptr: Handle, val: Handle, lanes: Array) -> Handle:
-        """Add one lane after the other where addresses repeat, and round each sum to the type."""
+        """Add lane by lane if addresses repeat, rounding each sum to the type."""
         element = val.dtype.scalar
         addresses, terms = ptr.data[lanes], np.broadcast_to(val.data, ptr.data.shape)[lanes]
         before = np.zeros_like(terms)
@@ -153,7 +153,7 @@ class GuardedBuilder(BlockBuilder):
         return stock.TensorHandle(result, element)
 
     def _program(self) -> int:
-        """Return the number of the running program, from 1."""
+        """Return the number of the running program, counted from 1."""
         x, y, z = self.grid_idx
         _, ny, nz = self.grid_dim
         return int((x * ny + y) * nz + z) + 1
@@ -195,7 +195,7 @@ class GuardedBuilder(BlockBuilder):
         assert not (indices[-1].data * item_bytes % 16).any(), "block offset start must be 16-byte aligned"
         return self.located(desc, indices, range(desc.ndim))
 
-    # pointers keep their origin through these, too
+    # pointers keep their origin through these operations, too
 
     def create_addptr(self, ptr: Handle, offset: Handle) -> Handle:
         return _from(ptr, super().create_addptr(ptr, offset))
@@ -206,7 +206,7 @@ class GuardedBuilder(BlockBuilder):
     def create_select(self, cond: Handle, lhs: Handle, rhs: Handle) -> Handle:
         other = rhs.data
         if other.dtype.kind in "iu" and other.dtype.itemsize == lhs.data.itemsize:
-            # numpy would widen a signed and an unsigned type to a common one with more bits
+            # numpy would widen a signed and an unsigned type to a common type with more bits
             other = other.astype(lhs.data.dtype, copy=False)
         chosen = stock.TensorHandle(np.where(cond.data, lhs.data, other), lhs.dtype.scalar)
         return _from(lhs, chosen) if lhs.attr.get(ORIGIN) == rhs.attr.get(ORIGIN) else chosen
@@ -225,7 +225,7 @@ def _lanes(mask: Any, addresses: Array) -> Array:
 
 
 def _broadcast(pointers: Array, mask: Any, values: Array) -> tuple[Array, Array, Array]:
-    """Return pointers, active lanes and values of one shape; any of them may be the same for all programs."""
+    """Return pointers, active lanes and values in one shape; each may be given once for all programs."""
     active = np.ones(1, bool) if mask is None else mask if isinstance(mask, np.ndarray) else mask.data
     shape = (max(map(len, (pointers, active, values))), *pointers.shape[1:])
     lanes = np.broadcast_to(active, shape).astype(bool, copy=False)
@@ -233,7 +233,7 @@ def _broadcast(pointers: Array, mask: Any, values: Array) -> tuple[Array, Array,
 
 
 def _active(values: Array, lanes: Array) -> Array:
-    """Return the values of the active lanes, in an array that Triton's loads and stores take."""
+    """Return the values of the active lanes, as an array that Triton's loads and stores accept."""
     if not lanes.all():
         return values[lanes]
     flat = values.reshape(-1)
@@ -241,7 +241,7 @@ def _active(values: Array, lanes: Array) -> Array:
 
 
 def _own(handle: Handle) -> Handle:
-    """Return a handle with memory of its own: Triton's atomics read broadcast arrays as if they were not."""
+    """Return a handle with its own memory: Triton's atomics do not handle broadcast arrays correctly."""
     return stock.TensorHandle(np.array(handle.data, order="C"), handle.dtype)
 
 
@@ -251,12 +251,12 @@ def _counts(lanes: Array) -> Any:
 
 
 def _each(offsets: Handle) -> list[Handle]:
-    """Return the numbers of a row as scalars."""
+    """Return the offsets of the rows as scalars."""
     return [stock.TensorHandle(offsets.data[:, i], tl.int32) for i in range(offsets.data.shape[1])]
 
 
 def _padding(ptrs: Handle, option: Any) -> Handle | None:
-    """Return the value that lanes beyond the boundary read; None stands for zero."""
+    """Return the value for lanes beyond the boundary; None stands for zero."""
     if option != stock._ir.PADDING_OPTION.PAD_NAN:
         return None
     element = ptrs.get_element_ty()

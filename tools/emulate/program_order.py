@@ -1,14 +1,15 @@
-"""Run the programs of one launch in random order, several of them under way at once.
+"""Runs the programs of one launch in random order, several of them interleaved.
 
     Interleaving(...).run()
 
-A GPU promises no order, so a kernel must be right in any. Each program under way has a thread. Exactly one thread runs
-at a time, and control passes to another one only at memory operations: always at atomics and volatile loads, at other
-loads and stores with a fixed probability. The random generator decides everything, so a seed repeats a run.
+A GPU guarantees no order, so a kernel must be correct in any order. Each active program has a thread. Exactly one
+thread runs at a time, and it passes control to another one only at memory operations: always at atomics and volatile
+loads, and with a fixed probability at other loads and stores. All choices come from the random generator, so a seed
+reproduces a run.
 
 A program spins if a `while` loop repeats the same accesses while memory does not change. A spinning program lets others
-run first. If all programs under way spin, the next program starts, in the order in which a GPU starts them (x fastest).
-If they still spin once as many are under way as a GPU runs side by side, the launch ends with `Deadlock`.
+run first. If all active programs spin, the next program is started, in the order in which a GPU starts them (x
+fastest). If they still spin when as many are active as a GPU runs at the same time, the launch ends with `Deadlock`.
 
 Not covered: weak memory (all programs see each store at once), and programs that change memory while they wait.
 """
@@ -27,29 +28,30 @@ from triton_agent.tools.emulate.faults import Deadlock
 from triton_agent.tools.errors import InstrumentError
 
 IN_FLIGHT = 8
-"""Programs under way at once while at least one of them does not spin."""
+"""Number of active programs, as long as at least one of them does not spin."""
 PROGRAMS_PER_MULTIPROCESSOR = 4
-"""Assumed number of programs that a GPU runs side by side; most kernels with a grid barrier launch fewer."""
+"""Assumed number of programs per multiprocessor that a GPU runs at once; most kernels with a grid barrier launch
+fewer."""
 SWITCH_PROBABILITY = 1 / 8
-"""Probability of a switch before a plain load or store; a switch costs about as much as a load of a few elements."""
+"""Probability of a switch before a plain load or store. A switch costs about as much as a load of a few elements."""
 SPINS_TO_WAIT = 2
-"""Rounds of a `while` loop without a new access or a change in memory, after which its program counts as spinning."""
+"""A program counts as spinning after this many rounds of a `while` loop without a new access or a change in memory."""
 FRUITLESS_ACCESSES = 10_000
-"""Accesses by spinning programs without a change in memory that make a deadlock: about a second."""
+"""Number of accesses by spinning programs without a change in memory that counts as a deadlock: about a second."""
 REMEMBERED_ACCESSES = 8
-"""More than one round of a spinning loop makes."""
+"""Number of recent accesses kept per program, more than one round of a spinning loop makes."""
 STACK_BYTES = 2 << 20
-"""Stack of a program's thread: kernels are shallow, and the sandbox counts reserved stacks as memory."""
+"""Stack size of a program's thread: kernels are shallow, and the sandbox counts reserved stacks as memory."""
 
 Index = tuple[int, int, int]
 
 
 class _Abandoned(BaseException):
-    """Raised in a program to end it after another program failed."""
+    """Raised inside a program to end it after another program failed."""
 
 
 class _Lane:
-    """A thread that runs one program after another, and the recent accesses of its program."""
+    """A thread that runs one program after another, with its program's recent accesses."""
 
     def __init__(self, index: Index) -> None:
         self.turn = threading.Lock()
@@ -63,17 +65,17 @@ class _Lane:
         self.accesses = 0
         """Accesses since the last test of a `while` loop."""
         self.has_new = False
-        """True if one of these accesses was not a repetition."""
+        """True if one of these accesses was new."""
         self.spins = 0
         self.changes = 0
-        """The launch's count of memory changes when `spins` was counted."""
+        """Count of memory changes in the launch when `spins` was last updated."""
 
 
 class Interleaving:
-    """The programs of one launch that are under way, and whose turn it is.
+    """The active programs of one launch, and the schedule of their turns.
 
-    Only the thread whose turn it is touches these fields. The exception is `_is_ending`, which the launching thread
-    sets when it is interrupted.
+    Only the thread whose turn it is accesses these fields, except for `_is_ending`, which the launching thread sets
+    when it is interrupted.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Interleaving:
         randomness: random.Random,
         side_by_side: int,
     ) -> None:
-        """`enter` makes its arguments the current program; `program` runs the current program."""
+        """`enter(x, y, z)` selects the current program; `program` runs it."""
         self._grid = grid
         self._program = program
         self._enter = enter
@@ -106,7 +108,7 @@ class Interleaving:
         self._over = threading.Lock()
 
     def run(self) -> None:
-        """Run all programs; after every thread has ended, raise the first error that a program raised."""
+        """Run all programs. When every thread has ended, raise the first error that a program raised."""
         self._over.acquire()
         try:
             for _ in range(min(IN_FLIGHT, len(self._order))):
@@ -127,7 +129,7 @@ class Interleaving:
     # called by the running program
 
     def before_access(self, key: Any, *, always: bool) -> None:
-        """Let another program run first, perhaps. Equal keys mean the same operation on the same addresses."""
+        """Switch to another program first, always or at random. Equal keys mean the same operation and addresses."""
         lane = self._running
         assert lane is not None
         lane.accesses += 1
@@ -142,7 +144,7 @@ class Interleaving:
         self._fruitless = 0
 
     def loop_tested(self) -> None:
-        """Note that a `while` loop is about to test its condition."""
+        """Note that a `while` loop tests its condition."""
         lane = self._running
         if lane is None or not lane.accesses:
             return
@@ -169,7 +171,7 @@ class Interleaving:
         self._enter(*lane.index)
 
     def _choose(self) -> _Lane:
-        """Return a lane that does not spin; if all spin, start one more program if a GPU would run it beside them."""
+        """Return a lane that does not spin. If all spin, start one more program, as long as a GPU would run it too."""
         awake = [lane for lane in self._lanes if not self._waits(lane)]
         if awake:
             return self._random.choice(awake)
@@ -201,7 +203,7 @@ class Interleaving:
         return lane
 
     def _live(self, lane: _Lane) -> None:
-        """Run one program after another in the lane's thread, until more than `IN_FLIGHT` programs are under way."""
+        """Run one program after another in the lane's thread, until more than `IN_FLIGHT` programs are active."""
         lane.turn.acquire()
         try:
             with np.errstate(all="ignore"):
@@ -227,7 +229,7 @@ class Interleaving:
     # programs, numbered in the order in which a GPU starts them
 
     def _take(self, *, as_on_gpu: bool) -> Index:
-        """Mark the next unstarted program, in random order or in a GPU's order, as started and return its index."""
+        """Mark the next unstarted program as started, in random order or in a GPU's order, and return its index."""
         if as_on_gpu:
             self._next_on_gpu += int(np.argmin(self._is_started[self._next_on_gpu :]))
             number = self._next_on_gpu

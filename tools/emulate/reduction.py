@@ -1,9 +1,9 @@
-"""`tl.reduce` and `tl.associative_scan`, on whole blocks at a time.
+"""`tl.reduce` and `tl.associative_scan` on whole blocks at a time.
 
-Both combine neighbours level by level, keeping their order: the shape of a GPU's reduction, with one rounding per
-combination, so that a bfloat16 sum shows the error it has there. Combining functions of the candidate's own run on
-halved blocks instead of element by element, which takes log2(n) calls. A GPU adds the elements of one thread in
-sequence before it forms a tree: its order differs in detail, and with it the last bits.
+Both combine neighbours level by level and keep their order. This is the shape of a GPU's reduction, with one rounding
+per combination, so a bfloat16 sum shows the same error as there. The candidate's own combining functions run on halved
+blocks instead of single elements, which takes log2(n) calls. A GPU adds the elements of one thread in sequence before
+it forms a tree, so its order differs in detail, and so do the last bits.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from triton_agent.tools.emulate.arithmetic import handle_of, numbers
 from triton_agent.tools.emulate.floats import Array
 
 Combine = Callable[[list[Array]], list[Array]]
-"""Takes the data of the left operands followed by that of the right ones; gives the data of the results."""
+"""Takes the data of the left operands followed by that of the right ones; returns the data of the results."""
 
 
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
-    """Stands in for `tl.reduce`."""
+    """Replacement for `tl.reduce`."""
     if not isinstance(input, tuple):
         return reduce((input,), axis, combine_fn, keep_dims)[0]
     axis, rank = tl.core._unwrap_if_constexpr(axis), len(input[0].shape)
@@ -42,7 +42,7 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: 
 
 
 def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
-    """Stands in for `tl.associative_scan`."""
+    """Replacement for `tl.associative_scan`."""
     if not isinstance(input, tuple):
         return associative_scan((input,), axis, combine_fn, reverse)[0]
     along, dtypes = _checked(tl.core._unwrap_if_constexpr(axis), len(input[0].shape)), [part.dtype for part in input]
@@ -60,7 +60,7 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = Fals
 
 
 def _combiner(combine_fn: Any, dtypes: list[Any]) -> Combine:
-    """The combining function on arrays: with numpy alone where it is Triton's own, else by running it."""
+    """Return the combining function on arrays: with numpy for Triton's own functions, else by running the function."""
     combine_fn = tl.core._unwrap_if_constexpr(combine_fn)
     known = _KNOWN.get(combine_fn)
     count = len(dtypes)
@@ -100,7 +100,7 @@ _KNOWN: dict[Any, Callable[..., tuple[Array, ...]]] = {
     tl.standard._argmax_combine_tie_break_left: _first_largest,
     tl.standard._argmin_combine_tie_break_left: _first_smallest,
 }
-"""What Triton's own combining functions compute."""
+"""numpy versions of Triton's own combining functions."""
 
 
 def _every_other(data: Array, along: int, offset: int) -> Array:
@@ -108,7 +108,7 @@ def _every_other(data: Array, along: int, offset: int) -> Array:
 
 
 def _checked(axis: int | None, rank: int) -> int:
-    """Return the axis of the arrays, whose first one is that of the programs."""
+    """Return the axis of the arrays, whose first axis is that of the programs."""
     if axis is None:
         return 1
     if not -rank <= axis < rank:

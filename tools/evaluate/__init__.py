@@ -1,4 +1,4 @@
 """The driver's side of a verdict: the evaluator, its worker processes, and several sets of inputs.
 
-`evaluator.py` is where to start.
+Start reading at `evaluator.py`.
 """

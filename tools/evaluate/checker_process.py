@@ -1,7 +1,7 @@
-"""The driver's side of the checker: starts it, hands it candidates, returns its verdicts, restarts it after a death.
+"""The driver's side of the checker: starts it, sends it candidates, returns its verdicts, restarts it after a crash.
 
-A checker may die: a reference crashes in native code, a GPU fails, the machine runs out of memory. Each verdict under
-way then ends with an `InstrumentError`, and the next candidate finds a new checker for the same problem, with new
+A checker may die: a reference crashes in native code, a GPU fails, the machine runs out of memory. Each verdict in
+progress then ends with an `InstrumentError`, and the next candidate gets a new checker for the same problem, with new
 seeds. A checker that dies several times in a row without a verdict is not restarted. Nothing here needs torch.
 """
 
@@ -46,16 +46,16 @@ from triton_agent.tools.settings import EvaluatorSettings
 SILENCE_S = 300.0
 """Longest wait for a message; loading a problem and running its reference are the longest silent steps."""
 VERDICT_SLACK_S = 60.0
-"""Time beyond the limit that the checker itself keeps; after that the checker is taken to be stuck."""
+"""Time beyond the checker's own limit after which the checker is assumed to hang."""
 DEATHS_AT_MOST = 3
-"""In a row, without a verdict in between: what kills a checker every time is not going to stop."""
+"""Deaths in a row, without a verdict in between, after which the checker is not restarted."""
 
 Kind = TypeVar("Kind")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Lost:
-    """Takes the place of an answer when the checker died."""
+    """Replaces an answer if the checker died."""
 
     why: str
 
@@ -77,17 +77,17 @@ class CheckerProcess:
         self._deaths = 0
         self._closed = False
         self.lent: dict[File, int] = {}
-        """The checker's files in memory that workers are given, with their sizes; set by `facts`."""
+        """In-memory files of the checker that workers receive, with their sizes; set by `facts`."""
 
     def begin(self) -> None:
-        """Fork the checker and have it load the problem; `facts` waits for that."""
+        """Fork the checker and have it load the problem; `facts` waits until it is loaded."""
         channel, theirs = Channel.pair()
         self._child = self._nursery.for_checkers().fork("checker", theirs, self._settings)
         self._channel = channel
         channel.send(to_plain(LoadProblem()))
 
     def facts(self) -> ProblemLoaded:
-        """Wait until the checker has loaded the problem and return what it found out about it."""
+        """Wait until the checker has loaded the problem, and return the facts about it."""
         assert self._channel is not None
         with _deaths_reported(self._nursery, "while it loaded the problem"):
             plain, _ = self._channel.receive(SILENCE_S)
@@ -105,7 +105,7 @@ class CheckerProcess:
 
     @contextlib.contextmanager
     def job(self) -> Iterator[CheckerJob]:
-        """Register one candidate with the checker; restart the checker if it died."""
+        """Register one candidate with the checker, restarting the checker if it died."""
         with self._beginning:
             if self._lost and not self._closed:
                 if self._deaths >= DEATHS_AT_MOST:
@@ -143,7 +143,7 @@ class CheckerProcess:
         return answer
 
     def _end(self) -> None:
-        """Close the channel, which ends the checker, and reap it; its zygote may be gone already."""
+        """Close the channel, which ends the checker, and reap it; its zygote may have ended already."""
         if self._channel is not None:
             self._channel.close()
         if self._child is not None:
@@ -152,7 +152,7 @@ class CheckerProcess:
             self._child = None
 
     def _listen(self, channel: Channel) -> None:
-        """Pass the checker's messages on to the jobs they are for; on its death, tell every job."""
+        """Pass the checker's messages to their jobs; if it dies, notify every job."""
         while True:
             try:
                 message, _ = channel.receive()
@@ -169,7 +169,7 @@ class CheckerProcess:
 
 
 class CheckerJob:
-    """One candidate with the checker."""
+    """One candidate that is judged by the checker."""
 
     def __init__(self, checker: CheckerProcess, number: int) -> None:
         self.number = number
@@ -188,9 +188,9 @@ class CheckerJob:
         lengths: tuple[tuple[int, ...], ...] = (),
         on_stage: Callable[[str], None] | None = None,
     ) -> Kind:
-        """Hand over the candidate's text and the sockets of its processes, and wait for the answer.
+        """Send the candidate's text and the sockets of its workers, and wait for the answer.
 
-        Raise the error that kept the checker from reaching one.
+        Raise the error that the checker reports instead of an answer.
         """
         workers = team.handed_over()
         request = Judge(
@@ -221,10 +221,10 @@ def audit_problem(
     nursery: Nursery | None = None,
     trust: bool = True,
 ) -> AuditReport:
-    """Try wrong answers on the problem, in a checker of its own. Raise `ProblemError` if it is unusable.
+    """Try wrong answers on the problem, in a separate checker. Raise `ProblemError` if the problem is unusable.
 
-    `on_progress` is called with the number of answers tried and of all answers. A given `nursery` stays open. A problem
-    without `trust` runs confined.
+    `on_progress` is called with the number of answers tried and the number of all answers. A given `nursery` stays
+    open. With `trust=False` the problem runs confined.
     """
     with contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="triton-agent-"))

@@ -1,8 +1,8 @@
-"""The evaluator: give it a problem once and candidates as they come; each gets exactly one `Evaluation`.
+"""The evaluator: takes a problem once, then candidates; each gets exactly one `Evaluation`.
 
-The driver lives here. It never imports a problem or a candidate, and needs no torch: it starts the zygotes, hands the
-sockets of fresh workers to the checker, waits for the verdict and reaps what it started. Every method may be called
-from any thread; candidates evaluated at once share the checker and run in workers of their own.
+This is the driver's side. It never imports a problem or a candidate, and does not need torch: it starts the zygotes,
+passes the sockets of fresh workers to the checker, waits for the verdict and reaps the processes it started. Every
+method may be called from any thread; concurrent candidates share the checker and have workers of their own.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from triton_agent.tools.results import DECISIONS, Evaluation, Sketch
 from triton_agent.tools.settings import EvaluatorSettings
 
 COPIES_IN_A_WORKER = 4
-"""Copies of inputs and outputs that travel as bytes: as sent, as received, as tensors, and once more when sent back."""
+"""Number of copies of inputs and outputs in a worker: as sent, as received, as tensors, and as sent back."""
 CPU_SLACK_S = 30
-"""Processor time beyond the wall time of a verdict: compilers may use several cores at once."""
+"""Processor time beyond the wall time of a verdict: compilers may use several cores."""
 CORES_TO_COMPILE_AHEAD = 4
 
 
 class Evaluator:
-    """Use as a context manager; `close` leaves no process and no file behind."""
+    """Judges candidates for one problem. Use it as a context manager; `close` leaves no process and no file behind."""
 
     def __init__(
         self, spec: ProblemSpec, settings: EvaluatorSettings | None = None, *, nursery: Nursery | None = None
     ) -> None:
-        """Give a `nursery` of the same card to share its processes; it stays open when this one closes."""
+        """Pass a `nursery` for the same card to share its zygotes; it stays open when this evaluator closes."""
         self.spec = spec
         self.settings = settings or EvaluatorSettings()
         if self.settings.require_sandbox or not self.settings.trust:
@@ -87,7 +87,7 @@ class Evaluator:
         zygotes = {kind: self._nursery.mode(kind, target) for kind in kinds}
         compiles = (on_gpu and _cores() >= CORES_TO_COMPILE_AHEAD) or (not on_gpu and self.settings.target is not None)
         if compiles:
-            zygotes[COMPILER] = self._nursery.mode(COMPILER, target)  # most likely the one: its imports go on meanwhile
+            zygotes[COMPILER] = self._nursery.mode(COMPILER, target)  # probably the right target; imports start early
         prepared = self._checker.facts()
         self.facts = prepared.facts
         if card and self.facts.gpu != card:
@@ -140,20 +140,20 @@ class Evaluator:
         as_given: bool = False,
         file: str = "",
     ) -> Evaluation:
-        """Return the verdict on one candidate; raise `InstrumentError` where none could be reached.
+        """Return the verdict on one candidate; raise `InstrumentError` if none could be reached.
 
-        `as_given` asks at the problem's own sizes only, as for a file that steps aside at others. `file` is for who
-        ships: a text of our own writing with the same kernels, which is imported, checked and timed in their place.
+        `as_given` checks at the problem's own sizes only, for a file that uses the reference at others. `file` is for
+        shipping: a text that we wrote with the same kernels, which is imported, checked and timed in their place.
         """
         try:
             return self._evaluate(source, on_stage, as_given, file)
-        except WorkerNeverReady:  # before it saw the candidate, so nothing of the candidate's; once in a thousand
+        except WorkerNeverReady:  # the worker had not received the candidate; happens once in a thousand
             return self._evaluate(source, on_stage, as_given, file)
 
     def try_out(self, source: str) -> Evaluation:
         """Compile a candidate and check one call at its cheapest size, in the same sandbox as for a verdict.
 
-        What is returned is no verdict: one that passed may be wrong at every other size.
+        The result is not a verdict: a candidate that passes may be wrong at every other size.
         """
         return self._evaluate(source, None, False, "", Wanted.TRIAL)
 
@@ -183,13 +183,13 @@ class Evaluator:
 
     @property
     def sketches(self) -> bool:
-        """Return whether `sketch` can be used: without a GPU there is nothing to sort by."""
+        """Whether `sketch` can be used: without a GPU there are no times to sort by."""
         return self.settings.device == "cuda"
 
     def sketch(self, source: str) -> Sketch:
-        """Look quickly at a variant by a trusted author, for sorting: one call has to be right, then a short race.
+        """Sketch a variant for sorting: check one call, then run a short race.
 
-        It proves little: what looks best goes through `evaluate`.
+        A sketch proves little; the best variant is then judged with `evaluate`.
         """
         if not self.sketches:
             raise NotJudgeableHere("without a GPU there is nothing to sort by", remedy="evaluate the candidates")
@@ -197,9 +197,9 @@ class Evaluator:
             return job.answer(Sketched, source, team, Wanted.SKETCH).sketch
 
     def tapes(self, source: str, lengths: Sequence[Lengths] = ()) -> Tapes:
-        """Return what the candidate does in the calls of the problem's own sizes, and of the sizes checked instead.
+        """Return the candidate's tapes at the problem's given sizes, and at the scaled-down sizes if there are any.
 
-        With `lengths` of the problem's ranges: what it does there, a module for each.
+        With `lengths` of the problem's ranges, return its tapes at these, a module for each.
         """
         with self._checker.job() as job, self._pool.team() as team:
             return job.answer(Taped, source, team, Wanted.TAPES, as_given=True, lengths=tuple(lengths)).tapes

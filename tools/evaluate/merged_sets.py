@@ -1,8 +1,8 @@
-"""Results of several sets of inputs as one: one verdict, one figure for speed, and the facts of one problem.
+"""Merges the results for several sets of inputs: one verdict, one figure for speed, and the facts of one problem.
 
 The figure over all sets is the weighted geometric mean of their speed-ups: twice as fast at one set and half as fast at
-another is no gain. The ends of its interval are the means of the ends, which does not assume that errors are
-independent: on one host they may all go in the same direction. The results of each set are kept beside it.
+another is no gain. The bounds of its interval are the means of the bounds, without assuming that errors are
+independent: on one host they may all have the same direction. The results of each set are kept as well.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Item = TypeVar("Item")
 
 
 def mean_of(parts: Sequence[tuple[float, Interval]]) -> Interval:
-    """Return the weighted geometric mean of figures; each end of the interval is the mean of those ends."""
+    """Return the weighted geometric mean of figures; each bound of the interval is the mean of those bounds."""
     total = sum(weight for weight, _ in parts)
 
     def mean(read: Callable[[Interval], float]) -> float:
-        if any(read(item) <= 0 for _, item in parts):  # a bound at zero says nothing, and neither does the mean
+        if any(read(item) <= 0 for _, item in parts):  # a bound at zero is no information, so neither is the mean
             return 0.0
         return math.exp(sum(weight * math.log(read(item)) for weight, item in parts) / total)
 
@@ -35,7 +35,7 @@ def mean_of(parts: Sequence[tuple[float, Interval]]) -> Interval:
 
 
 def over_all(rows: Sequence[Timing], sets: int) -> list[Timing]:
-    """Return the figures over all sets, for each baseline and kind of time that was measured at every set."""
+    """Return the figures over all sets, for each baseline and clock that was measured at every set."""
     by_race: dict[tuple[str, str], list[Timing]] = {}
     for row in rows:
         by_race.setdefault((row.baseline, row.kind), []).append(row)
@@ -60,20 +60,20 @@ def over_all(rows: Sequence[Timing], sets: int) -> list[Timing]:
 
 
 def refused_at(failed: InputSet, evaluation: Evaluation, passed: Sequence[Evaluation], problem: str) -> Evaluation:
-    """Return the verdict on a candidate that failed at one set and `passed` at those before it."""
+    """Return the verdict on a candidate that failed at one set, after it `passed` at the earlier ones."""
     message = f"at {failed.name}: {evaluation.message}"
     return dataclasses.replace(evaluation, problem=problem, message=message, stages=_stages([*passed, evaluation]))
 
 
 def passed_at_all(found: Sequence[tuple[InputSet, Evaluation]], problem: str) -> Evaluation:
-    """Return the verdict on a candidate that passed at every set: checks and timings of each, and a figure over all."""
+    """Return the verdict on a candidate that passed at every set: checks and timings of each, and overall figures."""
     evaluations = [evaluation for _, evaluation in found]
     rows = [
         dataclasses.replace(row, input_set=item.name, weight=item.weight)
         for item, evaluation in found
         for row in evaluation.timings
     ]
-    # One set with other bits is enough to say that a kernel's bits differ; that they are identical needs all sets.
+    # Different bits at one set show that a kernel's bits differ; identical bits must hold at all sets.
     seen = {evaluation.determinism for evaluation in evaluations}
     weakest_first = (Determinism.DIFFERS, Determinism.NOT_MEASURED, Determinism.IDENTICAL)
     return dataclasses.replace(
@@ -95,7 +95,7 @@ def passed_at_all(found: Sequence[tuple[InputSet, Evaluation]], problem: str) ->
 
 
 def _once(items: Iterable[Item]) -> tuple[Item, ...]:
-    """Return the items without repetitions. Kernels compiled twice are equal except for the time it took."""
+    """Return the items without repetitions. Kernels that were compiled twice are equal except for the time."""
     found: dict[Any, Item] = {}
     for item in items:
         key = dataclasses.replace(item, compile_ms=0.0) if hasattr(item, "compile_ms") else item  # type: ignore[type-var]
@@ -112,7 +112,7 @@ def _stages(evaluations: Sequence[Evaluation]) -> tuple[StageTime, ...]:
 
 
 def _diagnosis(found: Sequence[tuple[InputSet, Evaluation]]) -> Diagnosis | None:
-    """Return the first set's diagnosis, with the means of ratios, all operators left to torch, and all notes."""
+    """Return the first set's diagnosis with mean ratios, the torch operators of all sets, and all notes."""
     told = [(item, evaluation.diagnosis) for item, evaluation in found if evaluation.diagnosis is not None]
     if not told:
         return None
@@ -140,7 +140,7 @@ def _diagnosis(found: Sequence[tuple[InputSet, Evaluation]]) -> Diagnosis | None
 
 
 def _figures(evaluation: Evaluation) -> str:
-    """Speed at one set, or bytes moved and launches where nothing was timed."""
+    """Return the speed at one set, or bytes moved and launches if nothing was timed."""
     times = [
         f"{row.speedup.median:.2f}x the reference's speed in {row.kind}{' time' if row.kind == 'device' else ''}"
         for row in evaluation.timings
@@ -158,7 +158,7 @@ def _figures(evaluation: Evaluation) -> str:
 
 
 def merged_sketch(found: Sequence[tuple[InputSet, Sketch]]) -> Sketch:
-    """Return the first sketch with a finding, else the figures over all sets."""
+    """Return the first sketch with a finding, or else the figures over all sets."""
     for item, sketch in found:
         if sketch.finding is not None:
             return dataclasses.replace(sketch, message=f"at {item.name}: {sketch.message}")
@@ -167,7 +167,7 @@ def merged_sketch(found: Sequence[tuple[InputSet, Sketch]]) -> Sketch:
 
 
 def merged_facts(found: Sequence[tuple[InputSet, ProblemFacts]], digest: str) -> ProblemFacts:
-    """Return the first set's facts, with the variants and cases of all sets; other sets' graphs come after its own."""
+    """Return the first set's facts with the variants and cases of all sets; graphs of other sets follow its own."""
     first, others = found[0][1], [facts for _, facts in found[1:]]
     counts = {facts.input_structure.count("*") for _, facts in found}
     if len(counts) > 1 and first.graphs:
@@ -183,7 +183,7 @@ def merged_facts(found: Sequence[tuple[InputSet, ProblemFacts]], digest: str) ->
         if facts.graphs
     ]
     notes = [f"judged at {len(found)} sets of inputs: {'; '.join(str(item) for item, _ in found)}"]
-    # Not every author can serve other ranks or dtypes with one kernel.
+    # Some authors cannot serve several ranks or dtypes with one kernel.
     if unlike := [name for name, form in forms if form != forms[0][1]]:
         notes.append(f"the same file must serve ranks or dtypes other than at {forms[0][0]}: {'; '.join(unlike)}")
     kept = [facts for facts in others if bool(facts.train_graphs) == bool(first.train_graphs) and facts.graphs]

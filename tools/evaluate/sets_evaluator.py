@@ -1,10 +1,10 @@
-"""An evaluator for a problem with several sets of inputs, made of one evaluator for each set.
+"""An evaluator for a problem with several sets of inputs, composed of one evaluator for each set.
 
     with evaluator_for(spec, settings) as evaluator:  # an `Evaluator`, or a `SetsEvaluator`
         evaluator.evaluate(source)
 
-A candidate is judged set by set; the first set at which it fails decides. Sizes are varied around the first set, the
-main one; the others are judged as given. All evaluators share one nursery, and each has its own checker.
+A candidate is judged set by set; the first set at which it fails decides. Variants of sizes are made only from the
+first set, the main one; the others are judged as given. All evaluators share a nursery, and each has its own checker.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from triton_agent.tools.results import Evaluation, Sketch, Status
 from triton_agent.tools.settings import EvaluatorSettings
 
 READY_AT_ONCE = 4
-"""References that run at the same time without a GPU. On a GPU each runs alone."""
+"""References that run concurrently without a GPU. On a GPU each runs alone."""
 
 
 class SetsEvaluator:
-    """Used like `Evaluator`."""
+    """Judges at several sets of inputs; used like `Evaluator`."""
 
     def __init__(
         self, spec: ProblemSpec, settings: EvaluatorSettings | None = None, *, nursery: Nursery | None = None
@@ -102,7 +102,7 @@ class SetsEvaluator:
         return self._at[0][1].try_out(source)
 
     def tapes(self, source: str, names: Collection[str] | None = None) -> Tapes:
-        """Return what the candidate does at all sets, or at those named."""
+        """Return the candidate's tapes at all sets, or at those named."""
         modules: list[TapedModule] = []
         for item, one in self._at:
             if names is None or item.name in names:
@@ -113,16 +113,16 @@ class SetsEvaluator:
         return Tapes(modules=tuple(modules))
 
     def tapes_at(self, source: str, lengths: Sequence[Lengths]) -> Tapes:
-        """Return what the candidate does at these lengths of the problem's ranges."""
+        """Return the candidate's tapes at these lengths of the problem's ranges."""
         return self._at[0][1].tapes(source, lengths)
 
     @property
     def sketches(self) -> bool:
-        """Return whether `sketch` can be used."""
+        """Whether `sketch` can be used."""
         return self._at[0][1].sketches
 
     def sketch(self, source: str) -> Sketch:
-        """Sketch a candidate at each set, up to the first finding."""
+        """Sketch a candidate at each set, up to the first with a finding."""
         found: list[tuple[InputSet, Sketch]] = []
         for item, evaluator in self._at:
             found.append((item, evaluator.sketch(source)))

@@ -1,8 +1,8 @@
-"""The worker processes of candidates: they are forked, lent to the checker, then reused or ended.
+"""The worker processes of candidates: forked, lent to the checker, then reused or ended.
 
-A tracer runs a candidate's Python, so it is used once. Compile workers, and executors on a GPU, run nothing of a
-candidate but checked kernels: they serve one candidate after another, unless something went wrong in them. An executor
-without a GPU runs checked kernels as Python, and is used once.
+A tracer runs a candidate's Python, so it is used once. Compile workers, and executors on a GPU, only handle checked
+kernels: they serve one candidate after another, until something goes wrong in them. An executor without a GPU runs
+checked kernels as Python, and is used once.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from triton_agent.tools.sandbox.cgroup import CgroupBox, delegated_group
 from triton_agent.tools.sandbox.sandbox import GIB, Confinement, Limits
 
 TRACER, COMPILER, INTERPRETER, GPU = "tracer", "compiler", "interpreter", "gpu"
-"""Kinds of process, and the modes of the zygotes that they are forked from."""
+"""Kinds of process, which are also the modes of the zygotes that they are forked from."""
 ROLES = {TRACER: "tracer", COMPILER: "compiler", INTERPRETER: "executor", GPU: "executor"}
 REUSED = frozenset({COMPILER, GPU})
 COMPILERS_OF_ONE = 4
-"""Compile workers for one candidate at most: few of its tapes need kernels that others do not."""
+"""Most compile workers for one candidate: few of its tapes need different kernels."""
 CANDIDATES_OF_ONE = 200
-"""Candidates that a process serves at most: compiled kernels are never unloaded from a context."""
+"""Most candidates that a process serves: compiled kernels are never unloaded from a context."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +44,21 @@ class PoolSettings:
     executor: str
     """`interpreter` or `gpu`."""
     compiles: bool
-    """True if kernels are compiled in processes of their own."""
+    """True if kernels are compiled in separate processes."""
     target: str
     card: dict[str, object]
-    """Properties of the GPU that host code is given."""
+    """Properties of the GPU, as shown to host code."""
     folder: Path
     memory_bytes: int
     """Host memory that one candidate may use."""
     copies_bytes: int
-    """Memory for inputs and outputs in an executor, in addition."""
+    """Additional memory of an executor for inputs and outputs."""
     cpu_s: int
     confine: bool = True
     gpu: str = ""
-    """UUID of the GPU that executors make contexts on; empty where they make none."""
+    """UUID of the GPU on which executors create contexts; empty if they create none."""
     compilers: int = 1
-    """Processes that may compile, all together."""
+    """Most processes that compile, in total."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Team:
         return tuple(worker.channel.fileno() for worker in self.workers)
 
     def handed_over(self) -> tuple[HandedOver, ...]:
-        """Return what the checker is told of each process, in the order of their descriptors."""
+        """Return what the checker needs to know about each process, in the order of their descriptors."""
         return tuple(HandedOver(kind=worker.kind, is_warm=worker.is_warm) for worker in self.workers)
 
     def let_go(self) -> None:
@@ -81,7 +81,7 @@ class Team:
                 worker.channel.sock.close()
 
     def keep(self, states: Sequence[WorkerState]) -> None:
-        """Note which processes may serve another candidate."""
+        """Record which processes may serve another candidate."""
         for worker, state in zip(self.workers, states):
             worker.is_sound = state is not WorkerState.ENDED
             worker.is_warm = worker.is_warm or state is WorkerState.WARM
@@ -91,7 +91,7 @@ class WorkerPool:
     """All processes of one evaluator. Every method may be called from any thread."""
 
     def __init__(self, zygotes: dict[str, Zygote], settings: PoolSettings, lent: Lent = nothing) -> None:
-        """`lent`: the in-memory files that the checker shares with this process."""
+        """`lent` returns the in-memory files that the checker shares with this process."""
         self._zygotes = zygotes
         self._settings = settings
         self._lent = lent
@@ -102,7 +102,7 @@ class WorkerPool:
 
     @contextlib.contextmanager
     def team(self) -> Iterator[Team]:
-        """Provide the processes for one candidate; those that cannot be kept end with the block."""
+        """Provide the processes for one candidate; those that cannot be reused end with the block."""
         with self._lock:
             self._at_work += 1
             share = max(1, min(COMPILERS_OF_ONE, self._settings.compilers // self._at_work))
@@ -137,7 +137,7 @@ class WorkerPool:
         self._end(worker)
 
     def _end(self, worker: Worker) -> None:
-        """End a process, and never under the clock: ending a context keeps the GPU's driver busy."""
+        """End a process, but not during timing: destroying a context keeps the GPU's driver busy."""
         if worker.kind != GPU or worker.child is None:
             worker.end()
             return
@@ -145,7 +145,7 @@ class WorkerPool:
             worker.end()
 
     def close(self) -> None:
-        """End those that stand by."""
+        """End the idle processes."""
         with self._lock:
             self._closed = True
             idle = [worker for workers in self._idle.values() for worker in workers]
@@ -163,7 +163,7 @@ class Worker:
         self.exit: Exit | None = None
         """How it ended; known after `end`."""
         self.served = 0
-        """Candidates."""
+        """Number of candidates served."""
         self.is_sound = False
         """True if it may serve another candidate."""
         self.is_warm = False
@@ -212,9 +212,9 @@ class Worker:
         )
 
     def end(self, gently: bool = False) -> None:
-        """Reap the process and remove what it left; nothing happens the second time.
+        """Reap the process and remove its files; a second call does nothing.
 
-        `gently` lets one that is dying finish, so that its own exit status is seen.
+        `gently` lets a dying process finish, to get its own exit status.
         """
         if self.child is None:
             return
@@ -236,7 +236,7 @@ class Worker:
         if self.watch is not None:
             watchdog().forget(self.watch)
         child, self.child = self.child, None
-        with contextlib.suppress(WorkerLost):  # its zygote is gone, and took it along
+        with contextlib.suppress(WorkerLost):  # its zygote ended, and the process with it
             return child.reap(2.0 if gently else 0.0)
         return None
 
@@ -250,7 +250,7 @@ def exits_of(workers: Iterable[Worker]) -> list[Exit]:
 
 
 def _box(settings: PoolSettings, stack: contextlib.ExitStack) -> CgroupBox | None:
-    """Make a control group for one worker, where this user may make one."""
+    """Make a control group for one worker, if this user is allowed to."""
     if not settings.confine or delegated_group()[0] is None:
         return None
     return stack.enter_context(CgroupBox(memory_bytes=settings.memory_bytes + (1 << 30), processes=512))

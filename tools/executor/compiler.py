@@ -1,8 +1,8 @@
-"""The compile worker: compiles the kernels of tapes for a target, without a GPU, and reports what they need.
+"""The compile worker: compiles the kernels of tapes for a target without a GPU, and reports their resources.
 
-No Python of a candidate runs here. For a GPU in this machine it fills the cache in which the executor finds kernels.
-For a named target it tells registers, spills and shared memory, and what does not compile. A kernel that keeps ptxas
-busy for too long is for whoever waits to give up on: the process is then ended.
+No Python of a candidate runs here. For a GPU in this machine it fills the cache from which the executor loads kernels.
+For a named target it reports registers, spills and shared memory, and compile errors. It sets no time limit: the
+checker waits with a timeout, and the process is ended if ptxas takes too long for a kernel.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.tape.tape import Address, Choice, Constexpr, Descriptor, Launch, Tape, View, decode
 
 ALIGNED = 1 << 20
-"""An address like that of fresh memory, as far as compilers look at it."""
+"""An address with the alignment of fresh memory, as compilers see it."""
 
 
 def warm_up(target: str) -> None:
-    """Pay for imports in the process that compile workers are forked from."""
+    """Do slow imports in the process from which compile workers are forked."""
     importlib.import_module("triton_agent.tools.compile.aot").warm_up(target)
     sandbox.prepare()
 
 
 def main(channel: Channel, plain: dict[str, Any]) -> None:
-    """Confine this process, say READY, then compile until the checker hangs up."""
+    """Confine this process, send READY, then compile until the checker hangs up."""
     settings = begin(plain)
     leave_cores_to_the_clock()
     ready = confine(settings)
@@ -60,7 +60,7 @@ class Compiler:
         """Compile every launch of a tape. A launch fails if none of its choices compiles."""
         compilation = self._aot.install(self._target)
         if not self._fills_cache:
-            self._loader.forget()  # Triton reports nothing of a kernel that it has compiled before
+            self._loader.forget()  # Triton reports nothing about a kernel that it compiled before
         kernels = self._loader.load(request.kernels)
         failure: CompileFailure | None = None
         tape: Tape = decode(request.tape)
@@ -72,7 +72,7 @@ class Compiler:
         return Compiled(kernels=told, failure=failure)
 
     def _compile_any(self, step: Launch, kernels: Kernels) -> CompileFailure | None:
-        """Return None if at least one choice compiles, else the first failure."""
+        """Return None if at least one choice compiles, otherwise the first failure."""
         failures = [self._compile_one(choice, kernels) for choice in step.choices]
         return failures[0] if all(failures) else None
 
@@ -87,7 +87,7 @@ class Compiler:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Memory:
-    """Stands in for a tensor: has what a compiler asks of one."""
+    """Replaces a tensor, with the attributes that a compiler reads."""
 
     dtype: Any
     shape: tuple[int, ...]

@@ -1,7 +1,7 @@
-"""A shipped file in place of a tape: imported, built and called as its user does it, guard included.
+"""Runs a shipped file instead of a tape: imported, built and called as its user does it, guard included.
 
-This is the one text that an executor imports. The driver put it together from parts that may be run: the user's own
-reference, checked kernels, plans written from admitted tapes, and our guard. No candidate's own text comes here.
+This is the only text that an executor imports. The driver assembled it from parts that may be run: the user's own
+reference, checked kernels, plans written from admitted tapes, and our guard. It contains no text of a candidate.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.outline import Outline, fill, passed
 
 _SERIAL = itertools.count()
-"""Numbers the modules: a file registers an operator for torch.compile under the name of its module."""
+"""Numbers of the modules: a file registers an operator for torch.compile under its module's name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class BoundCall:
-    """The arguments of a call with tensors in their places."""
+    """The arguments of a call, with tensors in their places."""
 
     values: Any
 
 
 class Unlisted:
-    """Answers for a launcher where the file launches by itself: nothing is known of its launches."""
+    """A launcher for files that launch by themselves, about whose launches nothing is known."""
 
     def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None: ...
 
@@ -56,7 +56,7 @@ class Unlisted:
 
 
 class FileProgram:
-    """Has the methods of `program.Program` that the worker and the stopwatch use."""
+    """Has those methods of `program.Program` that the worker and the stopwatch use."""
 
     def __init__(
         self,
@@ -91,14 +91,14 @@ class FileProgram:
         }
 
     def set_state(self, values: Mapping[str, torch.Tensor]) -> None:
-        """Set parameters and buffers."""
+        """Set the values of parameters and buffers."""
         with torch.no_grad():
             for name, tensor in self._named.items():
                 if name in values:
                     tensor.copy_(values[name])
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return parameters and buffers as they are now."""
+        """Return the current parameters and buffers."""
         return {name: tensor.detach() for name, tensor in self._named.items()}
 
     def bound(self, inputs: Sequence[torch.Tensor]) -> BoundCall:
@@ -106,7 +106,7 @@ class FileProgram:
         return BoundCall(fill(self._call.values, inputs))
 
     def call(self, inputs: Sequence[torch.Tensor] | BoundCall, run: Any) -> list[torch.Tensor]:
-        """Return the outputs of one call. Memory is as the file makes it: nothing is filled or guarded."""
+        """Return the outputs of one call. The file allocates memory itself, without fill values or guards."""
         values = (inputs if isinstance(inputs, BoundCall) else self.bound(inputs)).values
         with torch.no_grad(), self._surroundings:
             positional, named = passed(values, self._by_keyword)

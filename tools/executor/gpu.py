@@ -1,7 +1,7 @@
-"""Kernels of a tape on a GPU: compiled by Triton, mostly found in the cache that the compile workers filled.
+"""Runs the kernels of a tape on a GPU, compiled by Triton and mostly found in the cache that compile workers filled.
 
-A step is specialised once. From then on it is launched by the compiled kernel's own launcher, without Triton's binding
-of arguments.
+A step is specialised once. After that it is launched through the compiled kernel's own launcher, without Triton's
+argument binding.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from triton_agent.tools.tape.tape import Choice
 REGISTER_BYTES = 4
 LAUNCHES_KEPT = 4096
 TRIALS = 5
-"""Readings of each configuration of an autotuned launch; the median counts."""
+"""Readings for each configuration of an autotuned launch; the median is used."""
 
 
 class GpuLauncher:
@@ -62,7 +62,7 @@ class GpuLauncher:
         return launch
 
     def choose(self, launches: Sequence[Callable[[], None]], restored: Callable[[], None]) -> int:
-        """Return the fastest configuration that the card can run."""
+        """Return the fastest configuration that runs on the card."""
         best, best_ms = 0, float("inf")
         for number, launch in enumerate(launches):
             try:
@@ -89,26 +89,26 @@ class GpuLauncher:
         return statistics.median(readings)
 
     def reveal(self, block: Block) -> None:
-        """Do nothing: on a GPU an address is enough."""
+        """Do nothing: on a GPU an address is sufficient."""
 
     def launches(self) -> tuple[SeenLaunch, ...]:
-        """Return the launches since `begin`; a GPU tells neither bytes nor races."""
+        """Return the launches since `begin`; bytes and races are unknown on a GPU."""
         return tuple(SeenLaunch(kernel=kernel.name, programs=programs) for kernel, programs in self._launched)
 
     def written(self) -> list[tuple[int, int]]:
-        """Return nothing: a GPU does not tell which addresses were stored into."""
+        """Return nothing: on a GPU it is unknown which addresses were stored into."""
         return []
 
     def is_unsupported(self) -> bool:
         return False
 
     def resources(self) -> tuple[KernelResources, ...]:
-        """Return what each kernel launched since `begin` needs of the GPU."""
+        """Return the resources of each kernel launched since `begin`."""
         return tuple(_resources(kernel) for kernel in dict.fromkeys(kernel for kernel, _ in self._launched))
 
 
 def _resources(kernel: Any) -> KernelResources:
-    """Return what a kernel needs as loaded; the driver's local memory holds spilled registers, and arrays if any."""
+    """Return a loaded kernel's resources. Its spills are the driver's local memory, including local arrays."""
     target = kernel.metadata.target
     told = resources_of(kernel, target=f"{target.backend}:{target.arch}", compile_ms=0.0)
     return dataclasses.replace(

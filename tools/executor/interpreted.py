@@ -1,4 +1,4 @@
-"""Kernels of a tape, run by Triton's interpreter: launches, what they moved, and where they contradict each other."""
+"""Runs the kernels of a tape in Triton's interpreter, and reports launches, bytes moved and races."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InterpretedLauncher:
         self._kernels = kernels
 
     def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
-        """Forget earlier launches; from now on programs run in this order, or only these."""
+        """Forget earlier launches; from now on run programs in the order of this seed, or only the listed ones."""
         self._interpreter.only = only
         self._interpreter.order_seed = order
         self._interpreter.launches.clear()
@@ -46,7 +46,7 @@ class InterpretedLauncher:
         return launch
 
     def choose(self, launches: Sequence[Callable[[], None]], restored: Callable[[], None]) -> int:
-        """The first configuration that no static assertion refuses: no speed can be known here."""
+        """Return the first configuration without a failing static assertion: speed is unknown here."""
         for number, launch in enumerate(launches):
             try:
                 launch()
@@ -62,7 +62,7 @@ class InterpretedLauncher:
         return 0
 
     def reveal(self, block: Block) -> None:
-        """A kernel may reach this memory by its address alone."""
+        """Let kernels access this memory by its address."""
         reveal(block.tensor(torch.uint8, (block.size_bytes or block.storage.nbytes(),), (1,), 0))
 
     def launches(self) -> tuple[SeenLaunch, ...]:
@@ -84,7 +84,7 @@ class InterpretedLauncher:
         return [part for launch in self._interpreter.launches for part in launch.written]
 
     def is_unsupported(self) -> bool:
-        """Return True if something was launched that needs a GPU."""
+        """Return True if a launch needed a GPU."""
         return any(isinstance(fault, Unsupported) for fault in self._interpreter.faults)
 
     def resources(self) -> tuple[KernelResources, ...]:

@@ -1,4 +1,4 @@
-"""The kernels of tapes as functions of Triton, what they are given, and their lines in the candidate's file."""
+"""The kernels of tapes as Triton functions, their arguments, and their lines in the candidate's file."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from triton_agent.tools.tape.tape import Constexpr as PassedConstexpr
 from triton_agent.tools.tape.tape import Descriptor
 
 SETS_KEPT = 32
-"""A candidate has one set of kernels, or a few where its tapes launch different ones."""
+"""A candidate has one set of kernels, or a few if its tapes launch different ones."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Kernels:
-    """Functions by identity, as this process's Triton has them."""
+    """Functions of this process's Triton, by identity."""
 
     functions: Mapping[str, Any]
     kernels: KernelSet
@@ -47,7 +47,7 @@ class Kernels:
 
     @classmethod
     def load(cls, data: Any, folder: str) -> Kernels:
-        """Check the kernels once more and make a module of them; `folder` is nobody else's."""
+        """Check the kernels again and load them as a module in `folder`, which must be empty."""
         kernels = KernelSet.from_json(data)
         module = kernel_modules.build(kernels)
         functions = kernel_modules.execute(module, Path(folder))
@@ -57,7 +57,7 @@ class Kernels:
         )
 
     def argument(self, data: Any) -> Any:
-        """A compile-time argument of a launch."""
+        """Return a compile-time argument of a launch."""
         value = value_from_json(data)
         check_value(value, self.kernels)
         return self._python(value)
@@ -80,29 +80,29 @@ class Kernels:
         return value
 
     def line_of(self, line: int) -> int:
-        """The line of the candidate's file that a line of the module comes from; 0 where none does."""
+        """Return the line of the candidate's file for a line of the module; 0 if there is none."""
         here, there = max(((h, t) for h, t in self.lines if h <= line), default=(0, 0))
         return line - here + there if here else 0
 
     def report(self, error: BaseException) -> Raised:
         """Return an error as a message, with the lines of the candidate's file."""
-        passed = report_of(error, self.path).lines  # of the module; their code is read from there
+        passed = report_of(error, self.path).lines  # lines of the module, with their code
         found = [dataclasses.replace(at, line=self.line_of(at.line or 0)) for at in passed if at.code]
         if isinstance(getattr(error, "line", None), int):
-            error.line = self.line_of(error.line)  # type: ignore[attr-defined]  # for its text
+            error.line = self.line_of(error.line)  # type: ignore[attr-defined]  # used in the error's text
         return dataclasses.replace(report_of(error, self.path), lines=tuple(found))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Described:
-    """A tensor that a kernel gets as a descriptor."""
+    """A tensor that is passed to a kernel as a descriptor."""
 
     tensor: torch.Tensor
     descriptor: Descriptor
 
 
 def as_passed(value: Any, kernels: Kernels) -> Any:
-    """Return a launch's argument as Triton takes it."""
+    """Return a launch's argument in the form that Triton accepts."""
     if isinstance(value, PassedConstexpr):
         return kernels.argument(value.value)
     if isinstance(value, Described):
@@ -113,7 +113,7 @@ def as_passed(value: Any, kernels: Kernels) -> Any:
 
 
 def descriptor_over(base: Any, descriptor: Descriptor) -> TensorDescriptor:
-    """Triton's own descriptor, over a tensor or what stands in for one."""
+    """Return Triton's own descriptor over a tensor, or over a replacement for one."""
     more = {"round_f32_to_tf32": True} if descriptor.round_f32_to_tf32 else {}  # not in Triton 3.6
     view = descriptor.view
     shape, strides, block = list(view.shape), list(view.strides), list(descriptor.block_shape)
@@ -121,14 +121,14 @@ def descriptor_over(base: Any, descriptor: Descriptor) -> TensorDescriptor:
 
 
 class Loader:
-    """Loads kernels for several tapes: the same kernels once."""
+    """Loads kernels for several tapes, each set only once."""
 
     def __init__(self, scratch: str) -> None:
         self._scratch = scratch
         self._loaded: dict[str, Kernels] = {}
 
     def load(self, data: Any) -> Kernels:
-        """Return the functions of a set of kernels as it travels."""
+        """Return the functions of a set of kernels given as JSON data."""
         text = json.dumps(data)
         if text not in self._loaded:
             if len(self._loaded) == SETS_KEPT:
@@ -137,5 +137,5 @@ class Loader:
         return self._loaded[text]
 
     def forget(self) -> None:
-        """Make room for the kernels of another candidate."""
+        """Drop the kernels, to make room for those of another candidate."""
         self._loaded.clear()

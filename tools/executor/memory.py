@@ -1,7 +1,7 @@
-"""Fresh memory for tapes: filled with values that cannot pass for an answer, with guards at both ends.
+"""Fresh memory for tapes, filled with values that cannot pass for an answer, and with guards at both ends.
 
-A kernel that leaves part of its output unwritten is found by the fill, one that writes beyond its buffers by the
-guards. Neither is there while the clock runs.
+The fill exposes a kernel that leaves part of its output unwritten; the guards expose one that writes outside its
+buffers. Neither is used during timing.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ POISON: dict[torch.dtype, tuple[torch.dtype, int]] = {
     torch.int32: (torch.int32, 0x0DEADBEE),
     torch.int16: (torch.int16, 0x0DEA),
 }
-"""Fresh memory by dtype: NaNs with a payload no arithmetic produces, integers no small test expects. Seen as the
-dtype's integer twin."""
+"""Fill values by dtype: NaNs with a payload that no arithmetic produces, and integers unlikely in tests. Each is given
+with an integer dtype of the same size."""
 POISON_BYTES = (0x65, 0x9A)
-"""For types of one byte: no value is out of place there, but an answer cannot be both."""
+"""Fill values for types of one byte. Any byte may be correct, but an answer cannot equal both."""
 GUARD_BYTES = 4096
-"""On either side of fresh memory while it is checked; a multiple of every alignment."""
+"""Size of the guard on either side of fresh memory while answers are checked; a multiple of every alignment."""
 GUARD = 0xA5
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
-    """How fresh memory is made."""
+    """How fresh memory is allocated."""
 
     device: str
     salt: int | None = None
-    """Which fill is used for types of one byte; None leaves memory as it is."""
+    """Selects the fill value for types of one byte; None leaves memory unfilled."""
     guarded: bool = False
 
 
@@ -44,16 +44,16 @@ class Block:
 
     storage: torch.UntypedStorage
     start_bytes: int = 0
-    """Where the buffer begins in it, behind the guard."""
+    """Start of the buffer in the storage, after the guard."""
     size_bytes: int = 0
 
     def tensor(self, dtype: torch.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> torch.Tensor:
-        """Return a tensor that is a view of the buffer."""
+        """Return a tensor as a view of the buffer."""
         made = torch.empty(0, dtype=dtype, device=self.storage.device)
         return made.set_(self.storage, offset + self.start_bytes // dtype.itemsize, shape, strides)
 
     def guards_hold(self) -> torch.Tensor:
-        """Return whether nobody wrote beyond the buffer, as a tensor: nothing waits for the GPU here."""
+        """Return, as a tensor, whether the guards are intact; does not wait for the GPU."""
         if not self.start_bytes:
             return torch.ones((), dtype=torch.bool, device=self.storage.device)
         row = torch.empty(0, dtype=torch.uint8, device=self.storage.device).set_(self.storage)
@@ -62,7 +62,7 @@ class Block:
 
 
 def make_block(size_bytes: int, dtype: torch.dtype, fresh: Fresh) -> Block:
-    """Allocate memory for a buffer that mostly holds values of this dtype."""
+    """Allocate memory for a buffer whose values mostly have this dtype."""
     padded = -(-max(size_bytes, 1) // 16) * 16
     guard = GUARD_BYTES if fresh.guarded else 0
     row = torch.empty(padded + 2 * guard, dtype=torch.uint8, device=fresh.device)
@@ -76,7 +76,7 @@ def make_block(size_bytes: int, dtype: torch.dtype, fresh: Fresh) -> Block:
 
 
 def poison(tensor: torch.Tensor, salt: int) -> None:
-    """Fill with values that cannot pass for an answer; bytes, which could, differ with the salt."""
+    """Fill with values that cannot pass for an answer; types of one byte get a value that depends on `salt`."""
     if tensor.numel() == 0:
         return
     pattern = POISON.get(tensor.dtype)
@@ -89,7 +89,7 @@ def poison(tensor: torch.Tensor, salt: int) -> None:
 
 
 def poisoned(tensor: torch.Tensor) -> torch.Tensor:
-    """Return which elements still hold what fresh memory was filled with."""
+    """Return which elements still hold the fill value of fresh memory."""
     pattern = POISON.get(tensor.dtype)
     if pattern is None or tensor.numel() == 0:
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)

@@ -1,12 +1,12 @@
-"""A tape made ready to run on one device, as often as wanted.
+"""A tape prepared to run repeatedly on one device.
 
     program = Program(tape, launcher, device="cuda")
     program.set_state(values)
     outputs = program.call(inputs, Run(fresh=Fresh(device="cuda")))
 
-Steps become a list of functions over a table of tensors, one for each view on the tape, so that a call costs the host
-little more than its launches. The same list runs while answers are checked and while the clock runs; what differs is
-how fresh memory is made.
+Steps become a list of functions over a table of tensors, one for each view on the tape, so that the host cost of a call
+is little more than that of its launches. Checking and timing run the same list and differ only in how fresh memory is
+allocated.
 """
 
 from __future__ import annotations
@@ -47,51 +47,51 @@ Launching = Callable[[list[Any]], None]
 
 
 class OutOfPlace(Exception):
-    """A kernel wrote beyond its buffers; the text says beyond which."""
+    """A kernel wrote outside its buffers; the text names the buffer."""
 
 
 class Launcher(Protocol):
-    """Runs kernels: by the interpreter or on a GPU."""
+    """Runs kernels, in the interpreter or on a GPU."""
 
     def constant(self, value: Any) -> Any:
-        """Return an argument that is the same in every call, as the kernel gets it."""
+        """Return an argument that is the same in every call, in the form that the kernel receives."""
 
     def prepare(self, choice: Choice, given: list[Any]) -> Launching:
-        """Return a launch, specialised for arguments such as these."""
+        """Return a launch that is specialised for arguments like these."""
 
     def choose(self, launches: Sequence[Callable[[], None]], restored: Callable[[], None]) -> int:
-        """Return which configuration of an autotuned launch is to be used. `restored` undoes what a launch wrote."""
+        """Return the configuration to use for an autotuned launch. `restored` undoes the writes of a launch."""
 
     def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
-        """Forget what was launched so far; from here on the interpreter runs programs in this order, or only these."""
+        """Forget earlier launches; from now on the interpreter runs programs in this order, or only the listed ones."""
 
     def reveal(self, block: Block) -> None:
-        """Let kernels reach this memory by its address alone."""
+        """Let kernels access this memory by its address."""
 
     def launches(self) -> tuple[SeenLaunch, ...]:
         """Return the launches since `begin`."""
 
     def written(self) -> list[tuple[int, int]]:
-        """Return the ranges of addresses that these launches stored into, as far as that is known."""
+        """Return the ranges of addresses that these launches stored into, as far as known."""
 
     def is_unsupported(self) -> bool:
-        """Return True if something was launched that cannot run here."""
+        """Return True if a launch cannot run here."""
 
     def resources(self) -> tuple[KernelResources, ...]:
-        """Return what each kernel launched since `begin` needs."""
+        """Return the resources of each kernel launched since `begin`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """How a call is made."""
+    """Options of a call."""
 
     fresh: Fresh
     silenced: bool = False
-    """Launches do nothing."""
+    """True to skip all launches."""
     seed: int | None = None
     """Seed of random operators."""
     around: Callable[[int, Thunk, _Frame], None] | None = None
-    """Runs each step in place of the program; it is given the number of the step after the prologue."""
+    """Called in place of each step, with its number after the prologue, the step's function and the frame."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -100,9 +100,9 @@ class _Frame:
 
     run: Run
     tensors: list[Any]
-    """By the number of the view."""
+    """Tensors by the number of their view."""
     blocks: dict[int, Block]
-    """By the number of the buffer; a buffer with a single view may have none."""
+    """Memory by the number of the buffer; a buffer with a single view may have no entry."""
 
 
 Thunk = Callable[[_Frame], None]
@@ -110,7 +110,7 @@ Thunk = Callable[[_Frame], None]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bound:
-    """Inputs of a call, entered into a frame once."""
+    """Inputs of a call that have been entered into a frame, for several calls."""
 
     frame: _Frame
 
@@ -125,7 +125,7 @@ class Program:
         self.device = device
         self.launcher = launcher
         self.chosen: dict[int, int] = {}
-        """The configuration of each autotuned launch, by the number of its step; the prologue's come first."""
+        """Configuration of each autotuned launch, by step number, counting the prologue's steps first."""
         self._seed = seed
         self._numbers: dict[View, int] = {}
         self._views: dict[int, list[tuple[int, View]]] = {}
@@ -134,7 +134,7 @@ class Program:
                 self._numbers[view] = len(self._numbers)
                 self._views.setdefault(view.buffer, []).append((self._numbers[view], view))
         self._kept = _Frame(Run(fresh=Fresh(device=device)), [None] * len(self._numbers), {})
-        """Memory that outlasts a call: state, constructor's arguments, what the prologue made."""
+        """Memory that lives longer than a call: state, constructor arguments, results of the prologue."""
         self._bind(self._kept, tape.arguments, arguments)
         for number, buffer in enumerate(tape.buffers):
             if buffer.place is Place.STATE:
@@ -146,7 +146,7 @@ class Program:
         self._outputs = [self._numbers[view] for view in tape.outputs]
 
     def set_state(self, values: Mapping[str, torch.Tensor]) -> None:
-        """Set parameters and buffers; what depends on them is prepared again before the next call."""
+        """Set parameters and buffers; the prologue runs again before the next call."""
         with torch.no_grad():
             for name, tensor in self.state().items():
                 if name in values:
@@ -154,11 +154,11 @@ class Program:
         self._is_prepared = not self.tape.prologue
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return the present parameters and buffers."""
+        """Return the current parameters and buffers."""
         return {name: self._kept.tensors[self._numbers[view]] for name, view in self.tape.state}
 
     def bound(self, inputs: Sequence[torch.Tensor]) -> Bound:
-        """Bind inputs for several calls."""
+        """Enter inputs into a frame for several calls."""
         self.prepare()
         frame = _Frame(self._kept.run, self._kept.tensors.copy(), dict(self._kept.blocks))
         self._bind(frame, self.tape.inputs, inputs)
@@ -186,7 +186,7 @@ class Program:
             return outputs
 
     def prepare(self) -> None:
-        """Run the prologue, if it has not run with these parameters."""
+        """Run the prologue, unless it has run with the current parameters."""
         if not self._is_prepared:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
                 _seed(self._seed, self.device)
@@ -205,14 +205,14 @@ class Program:
     # -- memory ----------------------------------------------------------------------------------------------------
 
     def _bind(self, frame: _Frame, views: Sequence[View], tensors: Sequence[torch.Tensor]) -> None:
-        """Bind memory from outside: each view's buffer is the memory that its tensor lies in."""
+        """Enter tensors from outside; each view's buffer becomes the storage of its tensor."""
         for view, tensor in zip(views, tensors, strict=True):
             if view.buffer not in frame.blocks:
                 self._enter(frame, view.buffer, Block(storage=tensor.untyped_storage()))
             frame.tensors[self._numbers[view]] = tensor
 
     def _make(self, frame: _Frame, number: int) -> None:
-        """Make fresh memory for a buffer."""
+        """Allocate fresh memory for a buffer."""
         views = self._views.get(number, [])
         dtype = DTYPES[views[0][1].dtype] if views else torch.uint8
         fresh = frame.run.fresh
@@ -228,7 +228,7 @@ class Program:
             frame.tensors[index] = block.tensor(DTYPES[view.dtype], view.shape, view.strides, view.offset)
 
     def _last_uses(self) -> list[list[int]]:
-        """Return, for each step, the views that no later step uses."""
+        """Return, for each step, the views whose last use it is."""
         kept = {view.buffer for view in (*self.tape.outputs, *(view for _, view in self.tape.rebound))}
         kept |= {number for number, buffer in enumerate(self.tape.buffers) if buffer.place is not Place.FRESH}
         kept |= {number for step in self.tape.steps for number in addressed(step)}
@@ -279,7 +279,7 @@ class Program:
         return operate
 
     def _take(self, frame: _Frame, view: View, tensor: torch.Tensor) -> None:
-        """Put an operator's result into its buffer, in the layout that the tape says."""
+        """Store an operator's result in its buffer, in the layout given by the tape."""
         number = self._numbers[view]
         held = frame.tensors[number]
         if held is not None and held.untyped_storage()._cdata == tensor.untyped_storage()._cdata:
@@ -312,7 +312,7 @@ class Program:
         return launch
 
     def _choose(self, step: Launch, plans: Sequence[_Arguments], frame: _Frame) -> int:
-        """Choose a configuration of an autotuned launch; each trial finds the memory as the launch itself will."""
+        """Choose a configuration of an autotuned launch; memory is restored after each trial."""
         storages = {
             storage._cdata: storage
             for _, value in step.choices[0].arguments
@@ -339,7 +339,7 @@ class Program:
         return self.launcher.choose([trial(*pair) for pair in zip(step.choices, plans)], restored)
 
     def _value(self, frame: _Frame, value: Any) -> Any:
-        """Return an argument as an operator or a kernel gets it in this call."""
+        """Return an argument in the form in which an operator or a kernel receives it in this call."""
         if isinstance(value, View):
             return frame.tensors[self._numbers[value]]
         if isinstance(value, tuple):
@@ -353,7 +353,7 @@ class Program:
         return value
 
     def _address(self, frame: _Frame, address: Address) -> int:
-        """Return the address of a place in memory."""
+        """Return a real address for an `Address` of the tape."""
         block = frame.blocks.get(address.buffer)
         if block is None:
             storage = frame.tensors[self._views[address.buffer][0][0]].untyped_storage()
@@ -364,11 +364,11 @@ class Program:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Arguments:
-    """The arguments of a launch: what never changes, and what every call fills in."""
+    """The arguments of a launch, split into constants and those filled in for each call."""
 
     constant: list[Any]
     tensors: tuple[tuple[int, int], ...]
-    """Positions, each with the number of the view that goes there."""
+    """Pairs of argument position and view number."""
     others: tuple[tuple[int, Any], ...]
 
     @classmethod
@@ -390,7 +390,7 @@ class _Arguments:
 
 
 def _seed(seed: int, device: str) -> None:
-    """Seed the generators of this device; `torch.manual_seed` also writes down a stack trace for each other one."""
+    """Seed this device's generators; `torch.manual_seed` also records a stack trace for every other kind of device."""
     torch.default_generator.manual_seed(seed)
     if device == "cuda":
         torch.cuda.manual_seed_all(seed)
@@ -435,4 +435,5 @@ def _attention(
 
 
 ON_GPU: dict[str, Callable[..., Any]] = {"aten._scaled_dot_product_flash_attention_for_cpu.default": _attention}
-"""What runs on a GPU in place of an operator that only a CPU has: to torch, the tracer's tensors are CPU tensors."""
+"""GPU replacements for operators that exist only on the CPU, which are on tapes since the tracer's tensors are CPU
+tensors to torch."""

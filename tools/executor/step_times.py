@@ -1,10 +1,10 @@
-"""Times each step of a tape on a GPU, by CUDA events around the steps of a few calls.
+"""Times each step of a tape on a GPU, with CUDA events around the steps of a few calls.
 
-Each call is queued behind a spin, so that the GPU does not wait for the host between steps, and finds a cold L2 cache.
-What an empty pair of events reads is subtracted. No profiler is used: torch's takes seconds to load, and what it leaves
-in the process slows the launches that are timed there later.
+Each call is queued behind a spin kernel, so that the GPU does not wait for the host between steps, and starts with a
+cold L2 cache. The time of an empty pair of events is subtracted. No profiler is used: torch's takes seconds to load,
+and afterwards slows down launches that are timed in the same process.
 
-Not covered: kernels within one operator of torch, and steps that overlap on several streams (a tape has one stream).
+Not covered: single kernels within one torch operator, and steps that overlap on several streams (a tape has one).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from triton_agent.tools.race.clock import timing_event
 from triton_agent.tools.tape.tape import Launch, Operate
 
 SPIN_CYCLES_PER_MS = 2_000_000
-"""At least as many as any card's clock has; a slower clock spins longer, which does no harm."""
+"""At least the clock rate of any card. With a slower clock the spin takes longer, which is harmless."""
 HEAD_START_MS = 0.2
 LONGEST_HEAD_START_MS = 200.0
 EMPTY_PAIRS = 16
@@ -58,7 +58,7 @@ def step_times(program: Program, bound: Bound, calls: int, flush: Callable[[], N
         queueing_ms = 1e3 * (time.perf_counter() - begun_s)
         torch.cuda.synchronize()
         del outputs
-        if head_start_ms == HEAD_START_MS:  # this call tells how long the host takes; it is not read
+        if head_start_ms == HEAD_START_MS:  # this call only measures the host's time; its readings are dropped
             head_start_ms = min(2 * HEAD_START_MS + 2 * queueing_ms, LONGEST_HEAD_START_MS)
             continue
         for number, start, end in pairs:

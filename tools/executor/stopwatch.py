@@ -1,7 +1,7 @@
-"""The executor's side of the clock: set up once with several sets of inputs, then asked for one reading at a time.
+"""The executor's side of timing: set up once with several sets of inputs, then asked for one sample at a time.
 
-Inputs are renewed before every call; now and then they come from the checker, who then wants to see what that call
-returned.
+Inputs are renewed before every call. Some calls get inputs from the checker instead, which then also gets the outputs
+of that call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Stopwatch:
         *,
         renewed: bool,
     ) -> None:
-        """Warm the program up. Calibrated elsewhere: while others are at work here nothing could be calibrated."""
+        """Warm the program up. The calibration comes from elsewhere, since a shared GPU cannot be calibrated here."""
         self._calls = [TimedCall(program, inputs, renewed=renewed) for inputs in sets]
         self._subject = Subject(self._calls, refresh=self._refresh)
         self._clock = Clock("cuda", ClockSettings(warm_up_s=0.0), calibration)
@@ -50,8 +50,8 @@ class Stopwatch:
     def read(self, request: ReadClock, inputs: list[list[torch.Tensor]]) -> tuple[Readings, list[list[torch.Tensor]]]:
         """Return a sample for each turn.
 
-        With `inputs` the first sample's call for the device time, or the one after it for the latency, gets these, and
-        what it returned goes back with the sample.
+        With `inputs`, one call uses these: the first sample's call for the device time, or the one after it for the
+        latency (`request.later`). Its outputs are returned with the sample.
         """
         assert self._clock is not None and self._subject is not None
         looked_at = self._calls[(request.turns[0] + request.later) % len(self._calls)]
@@ -61,12 +61,12 @@ class Stopwatch:
         return looked_at.shown(samples) if inputs else (Readings(samples=samples), [])
 
     def step_times(self, calls: int) -> tuple[StepTime, ...]:
-        """Return the time of each step of the tape, on the inputs that are timed."""
+        """Return the time of each step of the tape on the timed inputs."""
         assert self._clock is not None
         return self._calls[0].step_times(calls, self._clock.flush)
 
     def warm_up(self, calls: int) -> None:
-        """Make so many calls."""
+        """Make `calls` calls."""
         for call in self._calls:
             call.refresh()
         for turn in range(calls):
@@ -78,7 +78,7 @@ class Stopwatch:
 
 
 class TimedCall:
-    """A call without arguments, for the clock."""
+    """A call without arguments, as the clock needs it."""
 
     def __init__(self, program: Program | FileProgram, inputs: list[torch.Tensor], *, renewed: bool) -> None:
         self._program = program
@@ -100,11 +100,11 @@ class TimedCall:
         return step_times(self._program, self._bound, calls, flush)
 
     def take(self, inputs: list[torch.Tensor]) -> None:
-        """Give the next call these inputs, and keep its result."""
+        """Use these inputs in the next call, and keep its outputs."""
         self._due = inputs
 
     def refresh(self) -> None:
-        """Renew the inputs before a call. Kept outputs stay: a call is repeated if the clock could not read it."""
+        """Renew the inputs before a call. Kept outputs are not dropped: a call is repeated if it could not be timed."""
         self._keeps, due, self._due = self._due is not None, self._due, None
         with torch.no_grad():
             if due is not None:
@@ -114,7 +114,7 @@ class TimedCall:
                 renew(self._inputs)
 
     def shown(self, samples: tuple[Sample, ...]) -> tuple[Readings, list[list[torch.Tensor]]]:
-        """Return the samples with what was kept, in the form in which every call's answer goes back."""
+        """Return the samples with the kept outputs, in the form of every other answer."""
         outputs, self._kept = self._kept, []
         readings = Readings(samples=samples, outputs=tuple(describe(tensor) for tensor in outputs))
         return readings, [[row(tensor) for tensor in outputs]]

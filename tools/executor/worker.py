@@ -1,8 +1,8 @@
-"""The executor: a process that replays tapes on inputs that it is sent, and returns the outputs.
+"""The executor: a process that replays tapes on inputs it is sent, and returns the outputs.
 
-No Python of a candidate runs here: kernel texts were checked (`kernels/language.py`), everything else is data.
-Shipped files do run (`file_program.py`), but we wrote those. The executor holds no expected value. On a GPU it serves
-one candidate after another, unless something went wrong in it; without a GPU it serves one.
+No Python of a candidate runs here: kernel texts were checked (`kernels/language.py`), everything else is data. Shipped
+files do run (`file_program.py`), but we wrote those. The executor holds no expected value. On a GPU it serves one
+candidate after another, until something goes wrong in it; without a GPU it serves one candidate.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ from triton_agent.tools.tape.outline import tensors_in
 from triton_agent.tools.tape.tape import decode
 
 Reply = tuple[object, list[list[torch.Tensor]]]
-"""A message of `protocol.py`, and the tensors that go with it as rows of bytes, grouped as `answers.py` describes."""
+"""A message of `protocol.py`, and its tensors as rows of bytes, grouped as described in `answers.py`."""
 KEPT_BYTES = 4 << 30
-"""What torch may keep of freed memory when the clock starts; the checker's reference needs the rest."""
+"""Most freed memory that torch may keep when timing starts; the checker's reference needs the rest."""
 
 
 class ReplayFailed(Exception):
-    """What went wrong in a replay, as the reply that says so."""
+    """A replay failed; `report` is the reply that describes it."""
 
     def __init__(self, report: Raised) -> None:
         super().__init__(report)
@@ -69,12 +69,12 @@ class ReplayFailed(Exception):
 
 
 def warm_up(mode: str, target: str) -> None:
-    """Pay for imports in the process that executors are forked from. Never touches CUDA."""
+    """Do slow imports in the process from which executors are forked. Never touches CUDA."""
     if mode == "interpreter":
         importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
         importlib.import_module("triton_agent.tools.executor.interpreted")
         mangle_type(torch.zeros(1))  # imports Gluon at its first use
-        np.random.default_rng(0)  # numpy imports this at its first use, too
+        np.random.default_rng(0)  # numpy imports parts at its first use, too
     else:
         importlib.import_module("triton_agent.tools.executor.stopwatch")
         importlib.import_module("triton_agent.tools.executor.gpu")
@@ -87,9 +87,9 @@ def warm_up(mode: str, target: str) -> None:
 
 
 def _build_driver_once() -> None:
-    """Compile and load Triton's own C module, so that no executor runs a C compiler; no CUDA call is made.
+    """Compile and load Triton's own C module, so that no executor runs a C compiler; makes no CUDA call.
 
-    Its constructor builds it again at every mention, though there is only ever one object; afterwards it does nothing.
+    The singleton's constructor would build the module again at every use, so it is replaced by an empty one.
     """
     utilities = importlib.import_module("triton.backends.nvidia.driver").CudaUtils
     utilities()
@@ -97,9 +97,9 @@ def _build_driver_once() -> None:
 
 
 def main(channel: Channel, plain: dict[str, Any]) -> None:
-    """Confine this process, say READY, then serve until the checker hangs up."""
+    """Confine this process, send READY, then serve requests until the checker hangs up."""
     settings = begin(plain)
-    door = SharedDoor(settings.gpu) if settings.gpu else None  # out of sight once confined
+    door = SharedDoor(settings.gpu) if settings.gpu else None  # opened now, since the folder is hidden once confined
     ready = confine(settings)
     with door.inside() if door else contextlib.nullcontext():
         executor = Executor(scratch=settings.scratch, mode=settings.kind, target=settings.target)
@@ -126,15 +126,15 @@ class Executor:
         self._kernels: Kernels | None = None
         self._digests = Digests(self.device)
         self._inputs: list[torch.Tensor] = []
-        """Of the last call, where the next one may use them again."""
+        """Inputs of the last call, if the next one may use them again."""
         self._kept: list[tuple[list[torch.Tensor], torch.Tensor]] = []
-        """What timed calls returned and nobody fetched yet, with its digests."""
+        """Outputs of timed calls that were not fetched yet, with their digests."""
         self._stopwatch: Any = None
         if mode == "gpu":
             self._pay_first_use()
 
     def _pay_first_use(self) -> None:
-        """Make the context and the allocator, and load what torch loads with its first kernels."""
+        """Create the context and the allocator, and load what torch loads with its first kernels."""
         torch.cuda.set_per_process_memory_fraction(sandbox.MOST_OF_A_CARD)
         some = torch.zeros(1024, device="cuda").add_(1)
         some.bfloat16().float().sum().item()
@@ -143,7 +143,7 @@ class Executor:
         self._stopwatch = importlib.import_module("triton_agent.tools.executor.stopwatch").Stopwatch()
 
     def handle(self, request: ExecutorRequest, payloads: list[Payload]) -> Reply:
-        """Do what is asked, and return the answer."""
+        """Handle a request and return the reply."""
         handlers: dict[type, Callable[[Any, list[Payload]], Reply]] = {
             Prepare: self._prepare,
             UseFile: self._use_file,
@@ -179,7 +179,7 @@ class Executor:
         return Done(), []
 
     def _use_file(self, request: UseFile, payloads: list[Payload]) -> Reply:
-        """Import a shipped file; see `file_program.py`. Only who ships files sends one."""
+        """Import a shipped file; see `file_program.py`. Only the code that ships files sends this request."""
         request.conditions.settle()
         with self._candidate("construct"):
             self._programs[request.name] = FileProgram(
@@ -221,7 +221,7 @@ class Executor:
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def _call(self, request: Call, payloads: list[Payload]) -> Reply:
-        """Run once on inputs; return what came out, and which inputs are no longer what they were."""
+        """Run one call on inputs; return the outputs, and the inputs that changed."""
         program_payloads, given = (payloads, []) if request.again else (payloads[:-1], payloads[-1:])
         self._prepare(request.prepare, program_payloads)
         program = self._programs[request.prepare.name]
@@ -241,7 +241,7 @@ class Executor:
         if request.only is not None and isinstance(program, Program):
             program.launcher.begin(request.order)
             with self._candidate("forward", program):
-                program.prepare()  # all programs of the prologue run
+                program.prepare()  # before `only` takes effect: all programs of the prologue run
         program.launcher.begin(request.order, request.only)
         with self._candidate("forward", program):
             outputs = program.call(inputs, run)
@@ -268,7 +268,7 @@ class Executor:
         return reply, [[row(tensor) for tensor in group] for group in (outputs, [inputs[i] for i in changed])]
 
     def _device_bytes(self) -> int:
-        """Return the bytes held now, and begin to record the peak of the next call."""
+        """Return the bytes allocated now, and reset the peak for the next call."""
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
@@ -283,7 +283,7 @@ class Executor:
         except OutOfPlace as error:
             report = dataclasses.replace(self._report(error), phase=phase, kinds=("OutOfBounds",))
             raise ReplayFailed(report) from None
-        except Exception as error:  # the tape's doing: nothing of ours runs here but the replay
+        except Exception as error:  # only the replay runs here, so the tape is the cause
             unsupported = program is not None and program.launcher.is_unsupported()
             report = dataclasses.replace(self._report(error), phase=phase, unsupported=unsupported)
             raise ReplayFailed(report) from None
@@ -318,7 +318,7 @@ class Executor:
         return readings, groups
 
     def _fetch(self, request: Fetch, payloads: list[Payload]) -> Reply:
-        """Return the oldest outputs that were kept."""
+        """Return the oldest kept outputs."""
         rows, digests = self._kept.pop(0)
         return Fetched(unchanged=torch.equal(self._digests.of(rows), digests)), [rows]
 
@@ -332,6 +332,6 @@ class Executor:
 
 
 def _lies_in(tensor: torch.Tensor, written: list[tuple[int, int]]) -> bool:
-    """Return whether a launch stored into this tensor's memory; `written` are ranges of addresses."""
+    """Return True if a launch stored into this tensor's storage; `written` holds ranges of addresses."""
     start, size_bytes = tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()
     return any(low < start + size_bytes and start < high for low, high in written)

@@ -1,4 +1,4 @@
-"""Kernels as checked text: captured from a candidate, compared with a list of what Triton's language has.
+"""Kernels as checked text: captured from a candidate, and compared with a list of allowed names of Triton's language.
 
-A kernel that passes `language.py` can be compiled or interpreted by `modules.py`.
+A kernel that passes `language.py` can be compiled or interpreted through `modules.py`.
 """

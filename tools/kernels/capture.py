@@ -1,7 +1,7 @@
-"""Capture kernels from a running candidate: source text, parameters, and the values of the globals they use.
+"""Captures kernels from a running candidate: source text, parameters, and the values of the globals they use.
 
 This runs in the tracer, beside the candidate, with Triton in its compiling mode. Safety does not depend on it: the
-result is data that `kernel_language.check` checks in another process.
+result is data that `language.check` checks in another process.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Capture:
     def __init__(self) -> None:
         self._functions: dict[str, JitFunction] = {}
         self._identities: dict[int, tuple[object, str]] = {}
-        """By `id` of the function object, which is kept so that the `id` stays its own."""
+        """Identities by `id` of the function object, which is kept alive so that the `id` is not reused."""
         self._in_progress: list[object] = []
 
     def kernels(self) -> KernelSet:
         return KernelSet(functions=dict(self._functions))
 
     def capture(self, function: Any) -> str:
-        """Capture a `@triton.jit` or `@triton.constexpr_function` and all it uses; return its identity.
+        """Capture a `@triton.jit` or `@triton.constexpr_function` and all functions it uses; return its identity.
 
-        Raise `NotKernelLanguage` if it uses a value that cannot go on a tape.
+        Raise `NotKernelLanguage` if it uses a value that cannot be put on a tape.
         """
         if id(function) in self._identities:
             return self._identities[id(function)][1]
@@ -61,7 +61,7 @@ class Capture:
         try:
             captured = self._read(function, name, line)
             function_from_json(function_to_json(captured))
-        except Malformed as error:  # the checker would take it for a forgery
+        except Malformed as error:  # the checker would take such data for a forgery
             raise NotKernelLanguage(name, line, str(error)) from error
         finally:
             self._in_progress.pop()
@@ -71,7 +71,7 @@ class Capture:
         return identity
 
     def capture_value(self, value: Any) -> Value:
-        """Return a global, a default or a constexpr argument as plain data; raise `TypeError` if it cannot be."""
+        """Return a global, a default or a constexpr argument as plain data; raise `TypeError` if it is not plain."""
         if value is None or type(value) in (bool, int, float, str):
             return value  # type: ignore[no-any-return]
         if isinstance(value, tl.constexpr):
@@ -146,7 +146,7 @@ class Capture:
         for node in _free_names(definition):
             parts = name_parts(node)
             if parts[0] not in scope:
-                continue  # a builtin, or undefined: the check tells
+                continue  # a builtin or an undefined name, which the check of the language finds out
             used = 1
             value = scope[parts[0]]
             while isinstance(value, ModuleType) and id(value) not in _language_paths() and used < len(parts):
@@ -158,14 +158,14 @@ class Capture:
             except TypeError as error:
                 raise NotKernelLanguage(name, line + node.lineno - 1, f"{key}: {error}") from None
             if used > 1 and not isinstance(held, (Constexpr, FunctionReference, LanguageName, DType)):
-                held = Constexpr(value=held)  # Triton takes a module's plain attribute for a constant
+                held = Constexpr(value=held)  # Triton treats a plain attribute of a module as a constant
             found[key] = held
         return tuple(sorted(found.items()))
 
 
 @functools.cache
 def _language_paths() -> dict[int, str]:
-    """Return the path of each object of the language by its `id`; shortest paths win."""
+    """Return the path of each object of the language by its `id`; the shortest path wins."""
     paths: dict[int, str] = {}
     for path, entry in table().items():
         is_object = entry.role not in ("dtype", "constant") and not path.startswith("math.")
@@ -192,13 +192,13 @@ def _annotation(parameter: Any) -> str:
 
 
 def _line_of_def(function: Any) -> int:
-    """Return the line of `def` in its file, below the decorators. Triton's own function for this moved in 3.8."""
+    """Return the line of the `def` below the decorators. Triton's own function for this moved in 3.8."""
     before = itertools.takewhile(lambda line: not line.strip().startswith("def "), function.raw_src)
     return int(function.starting_line_number) + len(list(before))
 
 
 def _free_names(definition: ast.FunctionDef) -> list[ast.Name | ast.Attribute]:
-    """Return the names that the body reads and does not assign, each with the attributes that follow it."""
+    """Return the names that the body reads but does not assign, each with the attributes that follow it."""
     local = {argument.arg for argument in ast.walk(definition.args) if isinstance(argument, ast.arg)}
     body = ast.Module(body=definition.body, type_ignores=[])
     local |= {node.id for node in ast.walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

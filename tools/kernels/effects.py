@@ -1,7 +1,7 @@
-"""Find the parameters through which a kernel may write, from its text; in doubt, a parameter counts as written.
+"""Finds the parameters through which a kernel may write, from its text. In doubt a parameter counts as written.
 
-A pointer is followed through assignments, arithmetic and calls of other functions, but not through memory. A kernel
-that makes pointers out of numbers may write through all of its parameters, and to every address it may know
+Pointers are followed through assignments, arithmetic and calls of other functions, but not through memory. A kernel
+that makes pointers from numbers may write through all of its parameters, and to every address it may know
 (`makes_pointers`). In other kernels a loaded value is not a pointer.
 """
 
@@ -29,15 +29,15 @@ WRITING = frozenset(
 VALUES = frozenset({"load", "load_tensor_descriptor", "program_id", "num_programs", "arange", "dot", "zeros"})
 """Functions whose result is never a pointer."""
 MAKING_POINTERS = frozenset({"pointer_type", "PointerType", "pi32_t"})
-"""Names that turn a number into a pointer. Inline assembly does not: its instructions compute on registers only."""
+"""Names that turn a number into a pointer. Inline assembly is not among them: it computes on registers only."""
 
 
 class WrittenParameters:
-    """Answers for the kernels of one set, which may grow, and reads each kernel once."""
+    """Answers queries about the kernels of a set, which may grow, and reads each kernel once."""
 
     def __init__(self, kernels: KernelSet) -> None:
         self.kernels = kernels
-        """A larger set may take its place: an identity always means the same text."""
+        """May be replaced by a larger set: an identity always stands for the same text."""
         self._known: dict[str, frozenset[str]] = {}
         self._making_pointers: dict[str, bool] = {}
 
@@ -47,7 +47,7 @@ class WrittenParameters:
         return self._known[identity]
 
     def makes_pointers(self, identity: str) -> bool:
-        """Return whether the kernel, or a function it uses, may turn a number into a pointer."""
+        """Return True if the kernel, or a function it uses, may turn a number into a pointer."""
         if identity not in self._making_pointers:
             function = self.kernels.functions[identity]
             used = any(map(self.makes_pointers, function.references()))
@@ -59,7 +59,7 @@ class WrittenParameters:
 
 
 class _Reading:
-    """One function, with the parameters that each variable may come from."""
+    """One function, with the parameters that each variable may be derived from."""
 
     def __init__(self, function: JitFunction, others: WrittenParameters) -> None:
         self._others = others
@@ -91,7 +91,7 @@ class _Reading:
 
     def _follow(self) -> None:
         before = -1
-        while before != self._size():  # until nothing new is found, since loops carry pointers over
+        while before != self._size():  # repeat until nothing changes, since loops carry pointers over
             before = self._size()
             for node in ast.walk(self._tree):
                 if isinstance(node, ast.Assign):
@@ -129,7 +129,7 @@ class _Reading:
         if isinstance(meaning, LanguageName):
             return meaning.path.rpartition(".")[2]
         if isinstance(meaning.value if isinstance(meaning, Constexpr) else meaning, FunctionReference):
-            return ""  # a function of the candidate, whatever its name
+            return ""  # a function of the candidate, whatever its name is
         return node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
     def _note_call(self, node: ast.Call) -> None:
@@ -139,12 +139,12 @@ class _Reading:
         if isinstance(function, FunctionReference):
             written, names = self._others(function.identity), self._others.parameters(function.identity)
             if any(isinstance(argument, ast.Starred) for argument in node.args):
-                names = []  # it is not known which parameter gets which argument
+                names = []  # the mapping of arguments to parameters is unknown
                 self._written |= set().union(*map(self._of, node.args)) if written else set()
             for name, argument in [*zip(names, node.args), *((k.arg, k.value) for k in node.keywords)]:
                 self._written |= self._of(argument) if name in written else set()
         elif isinstance(node.func, ast.Name) and node.func.id in self._parameters:
-            for argument in arguments:  # an unknown function that was passed in
+            for argument in arguments:  # an unknown function, passed as an argument
                 self._written |= self._of(argument)
         elif self._called(node) in WRITING:
             first = next((keyword.value for keyword in node.keywords if keyword.arg in ("pointer", "desc")), None)
@@ -154,7 +154,7 @@ class _Reading:
 
 
 def _is_pointee(node: ast.AST) -> bool:
-    """Return whether this asks for what a pointer points to: `p.dtype.element_ty`, `p.type.element_ty`."""
+    """Return True for the element type of a pointer: `p.dtype.element_ty`, `p.type.element_ty`."""
     if not isinstance(node, ast.Attribute) or node.attr != "element_ty" or not isinstance(node.value, ast.Attribute):
         return False
     return node.value.attr == "dtype" or isinstance(node.value.value, ast.Name)

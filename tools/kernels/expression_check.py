@@ -1,8 +1,8 @@
-"""Check the expressions of one kernel function: names, attributes and calls, each against a list.
+"""Checks the expressions of one kernel function: names, attributes and calls, each against a list.
 
 A name is a parameter, a variable, a captured value, a name of the language, or one of a few builtins; nothing else is
 reachable. Functions are not values: they are called, or passed to a parameter that is called, and a variable never
-holds one. So it is always known here what is called.
+holds one. The target of each call is therefore always known here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_DEPTH: Final = 120
 """Deepest syntax tree of a function."""
 MAX_NODES: Final = 50_000
 MAX_REASON: Final = 400
-"""Longest refusal, in characters."""
+"""Most characters of a refusal."""
 
 _TL = "triton.language"
 _OPERATORS = (
@@ -46,7 +46,7 @@ _FUNCTION_POSITIONS = {
     "associative_scan": (2, "combine_fn"),
     "map_elementwise": (0, "scalar_fn"),
 }
-"""Position and name of a parameter that takes a function; methods of the same name take it one position earlier."""
+"""Position and name of a parameter that takes a function. In methods of the same name the position is one less."""
 _ASSEMBLY_PARAMETERS = ("asm", "constraints", "args", "dtype", "is_pure", "pack")
 _WORDS: Final = {
     "FunctionDef": "a nested function",
@@ -79,15 +79,15 @@ _WORDS: Final = {
 }
 
 UNKNOWN: Final = object()
-"""The meaning of an expression that is not a name: some value, never a function."""
+"""The meaning of an expression that is not a name: a value, never a function."""
 
 
 class Local:
-    """The meaning of a variable or a value parameter: some value, never a function."""
+    """The meaning of a variable or a value parameter: a value, never a function."""
 
 
 class FunctionParameter:
-    """The meaning of a parameter that is called, or passed on to be called."""
+    """The meaning of a parameter that is called, or passed on to a function that calls it."""
 
 
 class Builtin:
@@ -96,17 +96,17 @@ class Builtin:
 
 
 def words_for(node: ast.AST) -> str:
-    """Name a piece of syntax in a message."""
+    """Return the name of a syntax element for a message."""
     return _WORDS.get(type(node).__name__, type(node).__name__)
 
 
 class ExpressionCheck:
-    """Checks expressions, and knows what the names of the function mean."""
+    """Checks expressions, and resolves the names of the function."""
 
     _callable_methods = METHODS
 
     def __init__(self, function: JitFunction, kernels: KernelSet, called: dict[str, frozenset[str]]) -> None:
-        """`called`: the parameters that each function checked before calls as functions."""
+        """`called` holds, for each function checked before, the parameters that it calls."""
         self._function = function
         self._kernels = kernels
         self._called: Mapping[str, frozenset[str]] = called
@@ -151,12 +151,12 @@ class ExpressionCheck:
         return definition
 
     def _body(self) -> Iterator[ast.AST]:
-        """Yield every node of the body; the signature in the text is not used."""
+        """Yield every node of the body. The signature in the text is not used."""
         for statement in self._definition.body:
             yield from ast.walk(statement)
 
     def _find_texts_and_tuples(self) -> tuple[set[str], set[str]]:
-        """Return the names that are known to hold texts, and those that are known to hold tuples."""
+        """Return the names that are known to hold strings, and those known to hold tuples."""
         held: list[tuple[str, object]] = [(name, bare(value)) for name, value in self._function.globals]
         held += [(p.name, bare(p.default)) for p in self._function.parameters if p.has_default]
         texts = {name for name, value in held if isinstance(value, str)}
@@ -172,7 +172,7 @@ class ExpressionCheck:
         return texts, tuples
 
     def _find_function_parameters(self) -> frozenset[str]:
-        """Return the parameters that are called here, or passed to where they will be called."""
+        """Return the parameters that are called here, or passed to a function that calls them."""
         found: set[str] = set()
         for node in self._body():
             if not isinstance(node, ast.Call):
@@ -188,7 +188,7 @@ class ExpressionCheck:
         return frozenset(found)
 
     def _function_arguments(self, call: ast.Call) -> list[ast.expr]:
-        """Return the arguments of a call that the callee will call."""
+        """Return the arguments of a call that the called function will call."""
         meaning = self._meaning(call.func)
         positions: list[tuple[int, str]] = []
         if isinstance(meaning, FunctionReference):
@@ -262,7 +262,7 @@ class ExpressionCheck:
                 self._value(item)
 
     def _name(self, node: ast.Name | ast.Attribute) -> None:
-        """Check a name, or an attribute, that stands for a value."""
+        """Check a name or attribute that is used as a value."""
         meaning = self._meaning(node)
         if isinstance(meaning, FunctionParameter):
             self._refuse(node, f"{ast.unparse(node)} is a function; it can be called, passed on or compared with None")
@@ -280,7 +280,7 @@ class ExpressionCheck:
             self._value(node.value)
 
     def _is_test(self, node: ast.expr) -> bool:
-        """Return whether the expression asks if a function parameter is there: `f`, `f is None`, `f is not None`."""
+        """Return True if the expression tests whether a function parameter was given: `f`, `f is (not) None`."""
         match node:
             case ast.Compare(left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() | ast.Eq() | ast.NotEq()]):
                 right = node.comparators[0]
@@ -298,7 +298,7 @@ class ExpressionCheck:
             self._value(node)
 
     def _message(self, node: ast.expr) -> None:
-        """Check what is printed or said: a value, or a text with plain names in it."""
+        """Check an argument that is printed: a value, or a string with plain names in it."""
         if not isinstance(node, ast.JoinedStr):
             self._value(node)
             return
@@ -309,7 +309,7 @@ class ExpressionCheck:
                 self._value(part.value)
 
     def _operation(self, node: ast.AST, left: ast.expr, operator: ast.operator, right: ast.expr) -> None:
-        """Refuse operators that a kernel has no use for and that can build huge values."""
+        """Refuse operators that a kernel does not need and that can build huge values."""
         if not isinstance(operator, _OPERATORS):
             self._refuse(node, "this operator cannot be used in a kernel")
         kinds = {self._kind(left), self._kind(right)}
@@ -328,7 +328,7 @@ class ExpressionCheck:
             self._folded(node, node)
 
     def _kind(self, node: ast.expr) -> str:
-        """Return `text` or `tuple` where the expression is known to be one."""
+        """Return `text` or `tuple` if the expression is known to be one, else ""."""
         if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             return "text"
         if isinstance(node, (ast.Tuple, ast.List)):
@@ -340,7 +340,7 @@ class ExpressionCheck:
         return "tuple" if isinstance(node, ast.Name) and node.id in self._tuples else ""
 
     def _folded(self, node: ast.expr, where: ast.AST) -> int | float | None:
-        """Return the number that a constant expression is, None if it is not constant; refuse one that is huge."""
+        """Return the value of a constant numeric expression, or None if it is not constant; refuse huge values."""
         result: int | float | None = None
         match node:
             case ast.Constant(value=int() | float()):
@@ -448,7 +448,7 @@ class ExpressionCheck:
         return None
 
     def _arguments(self, node: ast.Call) -> None:
-        """Check the arguments of a call: values, and functions where the callee takes functions."""
+        """Check the arguments of a call: values, and functions for the parameters that take functions."""
         functions = self._function_arguments(node)
         for keyword in node.keywords:
             if keyword.arg is None:
@@ -474,7 +474,7 @@ class ExpressionCheck:
             self._refuse(node, f"{ast.unparse(node)} is called there, so it has to be the name of a function")
 
     def _meaning(self, node: ast.expr) -> object:
-        """Return what a name, or a dotted name, stands for; `UNKNOWN` for anything else, such as `x.shape`."""
+        """Return the meaning of a name or dotted name; `UNKNOWN` for anything else, such as `x.shape`."""
         parts = name_parts(node)
         if not parts:
             return UNKNOWN
@@ -493,7 +493,7 @@ class ExpressionCheck:
         self._refuse(node, f"{ast.unparse(node)} is not defined, or not something that a kernel may use")
 
     def _followed(self, value: Value, parts: list[str], node: ast.expr) -> object:
-        """Return what the attributes `parts` of a global stand for; a wrapped function is the function."""
+        """Return the meaning of the attributes `parts` of a global; a wrapped function stands for the function."""
         if isinstance(bare(value), (FunctionReference, LanguageName)):
             value = bare(value)  # type: ignore[assignment]
         while parts and isinstance(value, LanguageName) and table()[value.path].role == "module":

@@ -1,4 +1,4 @@
-"""Check one kernel function: its signature, its globals and its statements, each against a list."""
+"""Checks one kernel function: its signature, its globals and its statements, each against a list."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from triton_agent.tools.kernels.values import MAX_EXPONENT, bare, check_constant
 from triton_agent.tools.processes.tensors import Malformed
 
 MAX_CONSTANT_ITERATIONS: Final = 4096
-"""Iterations of all nested loops of a `constexpr_function` together."""
+"""Most iterations of nested loops of a `constexpr_function`, as the product of their lengths."""
 
 
 class FunctionCheck(ExpressionCheck):
@@ -104,7 +104,7 @@ class FunctionCheck(ExpressionCheck):
                 self._value(value)
                 if name.id in self._parameters:
                     self._refuse(node, f"{name.id} is a parameter; assign to another name")
-                for inner in ast.walk(value):  # in a loop, what depends on itself would grow without end
+                for inner in ast.walk(value):  # a constant that depends on itself would grow without bound in a loop
                     if isinstance(inner, ast.Name) and self._constant_lines.get(inner.id, 0) >= node.lineno:
                         self._refuse(node, f"the constant {name.id} uses {inner.id}, which is set here or further down")
             case ast.If():
@@ -202,7 +202,7 @@ class ConstantFunctionCheck(FunctionCheck):
         self._growth(node, operator, left, right)
 
     def _growth(self, node: ast.AST, operator: ast.operator, left: ast.expr, right: ast.expr) -> None:
-        """Refuse what doubles a number's length at each iteration; a constant factor only adds to it."""
+        """Refuse operations that double a number's length in each iteration; a constant factor only adds to it."""
         if self._iterations == 1 or not isinstance(operator, (ast.Mult, ast.Pow, ast.LShift)):
             return
         factors = [self._folded(left, node), self._folded(right, node)]

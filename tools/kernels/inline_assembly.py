@@ -1,8 +1,8 @@
 # ruff: noqa: SIM905 (word lists are easier to read and to compare than quoted items)
-"""Check the text of `tl.inline_asm_elementwise`: arithmetic on its operands, and nothing else.
+"""Checks the text of `tl.inline_asm_elementwise`, which may only do arithmetic on its operands.
 
-PTX can read clocks and places, touch memory, branch and stop a program. Only a list of arithmetic and conversion
-instructions passes, on operands (`$0`), numbers and registers that the text declares itself.
+PTX can read clocks and special registers, access memory, branch and stop a program. Only listed arithmetic and
+conversion instructions are allowed, on operands (`$0`), numbers and registers that the text declares itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CONSTRAINTS = re.compile(r"=?&?[rlhfdqbnci0-9](?:\s*,\s*=?&?[rlhfdqbnci0-9])*")
 
 
 def fault_of_assembly(text: str) -> str | None:
-    """Return what is wrong with the text, None if it is fine."""
+    """Return the fault of an assembly text, or None."""
     if len(text) > MAX_TEXT:
         return f"inline assembly of more than {MAX_TEXT} characters"
     if not all(character in "\t\n" or " " <= character <= "~" for character in text):
@@ -47,12 +47,12 @@ def fault_of_assembly(text: str) -> str | None:
 
 
 def fault_of_constraints(text: str) -> str | None:
-    """Return what is wrong with the operands' constraints, None if they are fine."""
+    """Return the fault of the operands' constraints, or None."""
     return None if _CONSTRAINTS.fullmatch(text.strip()) else f"inline assembly with the constraints {text!r:.60}"
 
 
 def _without_scopes(text: str) -> str:
-    """Drop the braces that enclose statements; those of an operand (`{a, b}`) hold no semicolon."""
+    """Drop braces around statements. Those of an operand (`{a, b}`) contain no semicolon and stay."""
     text = re.sub(r"\{([^{};]*)\}(?=\s*[,;])", r" (\1) ", text)
     return text.replace("{", ";").replace("}", ";")
 

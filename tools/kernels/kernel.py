@@ -1,8 +1,8 @@
 """The kernels on a tape: source text of each function, its parameters, and the values of the globals it uses.
 
-The functions come from a process that may lie. Decoding checks types and bounds only; `kernel_language.check` decides
-whether a text may be run. A function's identity is the hash of its content, so that a helper shared by several kernels
-is stored once, sets from several traces can be merged, and a function cannot refer to itself.
+The functions come from an untrusted process. Decoding checks only types and bounds; `language.check` decides whether a
+text may be run. A function's identity is the hash of its content, so a helper of several kernels is stored once, sets
+from several traces can be merged, and a function cannot refer to itself.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from triton_agent.tools.processes.tensors import Malformed
 
 MAX_FUNCTIONS: Final = 256
 MAX_SOURCE: Final = 100_000
-"""Characters of one function."""
+"""Most characters of one function."""
 MAX_TOTAL_SOURCE: Final = 1_000_000
 MAX_ENTRIES: Final = 1024
-"""Parameters or globals of one function, and items of one tuple. CUDA takes parameters of 4 KiB: 512 pointers."""
+"""Most parameters or globals of a function, and items of a tuple. CUDA allows 4 KiB of parameters: 512 pointers."""
 MAX_STRING: Final = 10_000
 MAX_VALUE_DEPTH: Final = 8
 MAX_LINE: Final = 10_000_000
 INTEGER_BOUND: Final = 2**64
 
 Kind = Literal["jit", "constexpr"]
-"""Decorated by `@triton.jit`, or by `@triton.constexpr_function`."""
+"""Decorated with `@triton.jit` or with `@triton.constexpr_function`."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
@@ -46,7 +46,7 @@ class NotKernelLanguage(Exception):
         super().__init__(kernel, line, reason)
         self.kernel = kernel
         self.line = line
-        """In the candidate's file."""
+        """Line of the candidate's file."""
         self.reason = reason
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class NotKernelLanguage(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DType:
-    """A Triton type: the name that `tl.dtype` gives it (`fp32`), after a `*` (`*k` if constant) for each pointer."""
+    """A Triton type by its name in `tl.dtype` (`fp32`), with a `*` (`*k` if constant) before it for each pointer."""
 
     name: str
 
@@ -82,12 +82,12 @@ class LanguageName:
 
 
 Value = bool | int | float | str | DType | Constexpr | FunctionReference | LanguageName | tuple[Any, ...] | None
-"""A global, a default or a constexpr argument; tuples hold values."""
+"""A global, a default or a constexpr argument; tuples contain values."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter of a function. Annotation and default come from here, not from the text."""
+    """One parameter of a function. Annotation and default are read from here, not from the text."""
 
     name: str
     annotation: str = ""
@@ -106,10 +106,10 @@ class JitFunction:
 
     name: str
     source: str
-    """The `def`, not indented, without decorators."""
+    """The text from `def` on, without indentation and decorators."""
     parameters: tuple[Parameter, ...]
     globals: tuple[tuple[str, Value], ...]
-    """Names that the body uses and does not define; `helpers.scale` if it uses a module's attribute."""
+    """Names that the body uses but does not define; `helpers.scale` for an attribute of a module."""
     noinline: bool = False
     first_line: int = 1
     """Line of the `def` in the candidate's file."""
@@ -128,7 +128,7 @@ class JitFunction:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSet:
-    """Functions by identity, together with all that they refer to."""
+    """Functions by identity, together with all functions they refer to."""
 
     functions: Mapping[str, JitFunction] = dataclasses.field(default_factory=dict)
 
@@ -152,9 +152,9 @@ class KernelSet:
         return KernelSet(functions={**self.functions, **other.functions})
 
     def ordered(self) -> list[tuple[str, JitFunction]]:
-        """Return identities and functions such that each comes after those it refers to.
+        """Return identities and functions so that each follows the functions it refers to.
 
-        An identity is a hash of the identities referred to, so there is no cycle.
+        An identity is a hash over the identities referred to, so there are no cycles.
         """
         order: dict[str, JitFunction] = {}
 
@@ -290,7 +290,7 @@ def value_from_json(data: Any, depth: int = 0) -> Value:
 
 
 def plain_name(name: str) -> str:
-    """Return `name` if it can name a function, parameter, global or variable; names with two underscores cannot."""
+    """Return `name` if it can name a function, parameter, global or variable; it may not begin with two underscores."""
     if not _IDENTIFIER.fullmatch(name) or name.startswith("__") or keyword.iskeyword(name):
         raise Malformed(f"not a name that a kernel may use: {name!r:.80}")
     return name
@@ -303,7 +303,7 @@ def dotted_name(name: str) -> str:
 
 
 def pointee(name: str) -> tuple[str, list[bool]]:
-    """Return the element type of a `DType`'s name, and for each pointer, outermost first, if it is constant."""
+    """Return the element type of a `DType`'s name and, outermost pointer first, whether each pointer is constant."""
     pointers = []
     while name.startswith("*"):
         pointers.append(name.startswith("*k"))

@@ -1,11 +1,11 @@
-"""Check that a kernel's text is Triton's language and nothing else.
+"""Checks that a kernel's text is Triton's language and nothing else.
 
-A text that passes may be executed as Python, since Triton's interpreter does that with kernels. So everything that is
-not listed is refused: kinds of statements and expressions, names (`language_names.py`), attributes, and calls. The
-rules are in `function_check.py` and `expression_check.py`.
+A text that passes may be executed as Python, since Triton's interpreter does that. Everything that is not listed is
+therefore refused: kinds of statements and expressions, names (`language_names.py`), attributes, and calls. The rules
+are in `function_check.py` and `expression_check.py`.
 
-Not covered: how long a kernel runs and how much memory it takes. Constants that a text spells out are bounded, but
-arithmetic on constexpr arguments is not, and loops may be endless: processes that compile or run kernels need limits.
+Not covered: the time and memory that a kernel takes. Constants written in the text are bounded, but arithmetic on
+constexpr arguments is not, and loops may be endless: processes that compile or run kernels need limits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def check(kernels: KernelSet) -> None:
 
 
 def check_value(value: Value, kernels: KernelSet) -> None:
-    """Raise `ValueError` unless the value may be a constexpr argument in a launch of one of the kernels.
+    """Raise `ValueError` unless the value may be a constexpr argument of a launch of one of the kernels.
 
     Raise `NotKernelLanguage` if the value is a function and the kernels do not pass `check`.
     """
@@ -31,7 +31,7 @@ def check_value(value: Value, kernels: KernelSet) -> None:
 
 
 def _checked(kernels: KernelSet) -> dict[str, frozenset[str]]:
-    """Check all functions; return the parameters that each calls as functions."""
+    """Check all functions; return, for each, the parameters that it calls."""
     called: dict[str, frozenset[str]] = {}
     for identity, function in kernels.ordered():
         checker = FunctionCheck if function.kind == "jit" else ConstantFunctionCheck

@@ -1,11 +1,11 @@
 # ruff: noqa: SIM905 (word lists are easier to read and to compare than quoted items)
 """Names of Triton's language that a kernel may use, by dotted path, and attributes of values that it may read.
 
-The lists are written down, not read from the modules, which also hold `inspect`, `builtins` and Triton's own helpers.
-Names that the installed Triton lacks are left out. The lists do not depend on whether Triton interprets or compiles.
+The lists are explicit and not read from Triton's modules, which also contain `inspect`, `builtins` and Triton's own
+helpers. Names that the installed Triton lacks are left out. The lists are the same for interpreting and compiling.
 
-Not allowed: Gluon, `extern_elementwise` (loads any library), clocks and places (`extra.cuda.globaltimer`, `smid`),
-programmatic launches (`extra.cuda.gdc_*`).
+Not allowed: Gluon, `extern_elementwise` (loads any library), clocks and processor ids (`extra.cuda.globaltimer`,
+`smid`), programmatic launches (`extra.cuda.gdc_*`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any, Final, Literal
 
 Role = Literal["module", "function", "direct", "loop", "class", "dtype", "constant"]
-"""`function`: may be called and passed to a function that calls it; `direct`: may be called by its own name only, since
-its arguments are checked; `loop`: stands in a `for`."""
+"""`function` may be called, or passed to a function that calls it. `direct` may only be called by name, since its
+arguments are checked. `loop` is used in a `for`."""
 
 DTYPES: Final = (
     "int1 int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 "
@@ -66,7 +66,7 @@ MEMBERS: Final = frozenset(
         "fp_mantissa_width exponent_bias block_shape block_type strides nbytes"
     ).split()
 )
-"""Attributes of values that may be read but not called; harmless on every value that a kernel can hold."""
+"""Attributes of values that may be read but not called. They are harmless on every value a kernel can hold."""
 
 DTYPE_METHODS: Final = frozenset(
     (
@@ -87,7 +87,7 @@ METHODS: Final = DTYPE_METHODS | frozenset(
 """Methods of tensors, descriptors, types and constants that may be called."""
 
 BUILTINS: Final = frozenset("min max abs len int float bool isinstance print".split())
-"""Functions of Python that may be called; `range` stands in a `for`."""
+"""Python functions that may be called; `range` is allowed in a `for`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Entry:
 
 @functools.cache
 def table() -> dict[str, Entry]:
-    """Return what a kernel may name, by path, as far as the installed Triton has it."""
+    """Return the names that a kernel may use, by path, as far as the installed Triton has them."""
     tl = "triton.language"
     found: dict[str, Entry] = {}
 
@@ -169,7 +169,7 @@ def dtype_paths() -> dict[str, str]:
 
 @functools.cache
 def parameter_types() -> frozenset[str]:
-    """Return the types that an annotation of a parameter may name, as Triton normalises them."""
+    """Return the types that a parameter's annotation may name, as Triton normalises them."""
     from triton._utils import type_canonicalisation_dict
 
     return frozenset(type_canonicalisation_dict.values())

@@ -1,8 +1,8 @@
-"""Turn checked kernels back into a Python module that Triton compiles or interprets.
+"""Turns checked kernels back into a Python module that Triton compiles or interprets.
 
-The text of each function stays as its author wrote it, with its comments and its number of lines. Only two things
-change: its signature (annotations and defaults come from the data, not from the text), and names of globals that mean
-something else in another function of the module. Comparing syntax trees verifies that nothing else changed.
+The text of each function stays as its author wrote it, with its comments and line count. Only two things change: its
+signature (annotations and defaults come from the data, not from the text), and names of globals that have another
+meaning in another function of the module. A comparison of syntax trees verifies that nothing else changed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TL = "triton.language"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KernelModule:
-    """The text of a module, and where the functions are in it."""
+    """The text of a module, and the positions of its functions."""
 
     text: str
     names: Mapping[str, str]
@@ -66,7 +66,7 @@ def load(kernels: KernelSet, folder: Path) -> dict[str, Any]:
 
 
 def execute(module: KernelModule, folder: Path) -> dict[str, Any]:
-    """Execute a module that was built before; see `load`."""
+    """Execute a module that has been built; see `load`."""
     name = f"kernels_{hashlib.sha256(module.text.encode()).hexdigest()[:16]}"
     path = folder / f"{name}.py"
     path.write_text(module.text, encoding="utf-8")
@@ -83,7 +83,7 @@ class _Builder:
         self._used = {n.id for tree in self._trees.values() for n in ast.walk(tree) if isinstance(n, ast.Name)}
         self._used |= {p.name for _, function in self._functions for p in function.parameters}
         self._bound = {name: f"taken {name}" for name in (*dir(builtins), *taken)}
-        """Names of the module, each with a text that identifies its meaning."""
+        """Names bound in the module, each with a text that identifies its value."""
         self._bound["triton"], self._bound["tl"] = (_key(LanguageName(path=path)) for path in ("triton", _TL))
         self._names: dict[str, str] = {}
         self._imports: list[str] = []
@@ -113,14 +113,14 @@ class _Builder:
         return KernelModule(text=text, names=self._names, first_lines=first_lines)
 
     def _fresh(self, name: str, prefix: str) -> str:
-        """Return a name that no function uses and the module does not bind."""
+        """Return a name that no function uses and that the module does not bind."""
         candidate, number = f"{prefix}_{name}", 2
         while candidate in self._bound or candidate in self._used:
             candidate, number = f"{prefix}_{number}_{name}", number + 1
         return candidate
 
     def _global(self, function: JitFunction, identity: str, name: str, value: Value) -> str:
-        """Return the name that a global of a function has in the module; bind it there if it is new."""
+        """Return the module's name for a global of a function; bind it if it is new."""
         inner = value.value if isinstance(value, Constexpr) else value
         if isinstance(inner, FunctionReference):
             target = self._names[inner.identity]
@@ -180,7 +180,7 @@ class _Builder:
         return repr(value)
 
     def _rewritten(self, function: JitFunction, identity: str, renamed: Mapping[str, str]) -> str:
-        """Return the function's text with its signature and its renamed globals; its lines stay where they are."""
+        """Return the function's text with its signature and renamed globals, keeping line numbers."""
         definition = self._trees[identity]
         expected = copy.deepcopy(definition)
         expected.name, expected.returns = self._names[identity], None
@@ -224,7 +224,7 @@ def _renaming_edits(node: ast.AST, renamed: Mapping[str, str]) -> list[_Edit]:
 
 
 def _global_at(node: ast.AST, renamed: Mapping[str, str]) -> str | None:
-    """Return the global that a name, or a dotted name, is."""
+    """Return the global that a name or dotted name refers to, or None."""
     name = ".".join(name_parts(node))
     return name if name in renamed else None
 
@@ -239,7 +239,7 @@ class _Renamer(ast.NodeTransformer):
 
 
 def _edited(source: str, definition: ast.FunctionDef, edits: list[_Edit]) -> str:
-    """Replace the text of nodes and keep the number of lines."""
+    """Replace the text of nodes, keeping the number of lines."""
     data = source.encode()
     starts = [0]
     for line in data.split(b"\n"):

@@ -1,4 +1,4 @@
-"""Check the values that kernels use, and compute their arithmetic on constants."""
+"""Checks the values that kernels use, and evaluates arithmetic on constants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from triton_agent.tools.kernels.kernel import (
 from triton_agent.tools.kernels.language_names import dtype_paths, table
 
 MAX_EXPONENT: Final = 64
-"""Largest exponent, and largest shift, that a text may spell out."""
+"""Largest exponent, and largest shift, that a text may contain."""
 
 
 def bare(value: object) -> object:
@@ -29,7 +29,7 @@ def bare(value: object) -> object:
 
 
 def check_constant_or_function(value: Value, called: Mapping[str, frozenset[str]]) -> None:
-    """Check a global, a default or an argument; `called` has the functions that are known."""
+    """Check a global, a default or an argument; `called` holds the known functions."""
     if isinstance(value, LanguageName):
         entry = table().get(value.path)
         if entry is None or entry.role != "function":
@@ -65,7 +65,7 @@ def _check_data(value: Value, depth: int = 0) -> None:
 
 
 def calculated(operator: ast.operator, left: int | float, right: int | float) -> int | float | None:
-    """Return the result of a constant operation on numbers of at most 64 bits, None where it has none."""
+    """Return the result of an operation on constants of at most 64 bits, or None if it has none."""
     if isinstance(operator, (ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr, ast.BitXor)):
         if not isinstance(left, int) or not isinstance(right, int):
             return None

@@ -1,14 +1,14 @@
-"""A GPU for host code to talk to while it is traced: devices, streams, events, graphs, generators, properties.
+"""A fake GPU for traced host code: devices, streams, events, graphs, generators, properties.
 
     gpu = FakeGpu(facts, recorder)
     with gpu:
         model(x)
 
 Nothing here computes. A tape knows one device. Tensors without values are torch's fake tensors on the CPU, since torch
-without CUDA cannot handle others, but they say that they are on `cuda:0`. Questions to `torch.cuda` are answered with
-the facts of the card that the tape is for. Work on any stream is recorded in the order in which Python asks for it, and
-a captured CUDA graph becomes the steps that it captured. `torch.compile` and `torch.jit.script` return what they are
-given: what they would compile is recorded as it is called. Not covered: several GPUs.
+without CUDA supports no others, but they claim to be on `cuda:0`. Queries to `torch.cuda` return the facts of the
+target's card. Work on any stream is recorded in the order of the Python calls, and a captured CUDA graph becomes the
+steps that it captured. `torch.compile` and `torch.jit.script` return their argument: the code they would compile is
+recorded when it is called. Not covered: several GPUs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SAYS: dict[Any, Callable[[Any], Any]] = {
     torch.Tensor.pin_memory: lambda tensor: tensor,
     torch.Tensor.is_pinned: lambda tensor: False,
 }
-"""Answers about any tensor, whatever the other arguments are."""
+"""Replies that are the same for every tensor and for all other arguments."""
 _ACCELERATOR: dict[str, Callable[..., Any]] = {
     "is_available": lambda: True,
     "device_count": lambda: 1,
@@ -51,7 +51,7 @@ _ACCELERATOR: dict[str, Callable[..., Any]] = {
 
 
 class FakeGpu(TorchFunctionMode):
-    """The context in which there seems to be a GPU; it may be entered again after it was left."""
+    """The context in which a GPU seems to be present. It may be entered again after it was left."""
 
     def __init__(self, facts: dict[str, Any], recorder: Recorder) -> None:
         super().__init__()
@@ -96,8 +96,8 @@ class FakeGpu(TorchFunctionMode):
         return _REAL_DEVICE(tensor) if is_asked_by_torch else DEVICE
 
     def _without_modes(self, cls: type, *args: Any, **kwargs: Any) -> Any:
-        """Stand for the method that torch calls where no mode is active, as in a thread of the candidate."""
-        self._recorder.is_own_thread()  # notes it where it is not; torch does not survive an exception here
+        """Replace the method that torch calls if no mode is active, as in a thread started by the candidate."""
+        self._recorder.is_own_thread()  # records a refusal in another thread; torch crashes on an exception here
         return _REAL_DISPATCH(cls, *args, **kwargs)
 
     def _set_default_device(self, device: Any) -> None:
@@ -121,7 +121,7 @@ class FakeGpu(TorchFunctionMode):
 
 
 class FakeGenerator(_RealGenerator):
-    """A generator of any device. It gives no number to a tape: the executor seeds torch before each call."""
+    """A generator of any device. It contributes no number to a tape: the executor seeds torch before each call."""
 
     _device: torch.device
     device = property(lambda self: self._device)
@@ -133,22 +133,22 @@ class FakeGenerator(_RealGenerator):
 
 
 def _on_cpu(value: Any) -> Any:
-    """Return the CPU in place of a CUDA device, and anything else as it is."""
+    """Return the CPU for a CUDA device, and any other value as it is."""
     named = type(value) is int or (isinstance(value, str) and value.partition(":")[0] == "cuda")
     return CPU if named or (isinstance(value, torch.device) and value.type == "cuda") else value
 
 
 def _uncompiled(model: Any = None, *_: Any, **__: Any) -> Any:
-    """Stand for `torch.compile`, as a function and as a decorator with options."""
+    """Replace `torch.compile`, both as a function and as a decorator with options."""
     return _uncompiled if model is None else model
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """Take any arguments and do nothing."""
+    """Accept any arguments and do nothing."""
 
 
 def _apply(module: torch.nn.Module, change: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
-    """Stand for torch's own `_apply`, which swaps the insides of tensors; tensors without values do not allow that."""
+    """Replace torch's own `_apply`, which swaps the contents of tensors; fake tensors do not support that."""
     for child in module.modules() if recurse else [module]:
         for name, parameter in child._parameters.items():
             if parameter is not None:
@@ -162,7 +162,7 @@ def _apply(module: torch.nn.Module, change: Callable[[torch.Tensor], torch.Tenso
 
 
 def _for_cpu_too(switch: Callable[..., None]) -> Callable[..., None]:
-    """Extend a switch of autocast for CUDA to the CPU, on which torch believes the tensors to be."""
+    """Apply CUDA's autocast switch to the CPU as well, where torch believes the tensors to be."""
 
     def switched(*args: Any) -> None:
         device, value = args if len(args) == 2 else ("cuda", *args)
@@ -174,7 +174,7 @@ def _for_cpu_too(switch: Callable[..., None]) -> Callable[..., None]:
 
 
 class _Context(contextlib.ContextDecorator):
-    """A context that changes nothing, made from any arguments."""
+    """A context manager that accepts any arguments and does nothing."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -187,7 +187,7 @@ class _Context(contextlib.ContextDecorator):
 
 
 class FakeStream(_Context):
-    """Any stream: all work is recorded in one order."""
+    """Stands for every stream: all work is recorded in one order."""
 
     cuda_stream = stream_id = 0
     device = DEVICE
@@ -201,7 +201,7 @@ class FakeStream(_Context):
 
 
 class FakeEvent(_Context):
-    """Any event: it has happened."""
+    """Stands for every event, as one that has already happened."""
 
     record = wait = synchronize = _nothing
 

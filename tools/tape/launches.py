@@ -1,8 +1,8 @@
-"""Record Triton launches: arguments by parameter, the grid, and the configurations of an autotuner.
+"""Records Triton launches: arguments by parameter, the grid, and the configurations of an autotuner.
 
 `record_launches` replaces Triton's launching for the rest of the process. Nothing is compiled. A launch under
-`@triton.autotune` is recorded once, with every configuration that is left after pruning as a choice; the executor finds
-out which of them is fastest.
+`@triton.autotune` is recorded once, with every configuration that remains after pruning as a choice; the executor finds
+the fastest one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ CHOICES_AT_MOST = 64
 
 
 def record_launches(recorder: Recorder, capture: Capture, facts: Mapping[str, Any]) -> None:
-    """Make every launch from here on a step of the record."""
+    """Record every launch from here on as a step."""
     bench: list[list[Choice]] = []
-    """Choices collected so far by each autotuner that is going through its configurations."""
+    """For each autotuner that is iterating over its configurations, the choices collected so far."""
 
     def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         if not recorder.is_own_thread():
@@ -122,7 +122,7 @@ def _argument(value: Any, recorder: Recorder, capture: Capture) -> Argument:
 
 
 def _torch_dtype(kind: Any) -> torch.dtype:
-    """Return the dtype that `triton.reinterpret` was given, as torch's."""
+    """Return torch's dtype for the one passed to `triton.reinterpret`."""
     if isinstance(kind, torch.dtype):
         return kind
     names = {"fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2", "int1": "bool", "fp16": "float16", "bf16": "bfloat16"}
@@ -134,7 +134,7 @@ def _torch_dtype(kind: Any) -> torch.dtype:
 
 
 class LaunchedKernel:
-    """Stands for the compiled kernel that a launch or `warmup` returns; it can be launched again."""
+    """Replaces the compiled kernel that a launch or `warmup` returns; it can be launched again."""
 
     n_regs = 64
     n_spills = 0
@@ -145,14 +145,14 @@ class LaunchedKernel:
         self.metadata = types.SimpleNamespace(shared=16384, num_warps=kwargs.get("num_warps", 4), num_ctas=1)
 
     def _init_handles(self) -> None:
-        """Do nothing; a compiled kernel would load its binary."""
+        """Do nothing, where a compiled kernel would load its binary."""
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return lambda *args, **kwargs: self._run(self._kernel, *args, grid=grid, warmup=False, **kwargs)
 
 
 class TracingDriver(TargetDriver):
-    """Stands for `triton.runtime.driver.active` while host code is traced: the facts of a card, and nothing to run."""
+    """Replaces `triton.runtime.driver.active` while host code is traced: it has a card's facts and runs nothing."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         super().__init__(

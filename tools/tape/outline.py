@@ -1,6 +1,6 @@
-"""The arguments of a call without the values of their tensors: what a tape belongs to.
+"""The arguments of a call without the values of their tensors: the form of call that a tape belongs to.
 
-The trusted side makes an `outline` of real arguments; `fill` puts tensors back into their places.
+The trusted side makes an `outline` of real arguments; `fill` puts tensors into their places again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TensorOutline:
     """A tensor without its values."""
 
     storage: int
-    """Index of its memory among those of the outline."""
+    """Index of its storage among those of the outline."""
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -47,7 +47,7 @@ class Outline:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Opaque:
-    """Stands for an argument that has no form as plain data."""
+    """Replaces an argument that cannot be expressed as plain data."""
 
     kind: str
     """Name of its class."""
@@ -84,7 +84,7 @@ def fill(values: Any, tensors: Sequence[torch.Tensor]) -> Any:
 
 
 def passed(values: Sequence[Any], by_keyword: Sequence[str]) -> tuple[Sequence[Any], dict[str, Any]]:
-    """Split the arguments of a call into those passed by position and the last ones, passed under these names."""
+    """Split the arguments of a call into positional ones and the last ones, which are passed under these names."""
     first = len(values) - len(by_keyword)
     return values[:first], dict(zip(by_keyword, values[first:]))
 
@@ -103,7 +103,7 @@ def mapped(values: Any, change: Callable[[torch.Tensor], Any]) -> Any:
 
 
 def _over(values: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a container with its items changed, and anything else as it is."""
+    """Apply `change` to the items of a container; return any other value as it is."""
     if isinstance(values, tuple) and hasattr(values, "_fields"):
         return type(values)(*(change(item) for item in values))
     if isinstance(values, (list, tuple)):
@@ -129,7 +129,7 @@ def to_json(found: Outline) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Outline:
-    """Return the outline, with `Named` for constants of torch and `Opaque` for what is not plain."""
+    """Return the outline, with `Named` for torch's constants and `Opaque` for other objects."""
     tensors = [
         TensorOutline(**{**tensor, "shape": tuple(tensor["shape"]), "strides": tuple(tensor["strides"])})
         for tensor in data["tensors"]

@@ -1,12 +1,12 @@
-"""Record what a candidate's Python does to tensors without values: operators, launches, memory.
+"""Records the operations of a candidate's Python on tensors without values: operators, launches, memory.
 
-    recorder = Recorder(capture)
+    recorder = Recorder(path_of_candidate)
     with recorder:
         model(x)
 
-Every operator of torch arrives here below Python, whatever name it was called by, and every Triton launch through
-`launched`. Work that is not recorded has no effect, since the executor gets only the steps. Storages become numbered
-buffers, and a tensor is a view of one. Host code that asks for a value of a tensor gets `ReadsValues`.
+Every torch operator is recorded in the dispatcher, below Python, however it was called. Every Triton launch arrives
+through `launched`. Work that is not recorded has no effect, since the executor gets only the steps. Storages become
+numbered buffers, and a tensor is a view of one. Host code that asks for a value of a tensor gets `ReadsValues`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from triton_agent.tools.tape.tape import (
 )
 
 ADDRESS_BASE = 0x5A << 48
-"""First address of fake memory; no size or count in a program is as large."""
+"""First address of fake memory, larger than any size or count in a program."""
 ADDRESS_STEP = 1 << 38
 """Bytes between the addresses of two buffers."""
 ALLOCATIONS = frozenset(
@@ -55,9 +55,9 @@ ALLOCATIONS = frozenset(
     | {"aten::empty_permuted"}
 )
 LITERALS = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift"})
-"""Operators that turn values from Python, as in `torch.tensor([1, 2])`, into a tensor."""
+"""Operators that turn values from Python into a tensor, as in `torch.tensor([1, 2])`."""
 QUANTISING = ("aten::quantize_per_", "aten::_empty_affine_quantized", "aten::_empty_per_channel", "aten::_make_per_")
-"""How operators begin that make quantised tensors; as fake tensors, their results say float32."""
+"""Prefixes of operators that make quantised tensors, whose fake results claim to be float32."""
 CONSTANT_BYTES_AT_MOST = 1 << 20
 STEPS_AT_MOST = 20_000
 
@@ -67,19 +67,19 @@ class ReadsValues(Exception):
 
 
 class OutOfRecord(Exception):
-    """A tensor or an operation cannot be put on a tape; the text says which, and what to do instead."""
+    """A tensor or an operation cannot be put on a tape; the text names it and what to use instead."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A step, and the phase in which it was made: while the module was built, or in one of its calls."""
+    """A step and its phase: the construction of the module, or one of its calls."""
 
     step: Step
     phase: str
 
 
 class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Records the operators of torch; a tracer has one."""
+    """Records torch operators. A tracer has one recorder."""
 
     def __init__(self, candidate_path: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -88,19 +88,19 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         self.entries: list[Entry] = []
         self.phase = "import"
         self.captured: list[Entry] | None = None
-        """Where steps go while a CUDA graph is captured."""
+        """The list that receives steps while a CUDA graph is captured."""
         self.is_dispatching = False
-        """True if an operator is running; then torch itself needs the real device of tensors."""
+        """True while an operator runs: torch itself then needs the real device of tensors."""
         self.missed: OutOfRecord | None = None
-        """Refusal of work in another thread: modes of torch belong to one thread, so they do not see it."""
+        """The refusal of work in another thread, which torch's modes do not see because they belong to one thread."""
         self._thread = threading.get_ident()
         self._path = candidate_path
         self._known: dict[int, int] = {}
-        """Number of each buffer, by identity of its storage."""
+        """Number of each buffer, by the id of its storage."""
         self._kept: list[Any] = []
-        """The storages, kept so that no identity is used again."""
+        """The storages, kept alive so that no id is reused."""
         self._native = frozenset(torch._C._dispatch_get_all_op_names())
-        """Torch's own operators; the candidate has not registered any yet."""
+        """Torch's own operators, listed before the candidate can register any."""
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         return number
 
     def made_input(self, sizes_bytes: Sequence[int], place: Place) -> list[torch.Tensor]:
-        """Return memory for the candidate, as rows of bytes."""
+        """Return memory for arguments of the candidate, as rows of bytes."""
         rows = []
         for size in sizes_bytes:
             with self.fake:
@@ -147,14 +147,14 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             )
 
     def address_of(self, tensor: torch.Tensor) -> int:
-        """Return a number that stands for the tensor's first byte, in place of `data_ptr`."""
+        """Return a fake address of the tensor's first byte, in place of `data_ptr`."""
         view = self.view_of(tensor)
         if not view.elements:
             return 0
         return ADDRESS_BASE + view.buffer * ADDRESS_STEP + view.offset * tensor.element_size()
 
     def argument(self, value: Any) -> Argument:
-        """Return an argument of an operator or a launch in the form of the tape."""
+        """Return an argument of an operator or a launch in the form used on a tape."""
         if isinstance(value, torch.Tensor):
             return self.view_of(value)
         if isinstance(value, (list, tuple)):
@@ -199,7 +199,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         return number
 
     def is_own_thread(self) -> bool:
-        """Return whether this is the thread that is recorded; if not, the candidate is refused (`missed`)."""
+        """Return True in the recorded thread; in any other, set `missed`, which refuses the candidate."""
         if threading.get_ident() == self._thread:
             return True
         self.missed = OutOfRecord("tensors are used in another thread, which is not recorded; use one thread")
@@ -214,7 +214,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             raise OutOfRecord(f"more than {STEPS_AT_MOST:,} steps; a call has to do with fewer operators and launches")
 
     def replay(self, entries: Sequence[Entry]) -> None:
-        """Record the steps of a captured graph once more."""
+        """Record the steps of a captured graph again."""
         for entry in entries:
             self._add(entry.step)
 
@@ -222,7 +222,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         self._add(Launch(choices=tuple(choices), line=self.line()))
 
     def line(self) -> int:
-        """Return the line of the candidate's file that is running."""
+        """Return the line of the candidate's file that is running; 0 if none is."""
         frame: types.FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename == self._path:
@@ -238,10 +238,10 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             self.is_dispatching = outer
 
     def _dispatched(self, func: Any, args: Any, kwargs: Any) -> Any:
-        if func.namespace == "prim":  # asks a tensor for its device or layout
+        if func.namespace == "prim":  # queries for the device or layout of a tensor
             return func(*args, **kwargs)
         if func.name() not in self._native:
-            # The candidate registered the operator; what it does inside is recorded.
+            # The candidate registered this operator; record the operators inside it.
             for kind in ("CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "CPU"):
                 if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), kind):
                     self.is_dispatching = False
@@ -250,7 +250,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             raise OutOfRecord(f"the operator {func.name()}, which has no implementation for CUDA")
         name = func._schema.name
         if name in LITERALS and not isinstance(args[0], FakeTensor):
-            # A tensor without values takes the place of one from Python; one of a single element keeps its value.
+            # A fake tensor replaces the one from Python; with a single element it keeps its value.
             with torch._C.DisableTorchFunction():
                 with no_dispatch():
                     real = args[0].detach().clone(memory_format=torch.contiguous_format)
@@ -268,7 +268,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
                 f"{name.replace('::', '.')} makes a quantised tensor; use plain integer tensors and scales"
             )
         for tensor in _tensors((args, tuple(kwargs.values()))):
-            self.view_of(tensor)  # records the values of tensors from Python ahead of the step
+            self.view_of(tensor)  # records the values of tensors from Python before the step
         try:
             result = func(*args, **kwargs)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
@@ -280,7 +280,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         tensors = _tensors(result)
         for tensor in tensors:
             if tensor.layout is not torch.strided:
-                self.view_of(tensor)  # says what to use instead
+                self.view_of(tensor)  # raises with advice on what to use instead
         fresh = [tensor for tensor in tensors if torch.Tensor.untyped_storage(tensor)._cdata not in self._known]
         for tensor in fresh:
             if torch.Tensor.untyped_storage(tensor)._cdata not in self._known:
@@ -307,7 +307,8 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 def _in_place(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
-    """Return the argument that an operator writes in place; fake tensors with a known value return another tensor."""
+    """Return the argument that an operator writes in place: for fake tensors with a known value torch returns another
+    tensor."""
     returned = func._schema.returns
     if len(returned) == 1 and returned[0].alias_info is not None and returned[0].alias_info.is_write:
         for argument, value in zip(func._schema.arguments, args):
@@ -317,7 +318,7 @@ def _in_place(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
 
 
 def _items(result: Any) -> tuple[Any, ...]:
-    """Return the results of an operator; items of a list count as results."""
+    """Return the results of an operator as a flat tuple."""
     if isinstance(result, (list, tuple)):
         return tuple(item for part in result for item in _items(part))
     return (result,)

@@ -1,14 +1,14 @@
-"""Cut the record of two calls into one tape: the steps of a call, and the steps that are done once before.
+"""Cuts the record of two calls into a tape: the steps of a call, and the steps done once before.
 
-The second call behaves as every later call does, so its steps are the tape's. It may use memory that was there before.
-If it only reads that memory, the steps that made it become the prologue. If it also writes it, the memory is a
-workspace: every call begins with the steps that made it, up to the first one that depends on an input, or with empty
-memory if there are none. A call that reads what an earlier call computed from its inputs has no tape (`Retained`).
-Steps that nothing depends on are left out.
+The second call behaves like every later call, so its steps become the tape's. It may use memory from before. If it only
+reads such memory, the steps that made it become the prologue. If it also writes it, the memory is a workspace: every
+call begins with the steps that made it, up to the first one that depends on an input, or with unwritten memory if there
+are none. A call that reads values which an earlier call computed from its inputs has no tape (`Retained`). Steps that
+nothing depends on are left out.
 
-One process traces a candidate in several forms of call, each with a module of its own. What the file keeps beyond a
-module, such as a table of constants in a global variable, was made in the trace before: of its steps those stay that
-depend on nothing from outside (`lasting`).
+One process traces a candidate in several forms of call, each with a new module. Objects that the file keeps outside the
+module, such as a table of constants in a global variable, may come from an earlier trace. The steps of that trace that
+depend on nothing from outside are kept for this (`lasting`).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ EARLIER_TRACE = "earlier trace"
 
 
 class Retained(Exception):
-    """A call reads what an earlier call computed from its inputs, or from another module's parameters."""
+    """A call reads values computed from the inputs of an earlier call, or from another module's parameters."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a step reads and writes, as numbers of buffers."""
+    """The buffers that a step reads and writes, by number."""
 
     reads: frozenset[int]
     writes: frozenset[int]
@@ -60,9 +60,9 @@ class Effect:
 def lasting(
     entries: Sequence[Entry], buffers: Sequence[Buffer], written: WrittenParameters, foreign: Collection[int]
 ) -> tuple[list[Entry], set[int]]:
-    """Return the steps of a trace that later ones may depend on, and the buffers whose contents these do not make.
+    """Return the steps of a trace that later traces may depend on, and the buffers whose contents they do not make.
 
-    `foreign`: those from the traces before.
+    `foreign` are such buffers of earlier traces.
     """
     outside = {*foreign, *(i for i, buffer in enumerate(buffers) if buffer.place is not Place.FRESH)}
     effects = effects_of([entry.step for entry in entries], buffers, written)
@@ -86,15 +86,15 @@ def parts_of(
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Cut the record into a prologue and the steps of a call.
 
-    `results` are the tensors that the last call returns, and those that it bound the module's buffers to. `foreign`:
-    buffers with contents from another trace that no step here makes.
+    `results` are the tensors that the last call returns, and those that it bound the module's buffers to. `foreign` are
+    buffers whose contents come from another trace and are made by no step here.
     """
     effects = effects_of([entry.step for entry in entries], buffers, written)
     call = [i for i, entry in enumerate(entries) if entry.phase == LAST_CALL]
     earlier = [i for i, entry in enumerate(entries) if entry.phase != LAST_CALL]
     returned = {view.buffer for view in results}
     live, needed = [], returned | {i for i, buffer in enumerate(buffers) if buffer.place is not Place.FRESH}
-    for i in reversed(call):  # steps on which results, or inputs and state afterwards, depend
+    for i in reversed(call):  # keep steps that results depend on, or inputs and state after the call
         if effects[i].writes & needed:
             live.append(i)
             needed |= effects[i].reads | effects[i].writes
@@ -120,7 +120,7 @@ def parts_of(
         prepared = history.preparation(number)
         constants = (entries[i].step for i in prepared if isinstance(entries[i].step, Constant))
         named = {address.buffer for step in constants for _, address in step.relocations}  # type: ignore[union-attr]
-        (each if named & workspaces else once).update(prepared)  # the address of a workspace differs from call to call
+        (each if named & workspaces else once).update(prepared)  # a workspace has another address in each call
     for number in workspaces:
         each |= history.initialisation(number)
     begun = {number for i in each for number in effects[i].writes}
@@ -130,14 +130,14 @@ def parts_of(
 
 
 class _History:
-    """The steps before the last call, and what they depend on."""
+    """The steps before the last call, and their dependencies."""
 
     def __init__(
         self, entries: Sequence[Entry], effects: Sequence[Effect], buffers: Sequence[Buffer], earlier: Sequence[int]
     ) -> None:
         self._effects, self._buffers, self._earlier = effects, buffers, earlier
         self._dependent: set[int] = set()
-        """Steps whose outcome depends on the inputs of an earlier call, or on chance in it."""
+        """Steps whose result depends on the inputs of an earlier call, or on random numbers drawn in it."""
         tainted = {i for i, buffer in enumerate(buffers) if buffer.place is Place.INPUT}
         for i in earlier:
             if effects[i].reads & tainted or (effects[i].random and entries[i].phase in CALLS):
@@ -145,11 +145,11 @@ class _History:
                 tainted |= {n for n in effects[i].writes if buffers[n].place is not Place.STATE}
 
     def preparation(self, number: int) -> set[int]:
-        """Return all steps that made the contents of a buffer, which must not depend on inputs."""
+        """Return all steps that made the contents of a buffer; raise `Retained` if they depend on inputs."""
         return self._steps_for([(number, self._earlier[-1] + 1 if self._earlier else 0)])
 
     def initialisation(self, number: int) -> set[int]:
-        """Return the steps that made a workspace as the first call found it."""
+        """Return the steps that made a workspace as it was before the first call."""
         writers = [i for i in self._earlier if number in self._effects[i].writes]
         first = next((i for i in writers if i in self._dependent), None)
         until = writers[-1] + 1 if first is None else first
@@ -173,9 +173,9 @@ class _History:
 
 
 def retained_by(tape: Tape, written: WrittenParameters) -> str:
-    """Return how a call of this tape could leave something behind for the next one, "" if it cannot.
+    """Return how a call of this tape could leave values behind for the next call, or "" if it cannot.
 
-    A tape from `parts_of` leaves something behind in the state only; a forged tape might do otherwise.
+    A tape made by `parts_of` can do so only in the state; a forged tape might do so elsewhere.
     """
     effects = effects_of((*tape.prologue, *tape.steps), tape.buffers, written)
     before, after = effects[: len(tape.prologue)], effects[len(tape.prologue) :]
@@ -201,7 +201,7 @@ def writes_state(tape: Tape, written: WrittenParameters) -> bool:
 
 
 def _bytes_named(tape: Tape, number: int) -> int:
-    """Return how many bytes of a buffer belong to named parameters and buffers; gaps between them do not count."""
+    """Return how many bytes of a buffer belong to named parameters and buffers, without the gaps between them."""
     spans = sorted((view.begin_bytes, view.end_bytes) for _, view in tape.state if view.buffer == number)
     total = reached = 0
     for start, end in spans:
@@ -211,10 +211,10 @@ def _bytes_named(tape: Tape, number: int) -> int:
 
 
 def effects_of(steps: Sequence[Step], buffers: Sequence[Buffer], written: WrittenParameters) -> list[Effect]:
-    """Return what each step reads and writes.
+    """Return the effect of each step.
 
-    A launch that makes pointers out of numbers may use all memory that any launch was given, if a step made it or it
-    belongs to the constructor's arguments: its address may have been passed on.
+    A launch that makes pointers from numbers may use the memory of every address passed to any launch, if a step made
+    that memory or it belongs to the constructor's arguments: the address may have been stored and passed on.
     """
     launches = [step for step in steps if isinstance(step, Launch)]
     noted = {address.buffer for step in steps if isinstance(step, Constant) for _, address in step.relocations}
@@ -240,14 +240,14 @@ def _makes_pointers(choice: Choice, written: WrittenParameters) -> bool:
 
 
 def _names_pointer_type(value: Any) -> bool:
-    """Return whether a compile-time value, as plain data, holds the type of a pointer."""
+    """Return True if a compile-time value, as plain data, contains a pointer type."""
     if isinstance(value, dict):
         return str(value.get("dtype", "")).startswith("*") or any(map(_names_pointer_type, value.values()))
     return isinstance(value, list) and any(map(_names_pointer_type, value))
 
 
 def effect_of(step: Step, written: WrittenParameters) -> Effect:
-    """Return what a step reads and writes. A launch may read through every pointer."""
+    """Return the buffers that a step reads and writes. A launch may read through every pointer."""
     reads: set[int] = set()
     writes: set[int] = set()
     if isinstance(step, (Allocate, Constant)):
@@ -277,7 +277,7 @@ def effect_of(step: Step, written: WrittenParameters) -> Effect:
 
 
 def operator_of(name: str) -> torch._ops.OpOverload:
-    """Return the operator with this name and overload, as in `aten.add.Tensor`."""
+    """Return the operator with this name and overload, for example `aten.add.Tensor`."""
     namespace, operator, overload = name.split(".")
     if namespace not in ("aten", "prims"):
         raise ValueError(f"{name} is not an operator of torch's own")

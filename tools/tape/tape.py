@@ -1,10 +1,9 @@
 """The tape: everything one call of a candidate does, as plain data.
 
-A tape is a list of steps over numbered buffers. It holds no Python of the candidate, no address and no value of an
-input, so it is a pure function of its inputs and its state. It belongs to one form of call: with other shapes, strides,
-dtypes or plain arguments there is another tape. `encode` and `decode` turn tapes into JSON and back; `decode` checks
-everything, since a tape comes out of the process in which the candidate ran. Whether a tape may be run is decided in
-`admission.py`.
+A tape is a list of steps over numbered buffers. It holds no Python of the candidate, no real address and no value of an
+input, so it is a pure function of its inputs and its state. It belongs to one form of call: other shapes, strides,
+dtypes or plain arguments need another tape. `encode` and `decode` convert tapes to JSON and back. `decode` checks all
+types, since a tape comes from the process in which the candidate ran. `admission.py` decides whether a tape may be run.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from triton_agent.tools.kernels.kernel import value_from_json
 from triton_agent.tools.processes.tensors import DTYPES, Malformed
 
 BUFFER_BYTES_AT_MOST = 1 << 40
-"""More than any GPU has."""
+"""More memory than any GPU has."""
 
 
 class Place(enum.StrEnum):
-    """Where a buffer comes from."""
+    """The origin of a buffer."""
 
     INPUT = "input"
     """Memory of a tensor among the arguments of the call."""
@@ -35,7 +34,7 @@ class Place(enum.StrEnum):
     STATE = "state"
     """Memory of parameters and buffers that the reference has under the same names."""
     FRESH = "fresh"
-    """Made by a step."""
+    """Memory made by a step."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +47,14 @@ class Buffer:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A tensor: part of a buffer, read as a shape of some dtype."""
+    """A tensor: part of a buffer, interpreted with a shape and a dtype."""
 
     buffer: int
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
-    """In elements."""
+    """Offset of the first element, in elements."""
 
     @property
     def elements(self) -> int:
@@ -67,14 +66,14 @@ class View:
 
     @property
     def end_bytes(self) -> int:
-        """Place after its last byte; an empty view ends where it begins."""
+        """Offset of the end of its last byte; an empty view ends where it begins."""
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides)) if self.elements else -1
         return (self.offset + last + 1) * DTYPES[self.dtype].itemsize
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A number that is the address of a byte in a buffer: what `data_ptr` gives."""
+    """The address of a byte in a buffer, as returned by `data_ptr`."""
 
     buffer: int
     offset: int
@@ -92,16 +91,16 @@ class Descriptor:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A constant of torch by its name, such as a dtype or a memory format."""
+    """A constant of torch, such as a dtype or a memory format, by its name."""
 
     kind: str
-    """`dtype`, `layout`, `memory_format`, or `device` for the one device there is."""
+    """`dtype`, `layout`, `memory_format`, or `device` for the only device."""
     name: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Constexpr:
-    """A compile-time value of a launch, in the form of `kernel_values.py`."""
+    """A compile-time value of a launch, encoded by `value_to_json` of `kernels/kernel.py`."""
 
     value: Any
 
@@ -111,31 +110,31 @@ Argument = None | bool | int | float | str | View | Address | Descriptor | Named
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Allocate:
-    """Memory that holds nothing yet."""
+    """Unwritten memory."""
 
     buffer: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """Memory filled with values that the candidate's Python wrote down."""
+    """Memory filled with values that the candidate's Python computed."""
 
     buffer: int
     data: bytes
     relocations: tuple[tuple[int, Address], ...] = ()
-    """Positions, in bytes, at which an address of eight bytes has to be filled in."""
+    """Positions, in bytes, where an address of eight bytes has to be filled in."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Operate:
-    """One operator of torch."""
+    """One call of a torch operator."""
 
     operator: str
-    """With its overload: `aten.add.Tensor`."""
+    """Name with overload: `aten.add.Tensor`."""
     args: tuple[Argument, ...]
     kwargs: tuple[tuple[str, Argument], ...]
     results: tuple[View | None, ...]
-    """What it returns; None for what is no tensor."""
+    """Its results; None for results that are not tensors."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,18 +145,18 @@ class Choice:
     """Identity of the kernel among the tape's functions."""
     grid: tuple[int, int, int]
     arguments: tuple[tuple[str, Argument], ...]
-    """By parameter, in the order of the signature."""
+    """Arguments by parameter, in the order of the signature."""
     options: tuple[tuple[str, Argument], ...]
     """Compiler options, such as `num_warps`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A launch of a Triton kernel; several choices where it is autotuned."""
+    """A launch of a Triton kernel; an autotuned launch has several choices."""
 
     choices: tuple[Choice, ...]
     line: int
-    """In the candidate's file; 0 where it is not known."""
+    """Line of the candidate's file; 0 if unknown."""
 
 
 Step = Allocate | Constant | Operate | Launch
@@ -173,18 +172,18 @@ class Tape:
     arguments: tuple[View, ...]
     """Tensors among the arguments of the constructor, in order."""
     state: tuple[tuple[str, View], ...]
-    """Parameters and buffers by name, those that the reference has as well."""
+    """Parameters and buffers by name, as far as the reference has them too."""
     prologue: tuple[Step, ...]
-    """What is prepared from parameters and constants; repeated when the parameters change."""
+    """Steps that prepare memory from parameters and constants; they run again when the parameters change."""
     steps: tuple[Step, ...]
     tree: Any
-    """The nesting of the outputs, in the form of `tensors.flatten`."""
+    """The nesting of the outputs, as returned by `tensors.flatten`."""
     outputs: tuple[View, ...]
     rebound: tuple[tuple[str, View], ...] = ()
-    """Buffers of the module that the call replaced by another tensor."""
+    """Buffers of the module that the call bound to another tensor."""
 
     def launches(self) -> Iterator[Launch]:
-        """Yield the launches of one call, without the prologue."""
+        """Return the launches of one call, without the prologue."""
         return (step for step in self.steps if isinstance(step, Launch))
 
     def kernels(self) -> Iterator[str]:
@@ -220,7 +219,7 @@ _RECORDS: dict[str, type] = {
     for kind in (Buffer, View, Address, Descriptor, Named, Constexpr, Allocate, Constant, Operate, Choice, Launch, Tape)
 }
 _ITEMS_AT_MOST = 2_000_000
-"""Most values in one tape; no call of a model has more."""
+"""Most values in one tape, far more than a call of a model needs."""
 
 
 def encode(value: Any) -> Any:
@@ -269,14 +268,14 @@ def _decode(data: Any, left: list[int]) -> Any:
 
 
 def _checked(record: Any) -> Any:
-    """Return the record if each of its fields is of the kind that its annotation says."""
+    """Return the record; raise `Malformed` if a field does not have the type of its annotation."""
     for name, fits in _checks(type(record).__name__).items():
         if not fits(getattr(record, name)):
             raise Malformed(f"{type(record).__name__}.{name} cannot be {str(getattr(record, name))[:80]}")
     if isinstance(record, Launch) and not record.choices:
         raise Malformed("a launch without a choice")
     if isinstance(record, Constexpr):
-        value_from_json(record.value)  # raises for what is no value
+        value_from_json(record.value)  # raises for anything but a kernel value
     return dataclasses.replace(record, place=Place(record.place)) if isinstance(record, Buffer) else record
 
 
@@ -286,7 +285,7 @@ def _checks(record: str) -> dict[str, Callable[[Any], bool]]:
 
 
 def _check_of(hint: Any) -> Callable[[Any], bool]:
-    """Return a function that tells whether a value is of an annotated kind."""
+    """Return a function that checks whether a value has an annotated type."""
     kinds = typing.get_args(hint)
     if hint is Any:
         return lambda value: True
@@ -319,7 +318,7 @@ def _is_argument(value: Any) -> bool:
 
 
 def arguments_of(step: Step) -> Iterator[View]:
-    """Tensors that a step is given; of an autotuned launch, those of every configuration."""
+    """Yield the tensors passed to a step; for an autotuned launch, those of every configuration."""
     if isinstance(step, Operate):
         for value in (*step.args, *(value for _, value in step.kwargs)):
             yield from views_in(value)
@@ -330,14 +329,14 @@ def arguments_of(step: Step) -> Iterator[View]:
 
 
 def views_of(step: Step) -> Iterator[View]:
-    """Tensors that a step is given or returns."""
+    """Yield the tensors passed to a step or returned by it."""
     yield from arguments_of(step)
     if isinstance(step, Operate):
         yield from (view for view in step.results if view is not None)
 
 
 def mentioned(step: Step) -> Iterator[int]:
-    """Buffers that a step uses or makes."""
+    """Yield the buffers that a step uses or makes."""
     if isinstance(step, (Allocate, Constant)):
         yield step.buffer
     yield from (view.buffer for view in views_of(step))
@@ -345,7 +344,7 @@ def mentioned(step: Step) -> Iterator[int]:
 
 
 def addressed(step: Step) -> Iterator[int]:
-    """Buffers that a step passes on by address: nobody can tell for how long they are used."""
+    """Yield the buffers that a step passes on by address, which may be used for an unknown time."""
     if isinstance(step, Constant):
         yield from (address.buffer for _, address in step.relocations)
     elif isinstance(step, Launch):

@@ -1,7 +1,7 @@
-"""The tracer: a one-shot process in which a candidate's Python runs on tensors without values.
+"""The tracer: a one-shot process that runs a candidate's Python on tensors without values.
 
-It is sandboxed, holds no secret and decides nothing: it sends back a tape, which the checker admits or refuses. It says
-READY before it has seen the candidate; if it dies before that the fault is ours, after that the candidate's. Requests
+It is sandboxed, holds no secret and decides nothing: it returns a tape, which the checker admits or refuses. It says
+READY before it receives the candidate. If it dies before that, the fault is ours; after that, the candidate's. Requests
 are `load` (the candidate's file) and `trace` (one form of call).
 """
 
@@ -53,11 +53,11 @@ ENDINGS: dict[type[BaseException], str] = {
     Foreign: "foreign",
     NotKernelLanguage: "kernel",
 }
-"""Names, in replies, of the exceptions for which a candidate has no tape."""
+"""Exceptions for which a candidate has no tape, with their names in replies."""
 
 
 class CandidateRaised(Exception):
-    """The candidate's code raised; `report` is the reply that says what."""
+    """The candidate's code raised; `report` is the reply that describes it."""
 
     def __init__(self, report: Raised) -> None:
         super().__init__(report)
@@ -65,7 +65,7 @@ class CandidateRaised(Exception):
 
 
 def warm_up() -> None:
-    """Do imports and first uses in the process that tracers are forked from."""
+    """Do imports and first uses in the process from which tracers are forked."""
     for name in ("triton", "triton.language", "triton.testing", "torch.nn.functional", "torch.library"):
         importlib.import_module(name)
     importlib.import_module("triton.runtime.jit")
@@ -80,7 +80,7 @@ def warm_up() -> None:
 
 
 def main(channel: Channel, plain: dict[str, Any]) -> None:
-    """Confine this process, say READY, then serve until the checker hangs up."""
+    """Confine this process, send READY, then serve requests until the checker hangs up."""
     settings = begin(plain)
     ready = confine(settings)
     tracer = Tracer(settings.scratch, settings.card)
@@ -95,7 +95,7 @@ def main(channel: Channel, plain: dict[str, Any]) -> None:
 
 
 class Tracer:
-    """Holds the one candidate of this process."""
+    """Holds this process's one candidate."""
 
     def __init__(self, scratch: str, facts: dict[str, Any]) -> None:
         self.path = os.path.join(scratch, f"{CANDIDATE_MODULE}.py")
@@ -106,8 +106,8 @@ class Tracer:
         self.conditions = DEFAULT
         self.model_class: type[torch.nn.Module] | None = None
         self.foreign: set[int] = set()
-        """Buffers with contents from earlier traces that no step makes any more."""
-        # Operators of mkldnn exist on the CPU only; without them torch decomposes its layers.
+        """Buffers with contents from earlier traces that no kept step makes."""
+        # mkldnn's operators exist only on the CPU; without them torch decomposes its layers.
         torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
         fake_tensor: Any = importlib.import_module("torch._subclasses.fake_tensor")
         fake_tensor.init_gpu_context = lambda *_: None
@@ -135,7 +135,7 @@ class Tracer:
         return Loaded(has_model=True)
 
     def _trace(self, request: Trace, init: Outline, call: Outline) -> Traced:
-        """Build the module and call it twice; the second call is the tape."""
+        """Build the module and call it twice; the second call becomes the tape."""
         recorder, kept = self.recorder, len(self.recorder.entries)
         arguments = self._tensors(init, Place.ARGUMENT)
         inputs = self._tensors(call, Place.INPUT)
@@ -180,7 +180,7 @@ class Tracer:
         return Traced(tape=encode(tape), kernels=reached(self.capture.kernels(), tape).to_json())
 
     def _tensors(self, outline: Outline, place: Place) -> list[torch.Tensor]:
-        """Return tensors without values, as the outline describes them."""
+        """Return tensors without values that match the outline."""
         rows = self.recorder.made_input(outline.storages_bytes, place)
         made = []
         with self.recorder.fake:
@@ -190,14 +190,14 @@ class Tracer:
         return made
 
     def _take_state(self, model: torch.nn.Module, given: set[str]) -> list[tuple[str, View]]:
-        """Return the parameters and buffers that the checker sets; from here on their memory comes from outside."""
+        """Return the parameters and buffers that the checker sets, and mark their memory as coming from outside."""
         plain = torch.nn.Module
         named = {**dict(plain.named_parameters(model, remove_duplicate=False)), **dict(plain.named_buffers(model))}
         with self._candidate("construct"):
             state = [(name, self.recorder.view_of(tensor)) for name, tensor in named.items() if name in given]
             for name in given & named.keys():
                 fake: Any = named[name]
-                fake.constant = None  # the value that the constructor wrote is replaced
+                fake.constant = None  # the checker replaces the value that the constructor wrote
         for _, view in state:
             buffer = self.recorder.buffers[view.buffer]
             self.recorder.buffers[view.buffer] = dataclasses.replace(buffer, place=Place.STATE)
@@ -206,7 +206,7 @@ class Tracer:
     def _put_back(
         self, model: torch.nn.Module, before: dict[str, torch.Tensor], given: set[str]
     ) -> list[tuple[str, View]]:
-        """Undo, for the next call, where forward bound a buffer to another tensor; return those tensors by name."""
+        """Restore buffers that forward bound to another tensor, for the next call; return those tensors by name."""
         now = dict(torch.nn.Module.named_buffers(model))
         rebound = []
         for name in given & before.keys():
@@ -218,14 +218,14 @@ class Tracer:
 
     @contextlib.contextmanager
     def _candidate(self, phase: str) -> Iterator[None]:
-        """Report whatever the candidate's code raises; nothing else in this process runs it."""
+        """Report every exception of the candidate's code, which runs only inside this context."""
         try:
             with warnings.catch_warnings(), self.gpu:
                 warnings.simplefilter("ignore")
                 yield
                 if self.recorder.missed:
                     raise self.recorder.missed
-        except BaseException as raised:  # SystemExit and KeyboardInterrupt are the candidate's here, too
+        except BaseException as raised:  # SystemExit and KeyboardInterrupt come from the candidate here, too
             error = self.recorder.missed or raised
             ending = next((name for kind, name in ENDINGS.items() if isinstance(error, kind)), "")
             cause = error
@@ -252,7 +252,7 @@ def reached(kernels: KernelSet, tape: Tape) -> KernelSet:
 
 
 def renumbered(tape: Tape) -> Tape:
-    """Return the tape with only the buffers it mentions, numbered in order."""
+    """Return the tape with only the buffers it uses, numbered in order."""
     numbers: dict[int, int] = {}
     outside = (*tape.inputs, *tape.arguments, *(view for _, view in tape.state))
     inside = (number for step in (*tape.prologue, *tape.steps) for number in mentioned(step))
