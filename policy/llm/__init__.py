@@ -1,4 +1,4 @@
 """Language models as authors of kernels: `author.py` makes a policy of an engine.
 
-`engines` runs models on this machine, `servers` asks models behind HTTP, `prompting` renders observations.
+`engines` runs models on this machine, `servers` asks models over HTTP, `prompting` renders observations.
 """

@@ -1,8 +1,8 @@
-"""A policy over an engine: renders an observation, asks the model, and keeps the sample exactly as it was drawn.
+"""A policy over an engine: renders an observation, asks the model, and stores the sample exactly as it was drawn.
 
-A question that is too long for the model is asked again with a shorter prompt. A model with tools may use them before
-it answers, and one whose answer was cut off is asked once for a shorter one. Between calls it keeps only the reasons
-for missing answers. Not covered: the prompt (`prompting`) and parsing answers (`policy/answer.py`).
+If a question is too long for the model, it is asked again with a shorter prompt. A model with tools may use them before
+it answers. A model whose answer was cut off is asked once for a shorter one. Between calls the policy keeps only the
+reasons for missing answers. Not covered: the prompt (`prompting`) and parsing answers (`policy/answer.py`).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from triton_agent.policy.llm.prompting import prompt
 from triton_agent.policy.llm.toolbox import Toolbox
 
 TEMPLATE_TOKENS = 64
-"""Tokens of a chat template around two messages, with room to spare."""
+"""Estimated tokens that a chat template puts around two messages, with a margin."""
 SHRINK = 0.6
 """Factor by which the assumed context shrinks each time a question is too long."""
 SHRINKS = 5
-"""After so many shrinks the context is below a tenth, and the fault lies elsewhere."""
+"""Most times that the context is shrunk. After that it is below a tenth, and the failure must have another cause."""
 LEAST_CONTEXT_TOKENS = 512
-"""No useful question fits into less."""
+"""Smallest context that is tried; no useful question fits into less."""
 GROUP_DIGITS = 32
 TOOL_ROUNDS = 8
-"""Requests for one answer that may ask for tools."""
+"""Most requests for one answer in which the model may call tools."""
 LEAST_ANSWER_TOKENS = 256
-"""No file fits into less; a conversation with less room left is not continued."""
+"""Fewest tokens that can hold a file. A conversation with less room left is not continued."""
 TOO_SMALL = "the model's context is too small for this problem; --context-tokens says how large it is, if you know"
 
 
@@ -56,7 +56,9 @@ class LanguageAuthor:
     """A language model that writes kernels."""
 
     takes_tasks = True
-    """It reads the task of an observation, so the search may choose one; see `agent/tasks.py`."""
+    """True because the policy follows the task of an observation, so the search may choose one; see
+    `agent/tasks.py`.
+    """
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class LanguageAuthor:
         shortens: bool = True,
         render: Render = prompt.render,
     ) -> None:
-        """`uses_tools`: offer the tools of `equip`; `shortens`: ask once more where an answer was cut off."""
+        """With `uses_tools`, offer the tools of `equip`. With `shortens`, ask once more if an answer was cut off."""
         self._engine = engine
         self._sampling = sampling or Sampling()
         self._uses_tools, self._shortens = uses_tools, shortens
@@ -89,12 +91,12 @@ class LanguageAuthor:
         return (await self._ask([_Asking(seen=observation, n=n)]))[0]
 
     async def propose_many(self, observations: Sequence[Observation]) -> list[Completion | None]:
-        """Return one answer each, None where it failed; raise EngineError if all failed."""
+        """Return one answer to each observation, None where it failed; raise EngineError if all failed."""
         found = await self._ask([_Asking(seen=seen, n=1) for seen in observations])
         return [answers[0] if answers else None for answers in found]
 
     def equip(self, toolbox: Toolbox) -> None:
-        """Offer these tools from now on, if the model is to use any."""
+        """Offer these tools in later questions, if the policy was made with `uses_tools`."""
         if self._uses_tools:
             self._toolbox = toolbox
 
@@ -132,14 +134,15 @@ class LanguageAuthor:
         for item in asking:
             try:
                 questions.append((item, self._question(item)))
-            except prompt.PromptTooLong as error:  # a smaller context would only make it worse
+            # a smaller context would only make the prompt longer than allowed by more
+            except prompt.PromptTooLong as error:
                 item.sampled = [Sampled(text="", trouble=Trouble(what=error.what, remedy=TOO_SMALL))]
         answers = await self._engine.answer([question for _, question in questions]) if questions else []
         for (item, _), sampled in zip(questions, answers):
             item.sampled = sampled
 
     def _question(self, item: _Asking) -> ModelQuestion:
-        """Render a question; thoughts and answer share at most half of the context, and the prompt gets the rest."""
+        """Render a question. Thoughts and answer get at most half of the context, and the prompt gets the rest."""
         wanted = self._sampling
         share = min(1.0, item.context_tokens // 2 / wanted.tokens_at_most)
         answer, thoughts = int(wanted.max_tokens * share), int(wanted.max_thinking_tokens * share)
@@ -159,7 +162,7 @@ class LanguageAuthor:
         return [self._completion(item, talk) for talk in await asyncio.gather(*talks) if talk is not None]
 
     async def _conversed(self, item: _Asking, number: int, sampled: Sampled) -> Conversation | None:
-        """Let the model use its tools, and ask once more for an answer that was cut off; None if a server failed.
+        """Let the model use its tools, and ask once more if the answer was cut off; return None if the server failed.
 
         An answer that was cut off is kept if the second request fails.
         """
@@ -184,7 +187,7 @@ class LanguageAuthor:
     async def _continued(
         self, item: _Asking, number: int, talk: Conversation, messages: tuple[Message, ...]
     ) -> Conversation | None:
-        """Ask for the next answer of a conversation; None if there is no room for it or the server failed."""
+        """Ask for the next answer of a conversation; return None if it does not fit or the server failed."""
         whole = (*talk.messages, *messages)
         taken = sum(self._count(one.content) + TEMPLATE_TOKENS for one in whole)
         taken += sum(self._count(call.arguments) for one in whole for call in one.calls)
@@ -232,7 +235,7 @@ class _Asking:
     seen: Observation
     n: int
     context_tokens: int = 0
-    """Tokens that question and answer have to fit into."""
+    """Most tokens of question and answer together."""
     messages: tuple[Message, ...] = ()
     prompt_version: str = ""
     sampling: Sampling = dataclasses.field(default_factory=Sampling)
@@ -254,11 +257,11 @@ def _error(trouble: Trouble, name: str) -> EngineError:
 
 
 def _seed(seen: Observation) -> int:
-    """Return a seed that depends on the run's seed, the turn and the answer's number."""
+    """Return a seed derived from the run's seed, the turn and the number of earlier answers."""
     digest = hashlib.sha256(f"{seen.seed}/{seen.turn}/{seen.attempts_before}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
 
 
 def _sendable(text: str) -> str:
-    """Replace lone surrogates, which a model may have written but no server or tokenizer takes."""
+    """Replace lone surrogates, which a model may have written but servers and tokenizers reject."""
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -1,8 +1,8 @@
-"""One answer and the conversation that led to it: calls of tools, and a second request for an answer that was cut off.
+"""One answer and the conversation that led to it: tool calls, and a second request after an answer that was cut off.
 
-Without these a conversation is the prompt. Tokens of several requests are joined into one sequence where each prompt
-continues the one before it, so that training sees what was sampled and masks the rest. Not covered: the tools
-themselves; see `toolbox.py`.
+Without tools and second requests, the conversation is the prompt. The tokens of several requests are joined into one
+sequence if each prompt continues the previous one, so that training uses the sampled tokens and masks all others. Not
+covered: the tools themselves; see `toolbox.py`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from triton_agent.policy.llm.engine import Sampled
 from triton_agent.policy.llm.prompting.wording import worded
 
 CUT_SHOWN = 1200
-"""Characters of an answer that was cut off which are shown again: its plan, and how its file began."""
+"""Most characters of a cut-off answer that are shown to the model again: its plan and the beginning of its file."""
 CUT_OFF = "\n[cut off here]"
 BROKEN = "its template does not continue the conversation: only the tokens of the last answer are kept"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """Messages up to an answer, the answer, and its tokens with those of earlier requests."""
+    """Messages up to an answer, the answer, and its tokens joined with those of earlier requests."""
 
     messages: tuple[Message, ...]
     sampled: Sampled
     mask: tuple[bool, ...] | None = None
-    """True for tokens that the model chose; None for all of them."""
+    """True for tokens that the model sampled; None if it sampled all of them."""
 
     def and_then(self, messages: Sequence[Message], sampled: Sampled) -> Conversation:
-        """Return the conversation after these messages and the next answer, whose usage adds up with the earlier one's.
+        """Return the conversation continued by these messages and the next answer, with the usage of both added up.
 
         Thoughts are not repeated.
         """
@@ -62,7 +62,9 @@ def total(one: Usage, other: Usage) -> Usage:
 
 
 def _joined(before: Sampled, mask: tuple[bool, ...] | None, now: Sampled) -> tuple[Sampled, tuple[bool, ...] | None]:
-    """Return the later answer with the tokens of both, if its prompt begins with the earlier prompt and answer."""
+    """Return the later answer with the tokens of both requests, if its prompt begins with the earlier prompt and
+    answer.
+    """
     if before.token_ids is None or before.prompt_ids is None or now.token_ids is None or now.prompt_ids is None:
         return now, None
     known = (*before.prompt_ids, *before.token_ids)

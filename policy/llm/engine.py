@@ -1,7 +1,7 @@
 """The interface of engines, which turn a conversation into text: a server, or a model on this machine.
 
-An engine knows nothing of kernels; `author.py` makes a policy of one. Tokens and log-probabilities are returned exactly
-as sampled, or not at all with the reason.
+An engine knows nothing about kernels; `author.py` makes a policy of one. It returns tokens and log-probabilities
+exactly as sampled, or the reason why they are missing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Sampling:
     min_p: float = 0.0
     repetition_penalty: float = 1.0
     max_tokens: int = 8192
-    """Limit for one answer, thoughts not included."""
+    """Most tokens of an answer without its thoughts."""
     max_thinking_tokens: int = 0
-    """Further tokens for thoughts before it; 0 for models that do not think."""
+    """Most tokens of the thoughts before the answer; 0 for models that do not think."""
     seed: int = 0
-    """Equal seeds and questions give equal answers where the engine can promise that."""
+    """Equal seeds and questions give equal answers if the engine supports that."""
     pattern: str = ""
-    """A regular expression that the whole answer has to match; engines without that ability report trouble."""
+    """A regular expression that the whole answer must match. Engines without constrained decoding report trouble."""
 
     @property
     def tokens_at_most(self) -> int:
@@ -40,7 +40,7 @@ class Sampling:
         return self.max_tokens + self.max_thinking_tokens
 
     def record(self, *, seed: int, tokens_at_most: int) -> SamplingRecord:
-        """Return the record of one draw by an engine that changes the distribution in no other way."""
+        """Return the record of one draw, for engines that change the distribution in no other way."""
         return SamplingRecord(
             temperature=self.temperature,
             top_p=self.top_p,
@@ -57,7 +57,7 @@ class Sampling:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool that a model may ask for."""
+    """A tool that a model may call."""
 
     name: str
     description: str
@@ -86,11 +86,11 @@ class ModelQuestion:
 
 
 SEED_BITS = 62
-"""Fits the signed integers that generators of all engines take."""
+"""Bits of a seed, which must fit the signed integers that the generators of all engines take."""
 
 
 def seeds_of(question: ModelQuestion) -> list[int]:
-    """Return a seed for each answer wanted. Seeds depend on the conversation, too, so that turns of one run differ."""
+    """Return a seed for each wanted answer. It depends on the conversation, too, so that turns of one run differ."""
     said = f"{question.sampling.seed}/".encode() + question.digest
     return [
         int.from_bytes(hashlib.sha256(said + index.to_bytes(8, "big")).digest()[:8], "big") >> (64 - SEED_BITS)
@@ -100,14 +100,14 @@ def seeds_of(question: ModelQuestion) -> list[int]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """The reason for a missing answer. It says nothing about the model, so it never becomes an attempt."""
+    """The reason for a missing answer. It is no failure of the model and therefore never becomes an attempt."""
 
     what: str
     remedy: str = ""
     too_long: bool = False
-    """Question and answer do not fit into the context: a shorter question may get an answer."""
+    """True if question and answer do not fit into the context, so that a shorter question may get an answer."""
     context_tokens: int | None = None
-    """The size of the context, if the server said so."""
+    """Size of the context, if the server stated it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,13 +115,13 @@ class Sampled:
     """One answer as it was drawn, or the trouble that prevented it."""
 
     text: str
-    """The answer; with its thoughts, if the engine does not keep them apart."""
+    """The answer; it includes the thoughts if the engine does not separate them."""
     reasoning: str = ""
-    """Thoughts that the engine keeps apart."""
+    """Thoughts, if the engine separates them."""
     calls: tuple[ToolCall, ...] = ()
-    """Tools that the model asks for before it answers."""
+    """Tools that the model calls before it answers."""
     finish_reason: str = "stop"
-    """`stop`, `length` (cut short by its limit), or the engine's own word."""
+    """`stop`, `length` (cut off at the token limit), or the engine's own word."""
     prompt_ids: tuple[int, ...] | None = None
     token_ids: tuple[int, ...] | None = None
     log_probabilities: tuple[float, ...] | None = None
@@ -131,13 +131,13 @@ class Sampled:
     tokenizer: str = ""
     """Digest of the vocabulary; see `vocabulary_digest` in `engines/vllm_worker.py`."""
     missing: str = ""
-    """Why tokens or log-probabilities are missing, or the text may differ from the tokens."""
+    """Why tokens or log-probabilities are missing, or why the text may differ from the tokens."""
     usage: Usage = dataclasses.field(default_factory=Usage)
     version: str = ""
-    """Version of the weights if the answer names it; otherwise it is the engine's."""
+    """Version of the weights, if the response names it; otherwise the engine's version applies."""
     adapter_version: str = ""
     trouble: Trouble | None = None
-    """If set, there is no text; other answers of the batch may have arrived."""
+    """The reason if there is no text. Other answers of the batch may have arrived."""
 
 
 class Engine(Protocol):
@@ -147,14 +147,14 @@ class Engine(Protocol):
 
     @property
     def version(self) -> str:
-        """Version of the weights, as far as known."""
+        """Version of the weights, as far as it is known."""
 
     @property
     def context_tokens(self) -> int:
         """Most tokens of question and answer together."""
 
     def count(self, text: str) -> int:
-        """Count tokens with the model's tokenizer, or estimate them from above without one."""
+        """Count tokens with the model's tokenizer; without one, return an upper estimate."""
 
     async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         """Answer all questions in one batch; each gets at most as many answers as it asks for."""
@@ -168,8 +168,10 @@ class Preparable(Protocol):
     """An engine whose `context_tokens` and `version` are reliable only after `prepare`."""
 
     async def prepare(self) -> None:
-        """Look up the model's properties; cheap when repeated, and no failure if nothing is found."""
+        """Look up the model's properties. Repeated calls are cheap, and finding nothing is not an error."""
 
 
 class EngineError(InstrumentError):
-    """No answer, and no use in asking again: the engine is down, refuses the key, or does not know the model."""
+    """Raised if an engine gives no answer and asking again is useless: it is down, rejects the key, or lacks the
+    model.
+    """

@@ -1,8 +1,8 @@
-"""Tools that a model may ask for before it answers: a profile, a trial of a draft, and what earlier runs know.
+"""Tools that a model may call before it answers: a profile, a trial of a draft, and lessons of earlier runs.
 
-A toolbox is given to `LanguageAuthor`, which passes on calls and results. A result is text; whatever is wrong with a
-call is a result, too, since the model can correct it. A trial is no verdict: it is never stored as one, and no answer
-is preferred for it. Not covered: who tries drafts and reads memory; both are given as functions.
+A toolbox is given to `LanguageAuthor`, which passes on calls and results. A result is text. Errors in a call are
+results, too, since the model can correct the call. A trial is no verdict: it is never stored as one, and no answer is
+preferred because of it. Not covered: trying drafts and reading memory; both are given as functions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.results import Evaluation
 
 DRAFTS_PER_ANSWER = 3
-"""Drafts that a model may try before one answer: each takes the judge some seconds."""
+"""Drafts that a model may try before one answer; each takes the judge some seconds."""
 RESULT_CHARACTERS = 8_000
 LESSONS_TOLD = 4
 PROFILE = ToolSpec(
@@ -55,13 +55,13 @@ READ_MEMORY = ToolSpec(
 
 
 class Toolbox(Protocol):
-    """Tools for the time of one answer."""
+    """Tools that a model may call while it works on one answer."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]: ...
 
     async def use(self, call: ToolCall, seen: Observation, used: Sequence[str]) -> str:
-        """Return the result of a call; `used` names the tools called before for the same answer."""
+        """Return the result of a call. `used` names the tools called earlier for the same answer."""
 
 
 @runtime_checkable
@@ -69,7 +69,7 @@ class Equippable(Protocol):
     """A policy that may use tools."""
 
     def equip(self, toolbox: Toolbox) -> None:
-        """Offer these tools from now on, if the model is to use any."""
+        """Offer these tools in later questions, if the policy uses tools."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class RunTools:
     try_draft: Callable[[str], Awaitable[Evaluation]]
     """Compile a file and check one small call of it."""
     recall: Callable[[], Sequence[Lesson]]
-    """All that earlier runs teach about the problem."""
+    """Returns all lessons of earlier runs about the problem."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -115,7 +115,7 @@ class RunTools:
 
 
 def profile(seen: Observation, arguments: Mapping[str, Any]) -> str:
-    """Describe an attempt that is shown in full, by its key or the fastest."""
+    """Describe the attempt with the given key, or else the fastest, of those that are shown in full."""
     shown = [item for item in seen.tried if item.diagnosis is not None or item.resources]
     wanted = str(arguments.get("attempt") or "").removeprefix("attempt ").strip()
     found = [item for item in shown if short_key(item.attempt) == wanted] if wanted else _fastest(shown)
@@ -142,7 +142,7 @@ def draft_result(found: Evaluation) -> str:
 
 
 def memory(lessons: Sequence[Lesson], words: str) -> str:
-    """Tell the lessons that mention one of the words, or the first ones."""
+    """List the lessons that mention one of the words; without words, the first lessons."""
     wanted = [word.lower() for word in words.split()]
     told = [item for item in lessons if not wanted or any(word in f"{item.text} {item.why}".lower() for word in wanted)]
     if not told:

@@ -1,5 +1,5 @@
-"""How a policy learns from logged attempts: fine-tuning and GRPO.
+"""Training of a policy on logged attempts: fine-tuning and GRPO.
 
-`record` reads attempts and pays them, `prepare` assigns credit, `update` trains, `evaluate` measures a policy.
-`grpo_minimal.py` is the whole of it in one file.
+`record` reads attempts and assigns rewards, `prepare` assigns credit, `update` trains, `evaluate` measures a policy.
+`grpo_minimal.py` is all of it in one file.
 """

@@ -1,12 +1,15 @@
-"""Problems as an environment for trainers of other libraries: prompts, verdicts and rewards by the same step as here.
+"""Problems as an environment for trainers of other libraries: the same prompts, verdicts and rewards as in this
+package.
 
     with opened(["examples/"]) as problems:                                    # runs/train/environment.py
         reward = TrlReward(problems, recipe_named("default"))
         GRPOTrainer(model, reward_funcs=reward, train_dataset=Dataset.from_list(reward.rows(context_tokens=4096)), ...)
 
-`KernelEpisode` is for trainers that take several turns; `TrlEnvironment` is that for TRL, whose models submit files by
-calling a tool. Not covered: tokens and log-probabilities, which are the other library's own, so these answers are not
-stored as rollouts; rewards that compare a group (novelty, plans that help).
+`KernelEpisode` is for trainers with several turns per episode. `TrlEnvironment` offers the same to TRL, for models that
+submit files by calling a tool.
+
+Not covered: tokens and log-probabilities, which the other library keeps, so that these answers are not stored as
+rollouts; rewards that compare a group (novelty, plan gains).
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ from triton_agent.policy.train.record import novelty
 from triton_agent.policy.train.record.trajectories import reward_of
 
 CHARACTERS_A_TOKEN = 3
-"""Assumed where no tokenizer counts; code has more, so that a prompt is rather too short than too long."""
+"""Characters per token that are assumed without a tokenizer. Code has more, so a prompt is rather too short than too
+long.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +42,7 @@ class Reply:
     """The result of an answer."""
 
     reward: float | None
-    """None if the answer could not be measured: it says nothing about the policy, so do not train on it."""
+    """None if the answer could not be measured. That says nothing about the policy, so do not train on the answer."""
     parts: Mapping[str, float | None]
     hack: bool
     over: bool
@@ -46,7 +51,9 @@ class Reply:
 
 
 class KernelEpisode:
-    """An episode of some turns at one problem: read `messages`, pass the answer to `answer`, and again until over."""
+    """An episode of several turns at one problem: send `messages` to the model, pass its text to `answer`, until
+    `over`.
+    """
 
     def __init__(
         self,
@@ -59,7 +66,7 @@ class KernelEpisode:
         render: Render = prompt.render,
         seed: int = 0,
     ) -> None:
-        """`context_tokens` is the limit for a prompt; `count` counts its tokens with the model's tokenizer."""
+        """`context_tokens` limits the prompt; `count` counts its tokens with the model's tokenizer."""
         self._problem, self._recipe, self._turns = problem, recipe, turns
         self._tokens, self._render = context_tokens, render
         self._count = count or (lambda text: -(-len(text) // CHARACTERS_A_TOKEN))
@@ -68,7 +75,7 @@ class KernelEpisode:
 
     @property
     def observation(self) -> Observation:
-        """Return what the author of the next answer is shown."""
+        """The observation for the next answer."""
         turn = len(self._history)
         return observe(
             self._problem.view,
@@ -88,7 +95,7 @@ class KernelEpisode:
 
     @property
     def verdict(self) -> str:
-        """What is said about the last answer, for a conversation that shows the answers themselves."""
+        """The verdict on the last answer as text, for conversations that contain the answers themselves."""
         parent = self.observation.parent
         return attempts.told(parent) if parent else ""
 
@@ -118,7 +125,7 @@ class KernelEpisode:
 
 
 class TrlReward:
-    """A reward function of TRL's `GRPOTrainer`, for answers of one turn. Rows name their problem in `problem`."""
+    """A reward function for TRL's `GRPOTrainer`, for answers of one turn. Its rows name their problem in `problem`."""
 
     __name__ = "triton_agent"
 
@@ -130,7 +137,7 @@ class TrlReward:
         }
 
     def rows(self, *, context_tokens: int, render: Render = prompt.render) -> list[dict[str, Any]]:
-        """Return a row for each problem: its prompt, and its name for the reward."""
+        """Return a row for each problem: its prompt, and its name, by which the reward finds it."""
         return [
             {
                 "prompt": [
@@ -155,18 +162,18 @@ class TrlReward:
 
 
 class TrlEnvironment:
-    """An environment of TRL's `GRPOTrainer`, for models that call tools: they submit files, and read the verdicts.
+    """An environment for TRL's `GRPOTrainer`, for models that call tools: they submit files and read the verdicts.
 
         environment_factory=functools.partial(TrlEnvironment, problems, recipe, turns=4)
 
-    Rows are those of `TrlReward.rows`. The reward is that of the best file.
+    The rows are those of `TrlReward.rows`. The reward is that of the best file.
     """
 
     def __init__(self, problems: Mapping[str, OpenProblem], recipe: Recipe, *, turns: int = 4) -> None:
         self._problems, self._recipe, self._turns = problems, recipe, turns
 
     def reset(self, *, problem: str, **columns: Any) -> str:
-        """Begin at a problem, as TRL does for each row; return what is added to its prompt."""
+        """Begin an episode at a problem, as TRL does for each row; return the text to add to its prompt."""
         self._episode = KernelEpisode(self._problems[problem], self._recipe, turns=self._turns)
         self._replies: list[Reply] = []
         return f"\n\nSubmit a file by calling `submit`, which tells you the verdict; up to {self._turns} are judged."

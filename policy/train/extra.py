@@ -1,4 +1,4 @@
-"""Checks for the libraries of the extra `train` and prepares their environment."""
+"""Checks for the libraries of the extra `train` and sets their environment variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def missing_modules() -> tuple[str, ...]:
 
 
 def require_training() -> None:
-    """Require the extra; call it before importing anything that trains. Silences the libraries and their telemetry."""
+    """Require the extra `train`. Call it before importing trainers: it disables output and telemetry of the
+    libraries.
+    """
     missing = missing_modules()
     if missing:
         raise UsageError(
@@ -33,4 +35,4 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
 }
-"""Environment variables for the libraries; a user's own values are kept."""
+"""Environment variables for the libraries. Values that the user has set are kept."""

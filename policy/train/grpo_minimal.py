@@ -1,15 +1,15 @@
-"""The whole of multi-turn GRPO from logged trajectories in one file, to be read from top to bottom.
+"""Multi-turn GRPO on logged trajectories in one file, to be read from top to bottom.
 
-No trainer, no store, no options that are not needed to understand it. A trajectory is a conversation: the policy says
-something, is told what came of it, says something better. Each turn is one sample: the prompt is all that was said
-before, the completion what the policy sampled, and both were stored as token ids at the time, together with the
-log-probability of each sampled token and the reward of the turn. From there:
+There is no trainer, no store, and no option that is not needed to understand the method. A trajectory is a
+conversation: the policy answers, is told the verdict, and answers better. Each turn is one sample. Its prompt is the
+conversation so far, its completion the tokens that the policy sampled. Both are stored as token ids when they are
+sampled, with the log-probability of each sampled token and the reward of the turn. The steps are:
 
     rewards of turns  ->  returns  ->  advantages  ->  clipped, importance-weighted loss  ->  steps of an optimiser
 
-What it leaves out is in the files beside it: other baselines, separate credit for plan and code, trees (`credit.py`),
-rejection of stale data (`off_policy.py`), several GPUs, checkpoints, LoRA (`grpo.py`). The loss here and the loss there
-are the same number, which is tested.
+The files beside this one add other baselines, separate credit for plan and code, trees (`credit.py`), rejection of
+stale data (`off_policy.py`), several GPUs, checkpoints and LoRA (`grpo.py`). A test checks that the loss here equals
+the loss there.
 """
 
 from __future__ import annotations
@@ -29,41 +29,43 @@ class LoggedTurn:
     """One turn of a logged trajectory."""
 
     group: str
-    """What was asked: trajectories of one group answer the same request and are compared with each other."""
+    """Name of the request. Trajectories of one group answer the same request and are compared with each other."""
     trajectory: str
     number: int
-    """Which turn of the trajectory this is."""
+    """Number of the turn within its trajectory."""
     prompt_ids: Sequence[int]
     token_ids: Sequence[int]
     log_probabilities: Sequence[float]
-    """Of each token, under the policy that sampled it."""
+    """Log-probability of each token under the policy that sampled it."""
     chosen: Sequence[bool]
-    """False for tokens that were put into the policy's mouth (a tool's answer, say): they carry no loss."""
+    """False for tokens that the policy did not sample, such as a tool's answer; they have no loss."""
     reward: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Few, and each with the value that is usual."""
+    """Settings of the method, each with its usual value."""
 
     learning_rate: float = 1e-6
     batch_size: int = 16
     """Turns per step of the optimiser."""
     epochs: int = 1
     gamma: float = 0.4
-    """A turn is paid for what it leads to, discounted this much per turn."""
+    """Discount per turn of the rewards of later turns, which a turn is credited with, too."""
     clip_low: float = 0.2
     clip_high: float = 0.28
-    """Higher than low: an unlikely token may become likelier faster than it may become less likely still."""
+    """Upper bound of the clip range, higher than the lower one so that unlikely tokens can become likelier quickly."""
     proximal: bool = False
-    """For data of an older policy: clip against the policy before the step, and weight by how likely the data are."""
+    """For data of an older policy: clip against the policy before the step, and weight by the importance ratio."""
     weight_cap: float = 2.0
-    """The largest such weight."""
+    """Largest importance weight."""
     drift_at_most: float = 0.05
-    """Bad answers are pushed no further once they are this much less likely than when sampled, in nats a token."""
+    """Answers with a negative advantage are excluded once their tokens are less likely than when sampled by this many
+    nats on average.
+    """
     gradient_norm: float = 1.0
     temperature: float = 1.0
-    """At which the tokens were sampled."""
+    """Temperature at which the tokens were sampled."""
     seed: int = 0
 
 
@@ -71,7 +73,7 @@ class Settings:
 
 
 def returns(turns: Sequence[LoggedTurn], gamma: float) -> list[float]:
-    """Each turn's own reward and, discounted, those of the turns after it."""
+    """Return for each turn its own reward plus the discounted rewards of later turns."""
     later = defaultdict(list)
     for turn in turns:
         later[turn.trajectory].append(turn)
@@ -86,10 +88,10 @@ def returns(turns: Sequence[LoggedTurn], gamma: float) -> list[float]:
 
 
 def advantages(turns: Sequence[LoggedTurn], gamma: float) -> list[float]:
-    """How much better a turn did than the same turn of the group's *other* trajectories did on average.
+    """Return how much better each turn did than the same turn of the *other* trajectories of its group on average.
 
-    Leaving oneself out matters: with oneself in the mean, every advantage of N shrinks by 1 - 1/N. A turn without a
-    counterpart has nothing to be better than, and teaches nothing.
+    Leave-one-out matters: with the turn itself in the mean, every advantage of N shrinks by 1 - 1/N. A turn without a
+    counterpart has advantage zero and teaches nothing.
     """
     gained = returns(turns, gamma)
     rivals = defaultdict(list)
@@ -107,16 +109,16 @@ def advantages(turns: Sequence[LoggedTurn], gamma: float) -> list[float]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Rectangles: prompts padded on the left, completions on the right, so that they meet in one column."""
+    """Padded tensors: prompts on the left, completions on the right, aligned where completions begin."""
 
     ids: Tensor
     present: Tensor
-    """1 where there is a token, 0 for padding."""
+    """1 for tokens, 0 for padding."""
     targets: Tensor
-    """The completions alone: the last columns of `ids`. The tensors below have only those columns, too."""
+    """The completions alone, that is, the last columns of `ids`. The tensors below have only these columns, too."""
     chosen: Tensor
     sampled: Tensor
-    """Stored log-probabilities."""
+    """Stored log-probabilities of the completions."""
     advantages: Tensor
 
 
@@ -142,7 +144,7 @@ def make_batch(turns: Sequence[LoggedTurn], worth: Sequence[float], device: Any 
 
 
 def log_probabilities_of(model: Any, ids: Tensor, present: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Of the last columns' tokens under the model: what it predicted one column earlier."""
+    """Return the model's log-probabilities of the last columns' tokens, each predicted one column earlier."""
     logits = model(input_ids=ids, attention_mask=present).logits
     predicted = logits[:, -targets.shape[1] - 1 : -1].float() / temperature
     found: Tensor = predicted.log_softmax(-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
@@ -155,11 +157,11 @@ def log_probabilities_of(model: Any, ids: Tensor, present: Tensor, targets: Tens
 def clipped_loss(
     now: Tensor, before: Tensor, worth: Tensor, chosen: Tensor, *, clip_low: float, clip_high: float
 ) -> Tensor:
-    """Make good tokens likelier and bad ones less likely, as long as the policy has not moved far from `before`.
+    """Make good tokens likelier and bad ones less likely, while the policy stays close to `before`.
 
-    The ratio starts at 1 and its gradient is that of the log-probability. Once it leaves the band in the direction that
-    the advantage asks for, the minimum picks the clipped constant, and the token stops pulling. The mean is over the
-    tokens of the whole batch, so that a long answer counts by its tokens and a short one is not preferred.
+    The ratio starts at 1, and its gradient is that of the log-probability. Once it leaves the clip range in the
+    direction of the advantage, the minimum selects the clipped constant, and the token has no gradient. The mean is
+    over the tokens of the whole batch, so that a long answer counts by its tokens and short answers are not preferred.
     """
     ratio = torch.exp(now - before)
     pulled = torch.min(ratio * worth, ratio.clamp(1 - clip_low, 1 + clip_high) * worth)
@@ -167,7 +169,9 @@ def clipped_loss(
 
 
 def batch_loss(model: Any, batch: Batch, settings: Settings) -> Tensor:
-    """With fresh data the sampling policy is the one to stay near; with older data it only says how to weight them."""
+    """Return the loss of a batch. Without `proximal`, clip against the sampling policy; with it, use it for weights
+    only.
+    """
     now = log_probabilities_of(model, batch.ids, batch.present, batch.targets, settings.temperature)
     before, worth = batch.sampled, batch.advantages
     if settings.proximal:
@@ -182,7 +186,9 @@ def batch_loss(model: Any, batch: Batch, settings: Settings) -> Tensor:
 
 
 def batches(turns: Sequence[LoggedTurn], settings: Settings, device: Any = "cpu") -> Iterator[Batch]:
-    """Every epoch all turns that teach anything, in a new order. Advantages are fixed: the rewards are logged."""
+    """Yield each epoch's turns with an advantage, in a new order. Advantages are fixed because the rewards are
+    logged.
+    """
     worth = advantages(turns, settings.gamma)
     places = [place for place, value in enumerate(worth) if value != 0.0]
     order = torch.Generator().manual_seed(settings.seed)

@@ -13,7 +13,9 @@ SHARDING: Mapping[str, Any] = {
     "state_dict_type": "SHARDED_STATE_DICT",
     "cpu_ram_efficient_loading": True,
 }
-"""FSDP2, a layer at a time. The first process of a machine reads the model; each writes its part of a checkpoint."""
+"""FSDP2, sharded by layer. The first process of a machine reads the model; each process writes its part of a
+checkpoint.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,7 @@ class TrainingSettings:
     """Shard weights, gradients and optimiser states over the processes."""
 
     def arguments(self, evaluate_every: int) -> dict[str, Any]:
-        """Return arguments for the trainers' library; `evaluate_every` 0 means no evaluation."""
+        """Return the trainer library's arguments; `evaluate_every` 0 means no evaluation."""
         return {
             "output_dir": str(self.output),
             "learning_rate": self.learning_rate,

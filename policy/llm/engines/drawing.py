@@ -1,8 +1,8 @@
-"""Draws answers from a causal language model in memory, token by token, for several conversations at once.
+"""Samples answers from a causal language model in memory, token by token, for several conversations in one batch.
 
-The library's `generate` is not used, for three reasons: each row has a generator of its own, so that an answer does not
-depend on the other rows; only the log-probability of the drawn token is kept, not those of the whole vocabulary; and
-drawing can stop between two tokens. Not covered: beam search, speculative decoding.
+The library's `generate` is not used, for three reasons. Each row needs its own generator, so that an answer does not
+depend on the other rows. Only the log-probability of the sampled token is kept, not those of the whole vocabulary. And
+sampling must be able to stop between two tokens. Not covered: beam search, speculative decoding.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class DrawRequest:
     prompt_ids: tuple[int, ...]
     tokens_at_most: int
     temperature: float
-    """0 takes the likeliest token; its log-probability is then that at temperature 1."""
+    """0 takes the likeliest token and records its log-probability at temperature 1."""
     top_p: float
     top_k: int = 0
     """0 for no limit."""
@@ -34,20 +34,20 @@ class DrawRequest:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Drawn:
-    """One answer, which grows while it is drawn."""
+    """One answer, which grows while it is sampled."""
 
     token_ids: list[int] = dataclasses.field(default_factory=list)
-    """Tokens, the end token included."""
+    """Token ids, including the end token."""
     log_probabilities: list[float] = dataclasses.field(default_factory=list)
     finish_reason: str = ""
-    """`stop` or `length`; empty until the end."""
+    """`stop` or `length`; empty while the answer is incomplete."""
 
 
 F64 = torch.float64
 
 
 class Stopped(Exception):
-    """Drawing was cancelled."""
+    """Raised if sampling was cancelled."""
 
 
 @torch.inference_mode()
@@ -59,15 +59,15 @@ def draw(
     stop: Callable[[], bool] = bool,
     pause: Callable[[], None] = lambda: None,
 ) -> list[Drawn]:
-    """Draw all rows as one batch, padded on the left; each stops at its own end or limit.
+    """Sample all rows as one batch, padded on the left. Each row stops at its end token or its limit.
 
-    Between two tokens nothing is queued on the GPU: `pause` may wait there, and `stop` may end the drawing.
+    Between two tokens nothing is queued on the GPU: `pause` may wait there, and `stop` may end the sampling.
     """
     device = model.device
     width = max(len(row.prompt_ids) for row in rows)
     ids = torch.tensor([[0] * (width - len(row.prompt_ids)) + list(row.prompt_ids) for row in rows], device=device)
     present = torch.tensor([[0] * (width - len(r.prompt_ids)) + [1] * len(r.prompt_ids) for r in rows], device=device)
-    positions = (present.cumsum(-1) - 1).clamp(min=0)  # padding takes no place
+    positions = (present.cumsum(-1) - 1).clamp(min=0)  # padding has no position
     sampler = _Sampler(rows, device)
     drawn = [Drawn() for _ in rows]
     narrow = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
@@ -97,10 +97,10 @@ def draw(
 
 
 class _RoomyLayer(DynamicLayer):  # type: ignore[misc]  # the library is not read for types
-    """Keys and values of one layer in memory that has room for all tokens that may be drawn.
+    """Keys and values of one layer, in memory allocated for all tokens that may be sampled.
 
-    The library's own layer is copied into new, slightly larger memory for each token. PyTorch keeps what it frees, and
-    nothing later fits into it: on a GPU, drawing takes all memory there is.
+    The library's own layer is copied into new, slightly larger memory for each token. PyTorch keeps the freed memory,
+    and nothing later fits into it, so sampling on a GPU would take all memory.
     """
 
     def __init__(self, filled: DynamicLayer, tokens: int) -> None:
@@ -115,7 +115,7 @@ class _RoomyLayer(DynamicLayer):  # type: ignore[misc]  # the library is not rea
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Add tokens; return the keys and values of all."""
+        """Append tokens; return the keys and values of all tokens."""
         before = self.keys.shape[-2]
         after = before + key_states.shape[-2]
         self.keys, self.values = self._all_keys[..., :after, :], self._all_values[..., :after, :]
@@ -125,7 +125,7 @@ class _RoomyLayer(DynamicLayer):  # type: ignore[misc]  # the library is not rea
 
 
 def _make_room(cache: Any, tokens: int) -> None:
-    """Make room for this many tokens in layers that would grow; a layer of another kind stays."""
+    """Preallocate memory for this many tokens in layers that grow; keep layers of other kinds."""
     layers = getattr(cache, "layers", [])
     for index, layer in enumerate(layers):
         if type(layer) is DynamicLayer and layer.get_seq_length():
@@ -133,7 +133,7 @@ def _make_room(cache: Any, tokens: int) -> None:
 
 
 def _with_room(filled: torch.Tensor, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return memory for more tokens, and the part of it that holds those of `filled`."""
+    """Return memory for `tokens` more positions, and the view of it that holds a copy of `filled`."""
     *outer, length, width = filled.shape
     memory = filled.new_empty(*outer, length + tokens, width)
     kept = memory[..., :length, :]
@@ -143,7 +143,7 @@ def _with_room(filled: torch.Tensor, tokens: int) -> tuple[torch.Tensor, torch.T
 
 def _append(answer: Drawn, row: DrawRequest, token: int, likely: float, end_ids: frozenset[int]) -> None:
     if answer.finish_reason:
-        return  # finished; its place in the batch is filled until the others are, too
+        return  # finished; the row only fills the batch until the other rows are finished
     answer.token_ids.append(token)
     answer.log_probabilities.append(likely)
     if token in end_ids:
@@ -153,7 +153,7 @@ def _append(answer: Drawn, row: DrawRequest, token: int, likely: float, end_ids:
 
 
 class _Sampler:
-    """Samples tokens with each row's temperature, cut-off and generator."""
+    """Samples tokens with each row's temperature, cut-offs and generator."""
 
     def __init__(self, rows: Sequence[DrawRequest], device: torch.device) -> None:
         self.greedy = torch.tensor([row.temperature == 0 for row in rows], device=device)
@@ -167,16 +167,19 @@ class _Sampler:
         longest = max(row.tokens_at_most for row in rows)
         chances = [torch.rand(longest, generator=_generator(row, device), device=device, dtype=F64) for row in rows]
         self.chances = iter(torch.stack(chances, dim=1))
-        """A number from 0 to 1 for each token of each row, which depends on the row's seed alone."""
+        """For each token, a random number from 0 to 1 per row, which depends only on the row's seed."""
 
     def next_tokens(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Draw a token for each row; return it with its log-probability in the distribution it was drawn from."""
+        """Sample a token for each row; return it with its log-probability in the distribution that it was sampled
+        from.
+        """
         scaled = self._penalised(logits.float()) / self.temperature.unsqueeze(1)
         for row, most in enumerate(self.top_k):
             if 0 < most < scaled.shape[1]:
                 scaled[row].masked_fill_(scaled[row] < scaled[row].topk(most).values[-1], -torch.inf)
         if bool((self.min_p > 0).any()):
-            least = scaled.amax(-1, keepdim=True) + self.min_p.log()  # min_p times the likeliest token's probability
+            # min_p times the probability of the likeliest token
+            least = scaled.amax(-1, keepdim=True) + self.min_p.log()
             scaled = scaled.masked_fill(scaled < least, -torch.inf)
         if self.cut:
             scaled = _nucleus(scaled, self.top_p.unsqueeze(1))
@@ -189,7 +192,9 @@ class _Sampler:
         return tokens, likely.gather(1, tokens.unsqueeze(1)).squeeze(1)
 
     def _penalised(self, logits: torch.Tensor) -> torch.Tensor:
-        """Make tokens of the conversation less likely: positive logits are divided, negative ones multiplied."""
+        """Apply the repetition penalty to tokens of the conversation: divide positive logits, multiply negative
+        ones.
+        """
         if bool((self.penalty == 1).all()):
             return logits
         known = torch.zeros_like(logits, dtype=torch.bool)
@@ -203,7 +208,7 @@ def _generator(row: DrawRequest, device: torch.device) -> torch.Generator:
 
 
 def _nucleus(scaled: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
-    """Keep the fewest likeliest tokens that together reach `top_p`."""
+    """Keep the smallest set of likeliest tokens whose probabilities reach `top_p`."""
     ordered, order = scaled.sort(dim=-1, descending=True)
     before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
     return scaled.masked_fill(torch.zeros_like(scaled, dtype=torch.bool).scatter(1, order, before >= top_p), -torch.inf)

@@ -1,6 +1,6 @@
-"""Finds a Python interpreter that has vLLM: a named one, or this one.
+"""Finds a Python interpreter that has vLLM: the named one, or this one.
 
-Its environment may differ from ours, since vLLM pins versions that training needs newer.
+Its environment may differ from this one, since vLLM pins versions that are too old for training.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ HOW = (
     f"then --vllm-python ~/vllm/bin/python or {VARIABLE}"
 )
 LOOK_S = 60.0
-"""A cold disk may take seconds to start an interpreter."""
+"""Time limit for starting an interpreter, which takes seconds from a cold disk."""
 
 
 def find_interpreter(named: str | None) -> str:
-    """Return the path of an interpreter with vLLM: the named one, the environment's, or this one."""
+    """Return the path of an interpreter with vLLM: the named one, the one in the environment variable, or this one."""
     for told, source in ((named, "--vllm-python"), (os.environ.get(VARIABLE), VARIABLE)):
         if told:
             return _checked(told, f"{source} {told}")
@@ -42,6 +42,6 @@ def _checked(told: str, where: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"does not run: {error}", where=where, remedy="name a python executable") from error
     if found != 0:
-        problem = "has no vLLM" if found == 42 else "is no Python that works"
+        problem = "has no vLLM" if found == 42 else "does not work as Python"
         raise UsageError(f"this interpreter {problem}", where=where, remedy=HOW)
-    return path  # not resolved: a virtual environment is known by the path of its link
+    return path  # not resolved: Python recognizes a virtual environment by the path of its link

@@ -1,7 +1,7 @@
 """Finds a model's small files and counts tokens before its engine has started.
 
-Counts in this process if the tokenizers library is installed; otherwise in a small process under the engine's
-interpreter, which also asks the hub for models that are not local folders.
+Tokens are counted in this process if the tokenizers library is installed. Otherwise a small process under the engine's
+interpreter counts them; that process also fetches files of models on the hub.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORKER = Path(__file__).with_name("lookup_worker.py")
 
 
 class ModelLookup:
-    """Looks up one model, by name or folder; starts its process only when needed."""
+    """Looks up one model, by name or folder. Its process is started only when it is needed."""
 
     def __init__(self, model: str, python: str, environment: Mapping[str, str]) -> None:
         self._model, self._python, self._environment = model, python, dict(environment)
@@ -32,11 +32,11 @@ class ModelLookup:
         self._here: Any = None
 
     def folder(self) -> Path:
-        """Return the local folder, or the one with the hub's small files."""
+        """Return the model's local folder; for a model on the hub, the folder with its small files."""
         return self._find()[0]
 
     def version(self) -> str:
-        """Return the version of the weights: by the folder's files, or the hub's revision."""
+        """Return the version of the weights, derived from the folder's files or from the hub's revision."""
         return self._find()[1]
 
     def count(self, text: str) -> int:
@@ -48,7 +48,7 @@ class ModelLookup:
 
             try:
                 self._here = Tokenizer.from_file(str(fast))
-            except Exception as error:  # the library's own, of no narrower kind
+            except Exception as error:  # the library raises plain Exception
                 raise EngineError(f"its tokenizer does not work: {error}", where=str(folder)) from error
         if self._here is not None:
             return len(self._here.encode(text, add_special_tokens=False).ids)
@@ -58,7 +58,7 @@ class ModelLookup:
         return int(reply["tokens"])
 
     def close(self) -> None:
-        """End the process, if it runs."""
+        """End the process if it runs."""
         with self._lock:
             process, self._process = self._process, None
         if process and process.stdin and process.stdout:

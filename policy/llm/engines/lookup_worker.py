@@ -1,7 +1,7 @@
 """Finds a model's small files and counts tokens: JSON lines in, JSON lines out, under any interpreter.
 
-It runs beside the engine, since prompts are written before the engine has started. Imports nothing of this project. Not
-covered: weights, which only the engine fetches.
+It runs beside the engine, since prompts are rendered before the engine has started. It imports nothing of this project.
+Not covered: weights, which only the engine fetches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SMALL_FILES = ["*.json", "*.jinja", "*.txt", "*.model"]
 
 
 def locate(model: str) -> dict[str, str]:
-    """Return the folder and revision of a model on the hub; nothing is fetched twice."""
+    """Return the folder and revision of a model on the hub; files that are present are not fetched again."""
     from huggingface_hub import snapshot_download
 
     folder = snapshot_download(model, allow_patterns=SMALL_FILES)
@@ -40,7 +40,8 @@ def count(tokenizer: Any, text: str) -> int:
 
 def main() -> None:
     own = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != own]  # its neighbours are not ours
+    # the files beside this one must not be importable
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != own]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     tokenizers: dict[str, Any] = {}
@@ -54,7 +55,7 @@ def main() -> None:
                 if folder not in tokenizers:
                     tokenizers[folder] = tokenizer_in(folder)
                 reply = {"tokens": count(tokenizers[folder], asked["text"])}
-        except Exception as error:  # the edge of a request
+        except Exception as error:  # any error of a request becomes its reply
             reply = {"error": f"{type(error).__name__}: {error}"[:1000]}
         answers.write(json.dumps(reply) + "\n")
         answers.flush()

@@ -1,6 +1,6 @@
-"""Inspects a model in a local folder: checks that it is one, derives its version and its context size.
+"""Inspects a model in a local folder: checks its files, and derives its version and context size.
 
-Reads only file names and two small JSON files; no weights, no library.
+Reads only file names and two small JSON files, and needs no library.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from triton_agent.tools.errors import UsageError
 
 WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
-"""Every folder with a tokenizer holds one of these."""
+"""File names of tokenizers; a folder with a tokenizer has at least one of them."""
 CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 CONTEXT_UNKNOWN = 8192
-"""Assumed where a folder does not say: most current models have more."""
+"""Context size that is assumed if the folder states none; most current models have more."""
 ENDLESS = 10**9
-"""Tokenizers without a limit report more than this."""
+"""Larger limits count as no limit; tokenizers without a limit report huge numbers."""
 PLAIN_TEMPLATE = (
     "{% for message in messages %}{{ '### ' + message['role'].capitalize() + '\n' + message['content'] + '\n\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '### Assistant\n' }}{% endif %}"
 )
-"""For models without a chat template: headings, then the text."""
+"""Chat template for models without one: headings, then the text."""
 
 
 def require_model(folder: Path, where: str) -> None:
-    """Raise a UsageError that says what is missing if the folder is not a model."""
+    """Raise a UsageError that names the missing file if the folder is not a model."""
     if not folder.is_dir():
         raise UsageError("no such folder", where=where, remedy="a folder with config.json, weights and a tokenizer")
     if not ((folder / "config.json").is_file() or (folder / "adapter_config.json").is_file()):
@@ -42,8 +42,8 @@ def require_model(folder: Path, where: str) -> None:
 
 
 def version_of(folder: Path) -> str:
-    """Return a version that changes with every file of weights: by names, sizes and times, since weights are too large
-    to read.
+    """Return a version that changes with any file of weights, derived from names, sizes and times because weights are
+    too large to read.
     """
     digest = hashlib.sha256()
     for path in sorted({path for pattern in (*WEIGHTS, "*config.json") for path in folder.glob(pattern)}):
@@ -53,7 +53,7 @@ def version_of(folder: Path) -> str:
 
 
 def context_of(folder: Path) -> int:
-    """Return the most tokens of question and answer together, by the model's own files."""
+    """Return the most tokens of question and answer together, according to the model's own files."""
     config = _json_of(folder / "config.json")
     parts = (config, config.get("text_config") or {})
     stated = [part[name] for part in parts for name in CONTEXT_NAMES if name in part]

@@ -1,10 +1,11 @@
 """`hf:FOLDER`: a model in this process by transformers, on the CPU or a GPU. For small models and for tests.
 
-It is loaded at the first question, in a thread of its own where it also draws, so the event loop stays free. Questions
-that come while it draws are answered together afterwards. Tokens and log-probabilities are those of the draw. Equal
-seeds give equal answers on one machine. On a GPU it draws under the shared lease, which it gives up between two tokens
-for whoever wants the GPU alone. Not covered: several GPUs, quantised weights, structured answers; `vllm:` has those,
-and is faster.
+The model is loaded at the first question, in a thread that also samples, so that the event loop stays free. Questions
+that arrive meanwhile are answered together afterwards. Tokens and log-probabilities are those that were sampled. Equal
+seeds give equal answers on one machine. On a GPU the engine samples under the shared lease and releases it between two
+tokens when another process waits for exclusive use.
+
+Not covered: several GPUs, quantized weights, constrained decoding; `vllm:` supports these and is faster.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from triton_agent.tools.machine.lease import Mode, awaited, lease
 from triton_agent.tools.race.clock_room import Place
 
 ROWS_AT_ONCE = 16
-"""Answers drawn as one batch on a CPU, where more gain little."""
+"""Answers per batch on a CPU, where larger batches gain little."""
 ROWS_ON_A_GPU = 256
-"""Answers drawn as one batch on a GPU at most; fewer where a quarter of its free memory does not hold them."""
+"""Most answers per batch on a GPU; fewer if they do not fit into a quarter of its free memory."""
 NEEDED = ("torch", "transformers", "tokenizers")
 QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -46,7 +47,7 @@ QUIET = {
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class _Asked:
-    """Questions of one caller, who may give up."""
+    """The questions of one caller, who may give up."""
 
     questions: tuple[ModelQuestion, ...]
     answers: asyncio.Future[list[list[Sampled]]]
@@ -59,7 +60,7 @@ class TransformersEngine:
     def __init__(
         self, folder: Path, *, device: str = "auto", dtype: str = "auto", rows_at_once: int | None = None
     ) -> None:
-        """`rows_at_once` limits the answers of a batch; None for as many as suit the device."""
+        """`rows_at_once` limits the answers per batch; None chooses a number that suits the device."""
         self.name = f"hf:{folder}"
         require_model(folder, f"--policy {self.name}")
         missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -85,15 +86,15 @@ class TransformersEngine:
         self._model: Any = None
 
     def count(self, text: str) -> int:
-        """Count with the model's tokenizer; the first count loads it."""
+        """Count with the model's tokenizer, which the first call loads."""
         return len(self._tokens()(text, add_special_tokens=False)["input_ids"])
 
     async def prepare(self) -> None:
-        """Load the tokenizer in a thread: it counts tokens while prompts are written."""
+        """Load the tokenizer in a thread, because rendering prompts needs it."""
         await asyncio.to_thread(self._tokens)
 
     async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
-        """Draw all answers to all questions in batches."""
+        """Sample all answers to all questions in batches."""
         loop = asyncio.get_running_loop()
         mine = _Asked(questions=tuple(questions), answers=loop.create_future())
         self._asked.append(mine)
@@ -108,7 +109,7 @@ class TransformersEngine:
             raise
 
     async def _answer_all(self) -> None:
-        """Answer until nobody asks any more; those who ask at the same time are answered together."""
+        """Answer until no questions are left. Questions that wait at the same time are answered together."""
         self._threads = self._threads or concurrent.futures.ThreadPoolExecutor(1, "hf")
         await asyncio.sleep(0)
         while self._asked:
@@ -135,7 +136,7 @@ class TransformersEngine:
                     asked.answers.set_result([next(answers) for _ in asked.questions])
 
     async def reload(self, folder: Path) -> None:
-        """Use the weights in this folder from now on."""
+        """Replace the weights by those in this folder."""
         require_model(folder, "new weights")
         with self._loading:
             self._take(folder)
@@ -157,7 +158,7 @@ class TransformersEngine:
                 try:
                     self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
                     self._vocabulary = vocabulary_digest(self._tokenizer)
-                except Exception as error:  # whatever the library makes of broken files
+                except Exception as error:  # the library raises many kinds of errors for broken files
                     raise UsageError(f"its tokenizer does not load: {error}", where=f"--policy {self.name}") from error
             return self._tokenizer
 
@@ -180,7 +181,7 @@ class TransformersEngine:
             return self._model
 
     def _answer(self, questions: tuple[ModelQuestion, ...], stop: Callable[[], bool]) -> list[list[Sampled]]:
-        """Answer questions; runs in the engine's thread."""
+        """Answer questions, in the engine's thread."""
         tokenizer, model = self._tokens(), self._weights()
         answers: list[list[Sampled]] = [[] for _ in questions]
         due: list[tuple[int, Any, SamplingRecord]] = []
@@ -188,7 +189,7 @@ class TransformersEngine:
             ids = prompt_ids(tokenizer, [_plain(message) for message in question.messages], PLAIN_TEMPLATE)
             room = self.context_tokens - len(ids)
             if question.sampling.pattern:
-                why = Trouble(what="hf: cannot hold an answer to a pattern", remedy="use vllm:")
+                why = Trouble(what="hf: does not support an answer pattern", remedy="use vllm:")
                 answers[index] = [Sampled(text="", trouble=why)]
             elif room < 1:
                 answers[index] = [too_long(len(ids), self.context_tokens)]
@@ -242,9 +243,10 @@ def _all_given_up(together: Sequence[_Asked]) -> bool:
 
 @contextlib.contextmanager
 def _on_card(model: Any) -> Iterator[Callable[[], None]]:
-    """Share the model's GPU with others; call what is yielded to let in whoever waits to have it alone.
+    """Hold the shared lease of the model's GPU. Call the yielded function to let in a process that waits for exclusive
+    use.
 
-    Afterwards the memory is free for the verdicts on the answers; PyTorch would keep it for the next ones.
+    Afterwards free the cached memory, which the verdicts on the answers need.
     """
     if model.device.type != "cuda":
         yield lambda: None
@@ -265,7 +267,7 @@ def _shared(card: str, mode: Mode) -> contextlib.AbstractContextManager[None]:
 
 
 def rows_that_fit(model: Any, rows: Sequence[Any]) -> int:
-    """Return how many of these answers to draw at once, the longest among them as the measure."""
+    """Return how many of these answers fit into one batch, all counted with the length of the longest."""
     if model.device.type != "cuda":
         return ROWS_AT_ONCE
     import torch
@@ -277,7 +279,7 @@ def rows_that_fit(model: Any, rows: Sequence[Any]) -> int:
 
 
 def cache_bytes(config: Any, item_bytes: int) -> int:
-    """Return the bytes of keys and values that a model keeps for one token."""
+    """Return the bytes of keys and values per token."""
     text = config.get_text_config()
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
@@ -285,7 +287,7 @@ def cache_bytes(config: Any, item_bytes: int) -> int:
 
 
 def too_long(tokens: int, context: int) -> Sampled:
-    """Return the trouble for a question that leaves no room for an answer."""
+    """Return the trouble of a question that leaves no room for an answer."""
     why = f"the question takes {tokens} tokens and the model {context} in all"
     return Sampled(text="", trouble=Trouble(what=why, too_long=True, context_tokens=context))
 
@@ -314,7 +316,7 @@ def _plain(message: Any) -> dict[str, str]:
 
 
 def _end_ids(tokenizer: Any, model: Any) -> frozenset[int]:
-    """Return the tokens that end an answer: the tokenizer's own, and those in the model's settings."""
+    """Return the tokens that end an answer, according to the tokenizer and to the model's settings."""
     stated = getattr(model.generation_config, "eos_token_id", None)
     found = stated if isinstance(stated, list) else [stated]
     return frozenset(token for token in (*found, tokenizer.eos_token_id) if token is not None)

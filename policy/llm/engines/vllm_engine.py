@@ -1,9 +1,9 @@
-"""`vllm:MODEL_OR_FOLDER`: a vLLM engine in a process of its own, under an interpreter that has vLLM.
+"""`vllm:MODEL_OR_FOLDER`: a vLLM engine in its own process, under an interpreter that has vLLM.
 
 It starts at the first question. vLLM batches all questions of a turn, and of all runs that share the engine, and
-computes shared prefixes once. Tokens are those that were drawn; log-probabilities are those of the distribution they
-were drawn from, temperature and cut-offs included. An engine that dies is restarted once for its unanswered questions.
-Not covered: several machines; use `openai:` for servers.
+computes shared prefixes once. Tokens are those that were sampled; log-probabilities are those of the distribution that
+they were sampled from, after temperature and cut-offs. An engine that dies is restarted once for its unanswered
+questions. Not covered: several machines; use `openai:` for servers.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ QUIET = {
 }
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 NOT_HANDED_ON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TRITON_INTERPRET", "TRITON_CACHE_DIR")
-"""Variables of this environment that are wrong in another one."""
+"""Variables of this environment that would be wrong in the other interpreter."""
 SECRETS = ("_API_KEY", "_SECRET", "_PASSWORD")
 MODES = {"processed_logprobs": Distribution.SAMPLED, "raw_logprobs": Distribution.MODEL}
-"""vLLM's words for the log-probabilities that it returns."""
+"""vLLM's names for the log-probabilities that it returns."""
 END_GRACE_S = 20.0
-"""A clean shutdown takes about five seconds and frees memory shared with vLLM's own processes."""
+"""Time for a clean shutdown, which takes about five seconds and frees memory shared with vLLM's own processes."""
 GUESS_FROM, GUESS_FROM_AT_MOST = 3, 6
-"""Number of last tokens that must have occurred before for their continuation to be guessed."""
+"""Least and greatest number of last tokens that must have occurred before for their continuation to be guessed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class VllmSettings:
     python: str | None = None
-    """Interpreter with vLLM; None uses the one in the environment, or else this one."""
+    """Interpreter with vLLM; None uses the one in the environment variable, or else this one."""
     adapter: str | None = None
     """LoRA adapter: a folder, or a name on the hub."""
     adapter_rank: int = 64
     """Highest rank of an adapter."""
     guess_ahead: int = 0
-    """Tokens guessed from repetitions in question and answer and verified at once; 0 turns this off."""
+    """Tokens guessed from repetitions in question and answer and verified in one step; 0 turns this off."""
     context_tokens: int | None = None
     """A limit below the model's own, to save memory."""
     dtype: str = "auto"
     gpu_memory: float = 0.6
-    """Share of a GPU's memory; the rest is for judging kernels."""
+    """Share of a GPU's memory for the engine; the rest is for judging kernels."""
     gpus: int = 1
     """GPUs that share the weights."""
     cpu_cache_gb: int = 4
     eager: bool = False
-    """Compile nothing: a faster start, slower answers."""
+    """Skip compilation: a faster start, but slower answers."""
     start_within_s: float = 1800.0
     """Time limit for starting; large weights come from slow disks."""
     answer_within_s: float = 3600.0
@@ -75,7 +75,7 @@ class VllmSettings:
             if getattr(self, name) < (0 if name == "guess_ahead" else 1):
                 raise UsageError(f"{name} {getattr(self, name)} is too little for a vLLM engine")
         if not 0 < self.gpu_memory <= 1:
-            raise UsageError(f"gpu_memory {self.gpu_memory} is no share", remedy="above 0, at most 1")
+            raise UsageError(f"gpu_memory {self.gpu_memory} is not a share", remedy="above 0, at most 1")
 
 
 class VllmEngine:
@@ -119,7 +119,7 @@ class VllmEngine:
         return self._lookup.count(text)
 
     async def prepare(self) -> None:
-        """Find the model's small files and tokenizer, in a thread: the hub may be asked for them."""
+        """Find the model's small files and tokenizer, in a thread because the hub may have to be asked."""
         await asyncio.to_thread(self.count, "")
 
     async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
@@ -135,10 +135,10 @@ class VllmEngine:
             raise EngineError("vLLM gave no answer in time", where=self.name) from error
 
     async def reload(self, folder: Path) -> None:
-        """Use the weights or the adapter in this folder from now on.
+        """Replace the weights or the adapter by those in this folder.
 
-        An adapter is changed in the running engine. Other weights take effect with a new engine at the next question:
-        vLLM can load them in place, but on a CPU it silently kept parts of the old ones.
+        An adapter is replaced in the running engine. Other weights take effect in a new engine at the next question:
+        vLLM can load weights in place, but on a CPU it silently kept parts of the old ones.
         """
         if (folder / "adapter_config.json").is_file():
             await self._adapt(folder)
@@ -179,7 +179,8 @@ class VllmEngine:
             self._process = VllmProcess(self._python, self._start(), self._environment())
         process = self._process
         ready = asyncio.wrap_future(process.ready)
-        ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # also where nobody waits any more
+        # retrieve the exception even if no caller waits any more
+        ready.add_done_callback(lambda done: done.cancelled() or done.exception())
         limit_s = self.settings.start_within_s
         if not (await asyncio.wait({ready}, timeout=limit_s))[0]:
             await asyncio.to_thread(process.kill)

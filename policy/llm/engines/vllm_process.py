@@ -1,7 +1,7 @@
 """Starts, asks and ends the process of a vLLM engine, and notices its death.
 
-It uses no event loop: a thread reads replies into futures. The process leads a process group of its own, so that
-nothing it started outlives it, and it ends itself once its input ends, as when this process dies.
+It needs no event loop: a thread reads replies into futures. The process leads its own process group, so that it can be
+killed with everything it started, and it ends itself when its input ends, for example because this process died.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from triton_agent.policy.llm.engine import EngineError
 
 WORKER = Path(__file__).with_name("vllm_worker.py")
 LINES_KEPT = 400
-"""Lines of the engine's log that are kept; a traceback through its processes has a hundred."""
+"""Last lines of the engine's log to keep; a traceback through its processes has about a hundred."""
 LINES_SHOWN = 4
 CAUSE = re.compile(r"(?:^|[\s\]])((?:\w+\.)*\w*(?:Error|Exception|Interrupt)): (.+)")
 SAYS_NOTHING = ("Engine core initialization failed", "EngineDeadError", "worker died unexpectedly")
-"""Errors that only point to an earlier one."""
+"""Errors that only refer to an earlier one."""
 PREFIX = re.compile(r"^(?:\([^)]*\) ?)*(?:(?:INFO|WARNING|ERROR) [\d\-: ]+\[[^\]]*\] ?)?")
 
 
@@ -36,11 +36,11 @@ class EngineGone(EngineError):
 
 
 class VllmProcess:
-    """A running engine."""
+    """The process of a running engine."""
 
     def __init__(self, python: str, start: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self.ready: concurrent.futures.Future[dict[str, Any]] = concurrent.futures.Future()
-        """The engine's description of itself once it has started."""
+        """The engine's description of itself, once it has started."""
         self._pending: dict[int, concurrent.futures.Future[dict[str, Any]]] = {}
         self._numbers = 0
         self._lock = threading.Lock()
@@ -72,7 +72,7 @@ class VllmProcess:
         return self._process.pid
 
     def ask(self, request: Mapping[str, Any]) -> tuple[int, concurrent.futures.Future[dict[str, Any]]]:
-        """Send a request; return a number to cancel it by, and the future reply."""
+        """Send a request; return the number that cancels it, and the future reply."""
         future: concurrent.futures.Future[dict[str, Any]] = concurrent.futures.Future()
         with self._lock:
             self._numbers += 1
@@ -89,7 +89,7 @@ class VllmProcess:
             self._write({"cancel": number})
 
     def end(self, grace_s: float) -> None:
-        """Shut down cleanly within the time, otherwise kill."""
+        """Shut down cleanly within the time limit, otherwise kill the process."""
         pipe = self._process.stdin
         if pipe:
             with contextlib.suppress(OSError):
@@ -105,8 +105,8 @@ class VllmProcess:
             self._buried.wait()
 
     def _bury(self) -> None:
-        """After its death, kill the rest of its group, which would hold its pipes and the GPU."""
-        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)  # not reaped, so its pid is not reused
+        """Wait for the process to die, then kill the rest of its group, which would keep its pipes and the GPU open."""
+        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)  # WNOWAIT: not reaped, so its pid is not reused
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -115,7 +115,8 @@ class VllmProcess:
     def _write(self, request: Mapping[str, Any]) -> None:
         line = json.dumps(request) + "\n"
         pipe = self._process.stdin
-        with self._writing, contextlib.suppress(OSError, ValueError):  # it died: the reader fails the pending requests
+        # if the process died, the reader fails the pending requests
+        with self._writing, contextlib.suppress(OSError, ValueError):
             assert pipe
             pipe.write(line)
             pipe.flush()

@@ -1,8 +1,8 @@
 """A vLLM engine behind two pipes: JSON lines in, JSON lines out. Runs under any interpreter that has vLLM.
 
-Imports nothing of this project, and vLLM only after the first line, so that it works in another environment and another
-version of Python. The first line holds the settings; each later one asks, names another adapter, or cancels. vLLM
-batches questions as they arrive. The end of its input ends it and everything it started.
+It imports nothing of this project, and vLLM only after the first line, so that it works in another environment and
+another version of Python. The first line holds the settings; each later line asks, names another adapter, or cancels.
+vLLM batches questions as they arrive. When its input ends, the process ends with everything it started.
 
 Not covered: several machines; images.
 """
@@ -25,7 +25,7 @@ ENDS = "</end of input>"
 
 
 class RequestRefused(Exception):
-    """The request cannot be served; the engine still works."""
+    """Raised for a request that cannot be served while the engine still works."""
 
 
 def prompt_ids(tokenizer: Any, messages: Sequence[Mapping[str, str]], plain_template: str) -> list[int]:
@@ -33,7 +33,7 @@ def prompt_ids(tokenizer: Any, messages: Sequence[Mapping[str, str]], plain_temp
     template = None if getattr(tokenizer, "chat_template", None) else plain_template
     try:
         text = _rendered(tokenizer, messages, template)
-    except Exception:  # templates raise what they like; many know no system role
+    except Exception:  # templates raise any exception; many reject a system role
         text = _rendered(tokenizer, _without_system(messages), template)
     ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     return ids
@@ -62,7 +62,7 @@ def text_of(tokenizer: Any, token_ids: Sequence[int]) -> str:
 
 
 def vocabulary_digest(tokenizer: Any) -> str:
-    """Return a digest of all tokens and their ids: token ids mean the same wherever it is equal."""
+    """Return a digest of all tokens and their ids. Equal digests mean that token ids are interchangeable."""
     digest = hashlib.sha256()
     for token, number in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
         digest.update(f"{number} {token!r}\n".encode("utf-8", "surrogatepass"))
@@ -90,7 +90,7 @@ class Served:
         return int(self.engine.model_config.max_model_len)
 
     def described(self, version: str) -> dict[str, Any]:
-        """Return what the engine says of itself: among others, which log-probabilities it returns."""
+        """Return the engine's description of itself, including the kind of log-probabilities that it returns."""
         mode = getattr(self.engine.model_config, "logprobs_mode", "")
         return {
             "vllm": version,
@@ -100,14 +100,14 @@ class Served:
         }
 
     def adapt(self, folder: str) -> None:
-        """Use this LoRA adapter from now on."""
+        """Replace the LoRA adapter."""
         from vllm.lora.request import LoRARequest
 
-        self.adapters += 1  # the engine caches by number: a new one for every set of weights
+        self.adapters += 1  # the engine caches adapters by number, so new weights need a new number
         self.adapter = LoRARequest(f"adapter-{self.adapters}", self.adapters, folder)
 
     async def ask(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Draw one answer for each seed."""
+        """Sample one answer for each seed."""
         ids = prompt_ids(self.tokenizer, asked["messages"], self.plain_template)
         room = self.context_tokens - len(ids)
         if room < 1:
@@ -149,8 +149,8 @@ class Served:
             repetition_penalty=asked["repetition_penalty"],
             max_tokens=limit,
             seed=seed,
-            logprobs=0,  # of the sampled token, and of no other
-            detokenize=False,  # the whole answer is turned into text at once: exact, and cheaper
+            logprobs=0,  # only the log-probability of the sampled token
+            detokenize=False,  # the whole answer is decoded at once, which is exact and cheaper
             output_kind=RequestOutputKind.FINAL_ONLY,
             structured_outputs=form,
         )
@@ -184,7 +184,7 @@ class RequestLoop:
                 reply = {"answers": await self.served.ask(request["ask"])}
         except asyncio.CancelledError:
             reply = {"cancelled": True}
-        except Exception as error:  # the edge of a request: whatever it was, the other requests go on
+        except Exception as error:  # any error of a request becomes its reply, and other requests continue
             reply = {"error": f"{type(error).__name__}: {error}"[:2000], "dead": self.served.engine.errored}
             if isinstance(error, RequestRefused):
                 reply = {"refused": str(error)}
@@ -198,7 +198,7 @@ def _say(answers: Any, reply: Mapping[str, Any]) -> None:
 
 
 class Input:
-    """Reads lines; if they end before the engine has started, the process ends."""
+    """Reads lines; if they end before the engine has started, ends the process."""
 
     def __init__(self) -> None:
         self.lines: asyncio.Queue[str] = asyncio.Queue()
@@ -213,7 +213,7 @@ class Input:
 
 
 def end_group() -> None:
-    """Kill this process and everything it started: it leads a process group of its own."""
+    """Kill this process, which leads a process group, and everything it started."""
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
@@ -239,9 +239,10 @@ async def run(answers: Any) -> None:
 
 
 def main() -> None:
-    sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != FOLDER]  # its neighbours are not ours
+    # the files beside this one must not be importable
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != FOLDER]
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print must not mix with answers
+    os.dup2(2, 1)  # output of libraries must not mix with answers
     try:
         asyncio.run(run(answers))
     except BaseException:

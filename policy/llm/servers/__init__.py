@@ -1,4 +1,4 @@
-"""Engines that ask a model behind HTTP, one request per answer: OpenAI-compatible servers, and LangChain's providers.
+"""Engines that ask a model over HTTP, one request per answer: OpenAI-compatible servers, and LangChain's providers.
 
 `exchange.py` sends one request, `refusals.py` reads error responses, `reply.py` collects an answer.
 """

@@ -1,7 +1,7 @@
-"""`chat:PROVIDER:MODEL`: models of any provider that LangChain has a package for, with the extra `chat`.
+"""`chat:PROVIDER:MODEL`: models of any provider that has a LangChain package, with the extra `chat`.
 
-LangChain hides token ids, log-probabilities and stalled streams, so they are missing here. Its models retry by
-themselves and read their keys from the environment. For servers that speak OpenAI's format, use `openai.py`.
+LangChain hides token ids, log-probabilities and stalled streams, so they are not available here. Its models retry by
+themselves and read their keys from the environment. For OpenAI-compatible servers, use `openai.py`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from triton_agent.tools.errors import UsageError
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-MISSING = "LangChain passes on no token ids"
+MISSING = "LangChain returns no token ids"
 CUT_SHORT = frozenset({"length", "max_tokens", "MAX_TOKENS", "model_length"})
-"""Providers' names for an answer that was cut at its limit."""
+"""Providers' finish reasons for an answer that was cut off at its limit."""
 WORDS_SHOWN = 300
 
 
@@ -67,7 +67,7 @@ class ChatEngine:
         return [[task.result() for task in tasks] for tasks in asked]
 
     async def close(self) -> None:
-        """Nothing to close: LangChain owns the connections."""
+        """Do nothing: LangChain owns the connections."""
 
     async def _sample(self, question: ModelQuestion, room: asyncio.Semaphore) -> Sampled:
         async with room:
@@ -75,7 +75,8 @@ class ChatEngine:
             try:
                 async with asyncio.timeout(self._total_s):
                     answer = await self._model.ainvoke([(item.role, item.content) for item in question.messages])
-            except Exception as error:  # each provider raises its own, and none of them is the model's fault
+            # each provider raises its own errors, and none of them is a failure of the model
+            except Exception as error:
                 return Sampled(text="", finish_reason="", trouble=_trouble(error, self._total_s))
             return self._sampled(answer, question, time.monotonic() - began_s)
 
@@ -143,7 +144,7 @@ def _open(provider: str, model: str, options: dict[str, Any]) -> BaseChatModel:
         opened: BaseChatModel = init_chat_model(model, model_provider=provider, **options)
     except ImportError as error:
         raise UsageError(_words(error), where=where, remedy="install that package beside the extra `chat`") from None
-    except Exception as error:  # an unknown provider, a missing key: each package has its own way to say so
+    except Exception as error:  # each package reports an unknown provider or a missing key in its own way
         raise UsageError(_words(error), where=where) from None
     return opened
 

@@ -1,7 +1,7 @@
 """Sends one request to a chat server and reads the response, within limits of time and size.
 
-Streams where the server does, so that a dead one is noticed long before the answer would be due. Redirects are not
-followed, so the key goes only to the named address. Not covered: retries; see `openai.py`.
+The response is streamed if the server supports that, so that a dead server is noticed long before the answer would be
+due. Redirects are not followed, so the key goes only to the named address. Not covered: retries; see `openai.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from triton_agent.policy.llm.servers.refusals import NoReply, Refusal, read_erro
 from triton_agent.policy.llm.servers.reply import Response, garbage
 
 ERROR_BYTES = 16 << 10
-"""Bytes of an error response that are read."""
+"""Most bytes that are read of an error response."""
 DONE = "[DONE]"
 NOBODY = "is the server running, and --base-url its address?"
 
@@ -46,7 +46,7 @@ class Exchange:
         except httpx.ConnectTimeout:
             raise lost(f"no connection within {self.patience.connect_s:g} s", NOBODY) from None
         except httpx.ConnectError as error:
-            again = "certificate" not in str(error).lower()  # that will be no better in a moment
+            again = "certificate" not in str(error).lower()  # retrying does not fix a certificate
             raise NoReply(Refusal(what=f"no connection: {error}", remedy=NOBODY, again=again)) from None
         except httpx.DecodingError:
             raise garbage("bytes that are not compressed as it says") from None
@@ -89,8 +89,8 @@ class Exchange:
             await response.aclose()
 
     async def _chunks(self, response: httpx.Response, first_by: float, reply: Response) -> AsyncIterator[bytes]:
-        """Yield bytes as they arrive, within the limits of silence and size. Before the first word a model may think
-        for long.
+        """Yield bytes as they arrive, within the limits of silence and size. The limit before the first byte of text is
+        longer, because a model may think first.
         """
         loop, source, received = asyncio.get_running_loop(), response.aiter_bytes(), 0
         due = first_by
@@ -110,7 +110,7 @@ class Exchange:
 
     async def _refusal(self, response: httpx.Response, model: str, first_by: float) -> Refusal:
         body = bytearray()
-        with contextlib.suppress(NoReply, httpx.TransportError, httpx.DecodingError):  # what has come has to do
+        with contextlib.suppress(NoReply, httpx.TransportError, httpx.DecodingError):  # use the bytes that have arrived
             async for chunk in self._chunks(response, first_by, Response()):
                 body += chunk
                 if len(body) > ERROR_BYTES:
@@ -128,7 +128,7 @@ class Exchange:
                 if reply.cut(self.patience.answer_bytes):
                     return reply
         except (NoReply, httpx.TransportError):
-            if not reply.finished:  # the rest is asked for again, or only what the server says of it
+            if not reply.finished:  # unfinished answers are requested again, unless the server says why not
                 raise
         return _finished(reply, "")
 
@@ -152,7 +152,7 @@ class Exchange:
 
 
 def _finished(reply: Response, otherwise: str) -> Response:
-    """Return a response with finished answers; a stream that just ends finishes none."""
+    """Return a response with finished answers. A stream that breaks off finishes none."""
     if not reply.replies:
         raise garbage("a response without an answer in it")
     reply.finish(otherwise)
@@ -162,7 +162,7 @@ def _finished(reply: Response, otherwise: str) -> Response:
 
 
 async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    """Yield the data of server-sent events; keep-alive comments are skipped."""
+    """Yield the data of server-sent events, skipping keep-alive comments."""
     data: list[str] = []
     async for line in _lines(chunks):
         if line.startswith("data:"):

@@ -1,4 +1,4 @@
-"""A server's key: read from the environment, sent in one header, shown nowhere."""
+"""A server's key: read from the environment, sent in one header, never shown."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from triton_agent.memory.redaction import REDACTED, redact_text
 from triton_agent.tools.errors import UsageError
 
 SHORTEST_SECRET = 8
-"""Shorter values are placeholders for local servers without keys (`EMPTY`), no secrets, and may occur in any text."""
+"""Length from which on a value is treated as a secret. Shorter ones are placeholders for local servers (`EMPTY`), which
+may occur in any text.
+"""
 SENDABLE = re.compile(r"[\x21-\x7e]+")
 
 
 class Key:
-    """The value of an environment variable; if it is empty, nothing is sent."""
+    """The value of an environment variable. If it is empty, no header is sent."""
 
     __slots__ = ("_secret", "name")
 
@@ -31,7 +33,7 @@ class Key:
                 remedy=f"export {name}=... before the command; a server of your own is named with --base-url",
             )
         if secret and not SENDABLE.fullmatch(secret):
-            raise UsageError(f"what is in {name} cannot be a key", remedy="printable ASCII characters without spaces")
+            raise UsageError(f"the value of {name} cannot be a key", remedy="printable ASCII characters without spaces")
         return cls(name, secret)
 
     def __repr__(self) -> str:
@@ -58,5 +60,5 @@ class Key:
         return text.replace(self._secret, REDACTED) if self.is_in(text) else text
 
     def clean(self, text: str) -> str:
-        """Remove this key, and whatever looks like another, from a server's message."""
+        """Remove this key, and anything that looks like another, from a server's message."""
         return redact_text(self.hide(text))

@@ -1,10 +1,12 @@
 """`openai:MODEL`: any server with OpenAI's chat completions: vllm serve, llama.cpp, Ollama, or a hosted one.
 
-Several answers to one question are one request where the server can, and its finished answers are kept if it breaks
-off; otherwise each is a request of its own. Fields that a server refuses are left out of later requests, and the
-answers say so. Token ids are requested from vLLM; llama.cpp sends them anyway. If the text may differ from the tokens,
-the answer says so (`spelling.py`). Not covered: prompts and parsing of answers (`policy/llm/author.py`), the bytes of a
-request (`exchange.py`), limits per minute (`pacing.py`).
+Several answers to one question are one request if the server supports that, and its finished answers are kept if it
+breaks off; otherwise each answer is a separate request. Fields that a server rejects are omitted from later requests,
+and the answers record it. Token ids are requested from vLLM; llama.cpp always sends them. If the text may differ from
+the tokens, the answer records that, too (`spelling.py`).
+
+Not covered: prompts and parsing of answers (`policy/llm/author.py`), the bytes of a request (`exchange.py`), limits per
+minute (`pacing.py`).
 """
 
 from __future__ import annotations
@@ -38,23 +40,25 @@ from triton_agent.tools.errors import UsageError
 HOSTED = "https://api.openai.com/v1"
 KEY_NAME = "OPENAI_API_KEY"
 ASSUMED_CONTEXT_TOKENS = 32768
-"""Assumed if neither user nor server says: recent models have at least this, and prompts hardly need more."""
+"""Context size that is assumed if neither user nor server states it. Recent models have at least this, and prompts
+rarely need more.
+"""
 AT_ONCE = 32
-"""Requests at a time; servers queue what exceeds their own limit."""
+"""Most requests at a time; servers queue requests beyond their own limit."""
 RENAMED = {"max_tokens": "max_completion_tokens"}
 """Fields that newer OpenAI models have renamed."""
 UNCHANGED = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
-"""Servers take these from the model's folder or from defaults of their own unless they are given. OpenAI's own service
-has only these values and refuses the fields.
+"""Fields that are always sent, because servers otherwise use the model folder's values or their own defaults, with the
+values that have no effect. OpenAI's own service rejects these fields, so it only gets other values.
 """
 PENALTY = {"llamacpp": "repeat_penalty"}
-"""Names of the repetition penalty, by the server that has another than vLLM."""
+"""Names of the repetition penalty on servers that differ from vLLM."""
 SEVERAL = "n"
 SILENT = frozenset({SEVERAL, *RENAMED})
-"""Fields that are expressed otherwise when a server refuses them: the answer is the same."""
+"""Fields that are replaced by others if a server rejects them, so that the answer is the same."""
 SYSTEM_ROLE = "system role"
 OWN_FIELDS = frozenset({"model", "messages", SEVERAL, "stream", "stream_options", "tools", "max_tokens", "seed"})
-"""Fields that `--extra-body` may not set: options of their own, or what this module rests on."""
+"""Fields that `--extra-body` may not set, because they have their own options or this module depends on them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +68,14 @@ class Server:
     base_url: str = HOSTED
     key: Key
     context_tokens: int | None = None
-    """None: as the server says, or as assumed."""
+    """None: as stated by the server, or else as assumed."""
     price: Price = UNKNOWN
     patience: Patience = dataclasses.field(default_factory=Patience)
     limits: Limits = dataclasses.field(default_factory=Limits)
     reasoning_effort: str = ""
-    """How much a model shall think, in the server's words; empty for its default."""
+    """How much a model should think, in the server's terms; empty for its default."""
     extra_body: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Further fields of each request, over those of this program."""
+    """Further fields of each request; they override those of this program."""
 
     def __post_init__(self) -> None:
         if taken := sorted(OWN_FIELDS & set(self.extra_body)):
@@ -80,7 +84,7 @@ class Server:
     @classmethod
     def at(cls, base_url: str | None, key_name: str | None, **rest: Any) -> Server:
         """Describe a server by its address and the name of the variable with its key; both are optional."""
-        required = key_name is not None or base_url is None  # the hosted one answers nobody without
+        required = key_name is not None or base_url is None  # the hosted service requires a key
         url = parse_base_url(base_url) if base_url is not None else HOSTED
         return cls(base_url=url, key=Key.from_environment(key_name or KEY_NAME, required=required), **rest)
 
@@ -137,23 +141,26 @@ class OpenAIEngine:
             async with asyncio.TaskGroup() as group:
                 asked = [
                     group.create_task(
-                        self._draws(exchange, one, [seed >> 31 for seed in seeds_of(one)], room)  # some take 31 bits
+                        # some servers accept only 31 bits
+                        self._draws(exchange, one, [seed >> 31 for seed in seeds_of(one)], room)
                     )
                     for one in questions
                 ]
         return [task.result() for task in asked]
 
     async def close(self) -> None:
-        """Nothing to close: connections end with each `answer`."""
+        """Do nothing: connections end with each `answer`."""
 
     def _client(self) -> httpx.AsyncClient:
-        """Make a client for one batch: it belongs to an event loop, and a trainer uses a new loop for each call."""
+        """Make a client for one batch. A client belongs to an event loop, and a trainer uses a new loop for each
+        call.
+        """
         local = urlsplit(self._server.base_url).hostname in ("localhost", "127.0.0.1", "::1")
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        timeout = httpx.Timeout(None, connect=self._server.patience.connect_s)  # the others: see `exchange.py`
+        timeout = httpx.Timeout(None, connect=self._server.patience.connect_s)  # other timeouts: see `exchange.py`
         try:
             return httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=not local, follow_redirects=False)
-        except (ValueError, ImportError):  # its words may hold the proxy's password
+        except (ValueError, ImportError):  # the error's text may hold the proxy's password
             raise EngineError(
                 "the environment names a proxy that cannot be used",
                 where=self.name,
@@ -165,7 +172,7 @@ class OpenAIEngine:
     async def _draws(
         self, exchange: Exchange, question: ModelQuestion, seeds: Sequence[int], room: asyncio.Semaphore
     ) -> list[Sampled]:
-        """Draw an answer for each seed: in one request where the server can, otherwise in one each."""
+        """Request an answer for each seed: all in one request if the server supports that, otherwise one each."""
         if len(seeds) > 1 and SEVERAL in self._refused:
             each = (self._draws(exchange, question, [seed], room) for seed in seeds)
             return [sampled for found in await asyncio.gather(*each) for sampled in found]
@@ -195,9 +202,9 @@ class OpenAIEngine:
     async def _insist(
         self, exchange: Exchange, question: ModelQuestion, seeds: Sequence[int], limit: asyncio.Timeout
     ) -> tuple[Response, dict[str, Any], dict[str, str]]:
-        """Ask until there is an answer or no hope of one; return it with the request, and why fields were left out.
+        """Ask until there is an answer or retrying is useless; return it with the request, and why fields were omitted.
 
-        Time spent waiting for a limit per minute counts against no other limit.
+        Time spent waiting for a limit per minute does not count against other limits.
         """
         patience, tries, paced_s = self._server.patience, 0, 0.0
         estimate = sum(self.count(message.content) for message in question.messages)
@@ -213,7 +220,7 @@ class OpenAIEngine:
                 response = await exchange.ask(body)
                 sent.tokens = (response.prompt_tokens or 0) + (response.completion_tokens or 0) or sent.tokens
                 if len(seeds) > 1 and response.complete and len(response.replies) < len(seeds):
-                    self._refused.setdefault(SEVERAL, "the server gave fewer answers than it was asked for")
+                    self._refused.setdefault(SEVERAL, "the server gave fewer answers than requested")
                 return response, body, without
             except NoReply as error:
                 refusal = error.refusal
@@ -230,7 +237,7 @@ class OpenAIEngine:
             await asyncio.sleep(wait_s)
 
     async def _waited(self, tokens: int, limit: asyncio.Timeout, due_s: float | None) -> tuple[Sent, float]:
-        """Wait for the limits per minute, while the time for the answer stands still."""
+        """Wait for the limits per minute, and extend the time limit of the answer by the wait."""
         limit.reschedule(None)
         sent, waited_s = await self._pace.enter(tokens)
         limit.reschedule(None if due_s is None else due_s + waited_s)
@@ -305,7 +312,7 @@ class OpenAIEngine:
                 )
                 for reply in replies
             ]
-            notes.append("the server tells no usage: it is estimated, rather too high")
+            notes.append("the server states no usage; it is an upper estimate")
         return [
             self._one(
                 reply, usage, notes, response, _record(body, number, self._owner, self._server.extra_body), wall_s
@@ -322,7 +329,7 @@ class OpenAIEngine:
         if key.is_in("\0".join((text, reasoning, *(call.arguments for call in calls)))):
             text, reasoning, token_ids, log_probabilities = key.hide(text), key.hide(reasoning), None, None
             calls = tuple(dataclasses.replace(call, arguments=key.hide(call.arguments)) for call in calls)
-            notes = ["the answer held the key to the server, which was taken out"]
+            notes = ["the answer contained the server's key, which was removed"]
         cost = self._server.price.of(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
         return Sampled(
             text=text,
@@ -352,9 +359,9 @@ class OpenAIEngine:
 
 
 def _record(body: dict[str, Any], number: int, owner: str, extra: Mapping[str, Any]) -> SamplingRecord:
-    """Return the settings of the draw of this number in a request, as far as the request states them.
+    """Return the settings of one draw of a request, as far as the request states them.
 
-    The server's defaults are not known. Of several draws in a request only vLLM's seeds are: they count up.
+    The server's defaults are not known. If a request has several draws, only vLLM's seeds are known: they count up.
     """
     names = ("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "reasoning_effort")
     several, seed = SEVERAL in body, body.get("seed")
@@ -386,7 +393,7 @@ def _holds(body: dict[str, Any], field: str) -> bool:
 
 
 def _without_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Move system messages into the first user message: some models' templates know no other role."""
+    """Move system messages into the first user message, for models whose templates reject the system role."""
     system = [one["content"] for one in messages if one["role"] == "system"]
     rest = [one for one in messages if one["role"] != "system"]
     return [{"role": "user", "content": "\n\n".join([*system, *(one["content"] for one in rest[:1])])}, *rest[1:]]
@@ -401,7 +408,7 @@ def _given_up(refusal: Refusal, tries: int, late: bool) -> Refusal:
 
 
 def parse_base_url(text: str) -> str:
-    """Validate and complete the base address; `/v1` is added to a bare host."""
+    """Validate and complete the base address; add `/v1` to a bare host."""
     found = urlsplit(text.strip())
     try:
         valid = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0

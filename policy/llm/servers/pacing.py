@@ -1,8 +1,8 @@
-"""Keeps the requests and tokens of each minute under limits: the user's, and those that a server states in its headers.
+"""Keeps requests and tokens per minute below limits: the user's, and those that a server states in its headers.
 
-A request waits before it is sent, so that it is not refused; several answers under way share one pace. Tokens are
-estimated when a request is sent and corrected when its answer has come. Not covered: limits over hours or days, which
-the server enforces by refusing.
+A request waits before it is sent, so that the server does not reject it. Concurrent answers share one pace. Tokens are
+estimated when a request is sent and corrected when its answer has arrived. Not covered: limits over hours or days,
+which the server enforces by rejecting requests.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class Sent:
 
 @dataclasses.dataclass(slots=True)
 class _Stated:
-    """The rest of one of a server's limits, as the server states it."""
+    """The remainder of one of a server's limits, as the server stated it."""
 
     left: int
     until_s: float
 
 
 class Pace:
-    """The pace of one server. Keeps no event loop, since a trainer uses a new one for each call."""
+    """The pace of one server. It keeps no event loop, since a trainer uses a new one for each call."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Pace:
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`longest_wait_s`: a server that states a longer wait is asked at once, and refuses if it has to."""
+        """If a server states a wait longer than `longest_wait_s`, ask at once instead, and let the server reject it."""
         self._limits, self._longest_wait_s = limits, longest_wait_s
         self._now, self._sleep = now, sleep
         self._sent: collections.deque[Sent] = collections.deque()
@@ -72,7 +72,7 @@ class Pace:
         self._resting_until_s = 0.0
 
     async def enter(self, tokens: int) -> tuple[Sent, float]:
-        """Wait until a request of about so many tokens may be sent; return its entry, and how long it waited."""
+        """Wait until a request with about this many tokens may be sent; return its entry and the time waited."""
         began_s = self._now()
         while (wait_s := self._wait_s(tokens)) > 0:
             await self._sleep(wait_s)
@@ -84,7 +84,7 @@ class Pace:
         return sent, sent.at_s - began_s
 
     def heed(self, headers: Mapping[str, str]) -> None:
-        """Take what a response says is left of the server's limits."""
+        """Update the remainder of the server's limits from the headers of a response."""
         for kind in KINDS:
             left = headers.get(f"x-ratelimit-remaining-{kind}", "").strip()
             reset_s = _seconds(headers.get(f"x-ratelimit-reset-{kind}", "").strip())
@@ -92,7 +92,7 @@ class Pace:
                 self._stated[kind] = _Stated(int(left), self._now() + reset_s)
 
     def rest(self, seconds: float) -> None:
-        """Send nothing for so long: the server asked for it."""
+        """Send nothing for this long, because the server asked for it."""
         if seconds <= self._longest_wait_s:
             self._resting_until_s = max(self._resting_until_s, self._now() + seconds)
 
@@ -108,7 +108,7 @@ class Pace:
             until_s.append(self._sent[-self._limits.requests].at_s + MINUTE_S)
         if self._limits.tokens is not None:
             used = sum(sent.tokens for sent in self._sent)
-            for sent in self._sent:  # a request larger than the limit goes alone
+            for sent in self._sent:  # a request larger than the limit is sent alone
                 if used + tokens <= self._limits.tokens:
                     break
                 used -= sent.tokens

@@ -18,7 +18,7 @@ class Price:
     prompt: float = 0.0
     completion: float = 0.0
     cached: float | None = None
-    """Price of prompt tokens that the server had in its cache; None: as the others."""
+    """Price of prompt tokens that were in the server's cache; None: the price of other prompt tokens."""
 
     def of(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
         cached = self.prompt if self.cached is None else self.cached
@@ -30,7 +30,7 @@ UNKNOWN = Price()
 
 
 def parse_price(text: str | None) -> Price:
-    """Parse `0.15,0.60` or `0.15,0.60,0.075`: price of a million tokens of prompt, of answer, of cached prompt."""
+    """Parse `0.15,0.60` or `0.15,0.60,0.075`: prices per million tokens of prompt, of answer, and of cached prompt."""
     if text is None:
         return UNKNOWN
     try:

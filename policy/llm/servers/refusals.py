@@ -1,6 +1,6 @@
-"""Reads error responses of servers: whether, when and how to ask again.
+"""Reads error responses of servers to decide if, when and how to ask again.
 
-Uses the status, the headers and the words in the body; servers agree on little else. Not covered: requests without any
+Uses the status, the headers and the text of the body; servers agree on little else. Not covered: requests without any
 response; see `exchange.py`.
 """
 
@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Any
 
 WORDS_SHOWN = 300
-"""Characters of a server's message that are shown; some answer with a page."""
+"""Most characters shown of a server's message; some servers answer with a whole page."""
 RETRIED = frozenset({408, 409, 425, 429})
-"""Statuses that may pass, beside all from 500 on, by the standard."""
+"""Statuses that may pass according to the standard, in addition to all from 500 on."""
 OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
 OVERFLOW = re.compile(
     r"context[ _](?:length|size|window|limit)|maximum context|exceed_context|prompt is too long|too many tokens", re.I
@@ -48,8 +48,9 @@ OPTIONAL_FIELDS: dict[str, str] = {
     "n": r"""one completion choice|['"]n['"]|\bn (?:> ?1|must|is not|parameter)|\bn ?= ?\d|body\.n\b""",
     "tools": r"\btools\b|tool[ _]choice|tool-call-parser|tool use",
 }
-"""Fields that a request can omit or, as `max_tokens` and `system role`, express otherwise; and how a refusal names
-them."""
+"""Fields that a request can omit or, like `max_tokens` and `system role`, express otherwise; and patterns that find
+them in a refusal.
+"""
 NO_CREDIT = ("insufficient_quota", "billing")
 
 
@@ -60,17 +61,17 @@ class Refusal:
     what: str
     remedy: str = ""
     again: bool = False
-    """The failure may pass."""
+    """True if the failure may pass."""
     retry_after_s: float | None = None
-    """The server's own wait before a retry."""
+    """Wait before a retry that the server named."""
     too_long: bool = False
     context_tokens: int | None = None
     fields: tuple[str, ...] = ()
-    """Fields of the request that the server refuses."""
+    """Fields of the request that the server rejects."""
 
 
 class NoReply(Exception):
-    """A request without an answer; raised and caught within this folder only."""
+    """Raised for a request without an answer; caught within this folder."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.what)
@@ -101,7 +102,7 @@ def read_refusal(status: int, headers: Mapping[str, str], body: str, *, model: s
 
 
 def read_error_event(error: Any, *, model: str, key_name: str) -> Refusal:
-    """Read an error in the middle of a stream as if its code had been the status."""
+    """Read an error in the middle of a stream as if its code were the status."""
     details = error if isinstance(error, dict) else {"message": str(error)}
     code = details.get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
@@ -109,7 +110,7 @@ def read_error_event(error: Any, *, model: str, key_name: str) -> Refusal:
 
 
 def _details(body: str) -> dict[str, Any]:
-    """Return the informative part of an error response, wherever the server puts it."""
+    """Return the informative part of an error response, which servers put in different places."""
     try:
         found = json.loads(body)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Collects the answers of a response from the pieces of a stream, or from one whole response.
+"""Assembles the answers of a response, from the chunks of a stream or from a whole response.
 
-Reads the OpenAI format and the token ids that vLLM and llama.cpp add. Thoughts that a server keeps apart stay apart.
+Reads the OpenAI format and the token ids that vLLM and llama.cpp add. Thoughts that a server separates stay separate.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from triton_agent.memory.records import ToolCall, Usage
 from triton_agent.policy.llm.servers.refusals import NoReply, Refusal
 
 REASONING_NAMES = ("reasoning_content", "reasoning")
-NO_IDS = "the server tells no token ids"
-NO_LOG_PROBABILITIES = "the server tells no log-probabilities"
+NO_IDS = "the server returns no token ids"
+NO_LOG_PROBABILITIES = "the server returns no log-probabilities"
 MOST_CALLS = 16
-"""Tools that one message may ask for; the rest is dropped."""
+"""Most tool calls of one message; further ones are dropped."""
 
 
 @dataclasses.dataclass(slots=True)
 class Reply:
-    """One answer so far."""
+    """One answer as received so far."""
 
     said: list[str] = dataclasses.field(default_factory=list)
     reasoned: list[str] = dataclasses.field(default_factory=list)
     called: dict[int, dict[str, str]] = dataclasses.field(default_factory=dict)
-    """Tools asked for: id, name and arguments, by their place."""
+    """Tool calls by their index, with id, name and arguments."""
     text_bytes: int = 0
     finish_reason: str = ""
     token_ids: list[int] = dataclasses.field(default_factory=list)
     listed_ids: list[int] = dataclasses.field(default_factory=list)
     """Token ids in the list of log-probabilities."""
     listed_texts: list[str] = dataclasses.field(default_factory=list)
-    """Text of each token; empty where its bytes await those of the next."""
+    """Text of each token; empty if its bytes only form a character with the next token's bytes."""
     log_probabilities: list[float] = dataclasses.field(default_factory=list)
     spelled: str | None = None
     """The text decoded from the tokens, if it was requested."""
@@ -54,10 +54,10 @@ class Reply:
         return tuple(ToolCall(**call) for _, call in sorted(self.called.items()) if call["name"])
 
     def take(self, choice: dict[str, Any]) -> None:
-        """Add one piece of this answer, or the whole of it."""
+        """Add one chunk of this answer, or the whole answer."""
         message = choice.get("delta") or choice.get("message") or {}
         if not isinstance(message, dict):
-            raise garbage("a message that is no object")
+            raise garbage("a message that is not an object")
         self._say(self.said, _content(message.get("content")) or _text(message.get("refusal")))
         self._say(self.reasoned, next(filter(None, (_text(message.get(name)) for name in REASONING_NAMES)), ""))
         self._call(message.get("tool_calls"))
@@ -71,7 +71,7 @@ class Reply:
             self.text_bytes += len(text.encode("utf-8", "surrogatepass"))
 
     def _call(self, tool_calls: Any) -> None:
-        """Add to the tools asked for; their arguments come in pieces, too."""
+        """Add to the tool calls, whose arguments arrive in chunks, too."""
         for place, item in enumerate(tool_calls if isinstance(tool_calls, list) else []):
             if not isinstance(item, dict):
                 continue
@@ -95,7 +95,7 @@ class Reply:
                 self.listed_texts += [item["token"]] if isinstance(item.get("token"), str) else []
 
     def cut(self, limit: int) -> None:
-        """Cut thoughts and text to `limit` bytes in all, and drop tools asked for."""
+        """Cut thoughts and text to `limit` bytes in all, and drop tool calls."""
         reasoning = _first_bytes(self.reasoning, limit)
         left = limit - len(reasoning.encode("utf-8", "surrogatepass"))
         self.said, self.reasoned, self.called = [_first_bytes(self.text, left)], [reasoning], {}
@@ -108,23 +108,25 @@ class Reply:
         if self.finish_reason == OVERSIZED:
             return None, None, "the answer was cut off where it became too long"
         if not ids:
-            beside = "; its log-probabilities are of no use without" if self.log_probabilities else ""
+            beside = "; log-probabilities are useless without them" if self.log_probabilities else ""
             return None, None, NO_IDS + beside
         if len(ids) != len(self.log_probabilities):
             found = len(self.log_probabilities)
-            why = f"the server tells {found} log-probabilities for {len(ids)} tokens" if found else NO_LOG_PROBABILITIES
+            why = (
+                f"the server returns {found} log-probabilities for {len(ids)} tokens" if found else NO_LOG_PROBABILITIES
+            )
             return tuple(ids), None, why
         return tuple(ids), tuple(self.log_probabilities), ""
 
 
 @dataclasses.dataclass(slots=True)
 class Response:
-    """A server's reply to one request so far: one answer or several, and the facts that hold for all of them."""
+    """A server's response to one request so far: one or several answers, and properties of the whole response."""
 
     wanted: int = 1
-    """Answers asked for."""
+    """Number of answers requested."""
     replies: dict[int, Reply] = dataclasses.field(default_factory=dict)
-    """By the server's number of the answer."""
+    """Answers by the server's index."""
     prompt_ids: tuple[int, ...] | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -133,7 +135,7 @@ class Response:
     model: str = ""
     fingerprint: str = ""
     complete: bool = False
-    """The server said that there is no more."""
+    """True if the server marked the end of the response."""
 
     @property
     def text_bytes(self) -> int:
@@ -141,16 +143,16 @@ class Response:
 
     @property
     def version(self) -> str:
-        """The model's name and the server's configuration, as far as it says."""
+        """The model's name and the fingerprint of the server's configuration, as far as the server states them."""
         return f"{self.model} {self.fingerprint}".strip()
 
     @property
     def finished(self) -> list[Reply]:
-        """The answers that have come to their end, in order."""
+        """The answers that are complete, in order."""
         return [reply for _, reply in sorted(self.replies.items()) if reply.finish_reason]
 
     def take(self, event: Any) -> None:
-        """Add one piece of a stream, or the whole response."""
+        """Add one chunk of a stream, or the whole response."""
         if not isinstance(event, dict):
             raise garbage(f"a {type(event).__name__} instead of an object")
         self.model = _text(event.get("model")) or self.model
@@ -160,10 +162,10 @@ class Response:
         self.prompt_ids = tuple(ids) if ids else self.prompt_ids
         choices = event.get("choices")
         if choices is not None and not isinstance(choices, list):
-            raise garbage("choices that are no list")
+            raise garbage("choices that are not a list")
         for place, choice in enumerate(choices or []):
             if not isinstance(choice, dict):
-                raise garbage("a choice that is no object")
+                raise garbage("a choice that is not an object")
             number = choice["index"] if type(choice.get("index")) is int else place
             if 0 <= number < self.wanted:
                 self.replies.setdefault(number, Reply()).take(choice)
@@ -176,15 +178,15 @@ class Response:
         return bool(long)
 
     def finish(self, otherwise: str) -> None:
-        """Give the answers without a finish reason this one."""
+        """Set this finish reason for answers that have none."""
         for reply in self.replies.values():
             reply.finish_reason = reply.finish_reason or otherwise
 
     def usages(self) -> list[Usage] | None:
-        """Return the usage of each finished answer, which add up to that of the request; None if the server tells none.
+        """Return the usage of each finished answer, which add up to the request's; None if the server states none.
 
-        Answers of one request share its prompt. Each answer's own tokens are counted where the server lists them,
-        otherwise in proportion to its text.
+        The answers of one request share its prompt. An answer's own tokens are counted if the server lists them,
+        otherwise estimated in proportion to its text.
         """
         if self.prompt_tokens is None or self.completion_tokens is None:
             return None
@@ -216,7 +218,7 @@ class Response:
 
 
 OVERSIZED = "oversized"
-"""Our own finish reason for an answer that was cut."""
+"""This module's finish reason for an answer that was cut off."""
 
 
 def garbage(what: str) -> NoReply:
@@ -238,7 +240,7 @@ def _first_bytes(text: str, limit: int) -> str:
 
 
 def _content(value: Any) -> str:
-    """Return the text of a content field: text, or a list of parts of which some are text."""
+    """Return the text of a content field, which is a string or a list of parts."""
     if isinstance(value, list):
         return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
     return _text(value)

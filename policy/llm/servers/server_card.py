@@ -1,7 +1,7 @@
 """Reads a server's list of models: the kind of server, and the context size of the model.
 
-vLLM names itself and its limit there; llama.cpp gives its limit in another field. Most others give neither, and a
-missing answer is no failure: the first question shows what is wrong.
+vLLM names itself and its limit there; llama.cpp gives its limit in another field. Most other servers give neither. A
+missing list is not an error: if something is wrong, the first question shows it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from triton_agent.policy.llm.servers.keys import Key
 
 LOOK_S = 5.0
 LIST_BYTES = 4 << 20
-"""Longest list that is read; hosted routers list some hundred models."""
+"""Longest list that is read; hosted routers list a few hundred models."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCard:
-    """The known properties of a server."""
+    """Known properties of a server."""
 
     owner: str = ""
-    """`vllm` or `llamacpp`, among others."""
+    """Kind of server: `vllm` or `llamacpp`, among others."""
     context_tokens: int | None = None
 
 
 async def look(client: httpx.AsyncClient, base_url: str, key: Key, model: str) -> ServerCard | None:
-    """Read the list of models; None without a response, and it may be asked again later."""
+    """Read the list of models; return None without a response, in which case it may be requested again later."""
     try:
         async with asyncio.timeout(LOOK_S):
             async with client.stream("GET", f"{base_url}/models", headers=key.headers()) as response:

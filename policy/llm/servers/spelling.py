@@ -1,9 +1,9 @@
-"""Compares the text of an answer with its tokens, and adds an end that the server kept back.
+"""Compares the text of an answer with its tokens, and restores an end that the server held back.
 
-Servers stream text and hold back incomplete characters. If an answer ends there, as at its limit, these bytes are never
-sent. The tokens of such bytes have no text in the list of log-probabilities, so only answers with such a token are in
-doubt. vLLM can then decode all tokens. Not covered: servers other than vLLM; the answer then says that its last
-character may be missing.
+Servers stream text and hold back incomplete characters. If an answer ends within a character, as it may at its limit,
+these bytes are never sent. Tokens of such bytes have no text in the list of log-probabilities, so only answers with
+such a token are in doubt. vLLM can then decode all tokens. Not covered: servers other than vLLM; the answer then
+records that its last character may be missing.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from triton_agent.policy.llm.servers.reply import Reply
 
 SPELLING_BYTES = 16 << 20
 UNREADABLE = "\ufffd"
-"""Stands for bytes that are no character."""
-KEPT_APART = "the server keeps thoughts and calls of tools apart: the tokens spell these, too"
-KEPT_BACK = "the text may lack its last character, whose bytes the server kept back"
-OTHERWISE = "the text is not what its tokens spell, by the server itself"
+"""Replacement for bytes that do not form a character."""
+KEPT_APART = "the server separates thoughts and tool calls, which the tokens include"
+KEPT_BACK = "the text may lack its last character, whose bytes the server held back"
+OTHERWISE = "the text differs from the tokens as the server decodes them"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Speller:
     within_s: float
 
     async def spell(self, token_ids: Sequence[int]) -> str | None:
-        """Decode tokens, special ones included; None if the server fails."""
+        """Decode tokens, including special ones; return None if the server fails."""
         url = f"{self.base_url.removesuffix('/v1')}/detokenize"
         asked = {"model": self.model, "tokens": list(token_ids)}
         body = bytearray()
@@ -55,7 +55,7 @@ class Speller:
 
 
 async def respell(reply: Reply, speller: Speller | None) -> None:
-    """Set the reply's text to what its tokens decode to, or note why it may differ."""
+    """Set the reply's text to the decoded tokens, or record why it may differ from them."""
     token_ids, _, _ = reply.tokens()
     texts = reply.listed_texts
     if token_ids is None:

@@ -1,5 +1,4 @@
-"""Problems without end: random operator graphs as problem files, their split, and conversations about them.
+"""Random operator graphs as problem files, their split, and conversations about them.
 
-Nothing here starts a process, and files of users are only parsed. `runs/data` writes the folder. Begin with
-`compose.py`.
+Nothing here starts a process, and users' files are only parsed. `runs/data` writes the folder. Begin with `compose.py`.
 """

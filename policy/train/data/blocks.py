@@ -1,4 +1,4 @@
-"""Steps that are larger than a line of arithmetic: products, convolutions, pools, attention, losses, image norms."""
+"""Larger steps of composed problems: products, convolutions, pools, attention, losses, image norms."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def product(blueprint: Blueprint, x: Value) -> Value | None:
 
 
 def similarities(blueprint: Blueprint, x: Value) -> Value | None:
-    """Multiply every pair of steps of a sequence."""
+    """Multiply each pair of a sequence element and a key."""
     if len(x.axes) != 3 or ONE in x.axes or blueprint.sizes[x.axes[1]].given > 1024 or "OTHERS" in blueprint.sizes:
         return None
     others = blueprint.axis(["OTHERS"], 256)

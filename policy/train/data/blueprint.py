@@ -1,7 +1,7 @@
 """A problem while it is composed: sizes, inputs, parameters and named steps, and its text as a problem file.
 
-A step is a line or a few lines of `forward`. Axes are names of module-level sizes, so that a problem's text is the same
-at any size; every size also has a small value, at which the probe runs the problem.
+A step is one or a few lines of `forward`. Axes are names of module-level sizes, so that a problem's text is the same at
+any size. Every size also has a small value, which the probe uses.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ ONE = "1"
 class Size:
     given: int
     small: int
-    """Stands for it while the problem is probed."""
+    """Size while the problem is probed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A tensor that `forward` has a name for."""
+    """A tensor that is a variable of `forward`."""
 
     name: str
     axes: tuple[str, ...]
@@ -38,19 +38,19 @@ class Value:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing that `forward` does."""
+    """One step of `forward`."""
 
     word: str
-    """Kind of the step; compositions are made of these words."""
+    """Kind of the step, as used in compositions."""
     phrase: str
-    """Its effect, as a part of a sentence."""
+    """What the step does, as part of a sentence."""
     target: str
     lines: tuple[str, ...]
     """Lines before the last one."""
     expression: str
     sources: tuple[Value, ...]
     bypass: str = ""
-    """A value of the same shape that would take the result's place if the step were left out; empty if none would."""
+    """The value that replaces the result if the step is left out; empty if no value has its shape."""
 
     @property
     def code(self) -> str:
@@ -64,7 +64,7 @@ class Input:
 
 
 class Blueprint:
-    """Collects what a problem file consists of."""
+    """Collects the parts of a problem file."""
 
     def __init__(self, chance: random.Random, sizes: Mapping[str, Size], dtype: str) -> None:
         self.chance = chance
@@ -72,7 +72,7 @@ class Blueprint:
         self.dtype = dtype
         self.inputs: list[Input] = []
         self.members: dict[str, str] = {}
-        """Text of each parameter or module by its attribute; sizes in lower case are arguments of `__init__`."""
+        """Maps the attribute of each parameter or module to its text. Lower-case sizes are arguments of `__init__`."""
         self.steps: list[Step] = []
         self.outputs: list[str] = []
         self._names = {"self", "torch", "nn", "F"}
@@ -80,7 +80,7 @@ class Blueprint:
     # -- adding --------------------------------------------------------------------------------------------------------
 
     def name(self, *options: str) -> str:
-        """Return a name that is still free, the first of the options if possible."""
+        """Return a free name, the first of the options if possible."""
         free = next((option for option in options if option not in self._names), None)
         number = 2
         while free is None:
@@ -98,12 +98,12 @@ class Blueprint:
         return Value(name=name, axes=axes, positive=positive)
 
     def special_input(self, names: Sequence[str], text: str, axes: tuple[str, ...]) -> Value:
-        """Add an input that is made by this expression, such as a mask."""
+        """Add an input made by the given expression, such as a mask."""
         self.inputs.append(Input(name=self.name(*names), text=text))
         return Value(name=self.inputs[-1].name, axes=axes)
 
     def parameter(self, names: Sequence[str], axes: tuple[str, ...], scale: str = "") -> str:
-        """Add a parameter of random numbers; return how `forward` names it."""
+        """Add a parameter of random numbers; return its expression in `forward`."""
         sizes = ", ".join(axis.lower() for axis in axes)
         return self.member(names, f"nn.Parameter({scale}torch.randn({sizes}{self._dtype_keyword}))")
 
@@ -128,7 +128,7 @@ class Blueprint:
         axes: tuple[str, ...] | None = None,
         positive: bool = False,
     ) -> Value:
-        """Add a step; without `axes` the result has the shape of the first source."""
+        """Add a step. Without `axes`, the result has the shape of the first source."""
         shape = sources[0].axes if axes is None else axes
         target = self.name(*names)
         bypass = sources[0].name if shape == sources[0].axes else ""
@@ -146,30 +146,30 @@ class Blueprint:
         return Value(name=target, axes=shape, positive=positive, word=word)
 
     def axis(self, names: Sequence[str], given: int, small: int | None = None) -> str:
-        """Add a size under a free name; it is probed as given unless `small` is."""
+        """Add a size under a free name; without `small`, it is probed at its given value."""
         name = next(n for n in (*names, *(f"{names[0]}_{k}" for k in range(2, 99))) if n not in self.sizes)
         self.sizes[name] = Size(given=given, small=small or given)
         return name
 
     def mark(self) -> dict[str, Any]:
-        """Remember what is there, for `back_to`."""
+        """Return the current state, for `back_to`."""
         return {name: copy.copy(value) for name, value in vars(self).items() if name not in ("chance", "dtype")}
 
     def back_to(self, mark: dict[str, Any]) -> None:
-        """Drop what was added since."""
+        """Restore an earlier state."""
         vars(self).update(mark)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def pairs(self) -> frozenset[tuple[str, str]]:
-        """Return the kinds of steps of which one feeds the other."""
+        """Return the pairs of kinds of steps of which one feeds the other."""
         return frozenset((source.word, step.word) for step in self.steps for source in step.sources if source.word)
 
     def numbers(self, small: bool) -> dict[str, int]:
         return {name: size.small if small else size.given for name, size in self.sizes.items()}
 
     def text(self, *, small: bool = False) -> str:
-        """Return the problem file."""
+        """Return the text of the problem file."""
         wanted = [name for name in self.sizes if any(_mentions(text, name.lower()) for text in self.members.values())]
         mentioned = [*(item.text for item in self.inputs), *wanted]
         lines = [f'"""{self._title()}"""', "", "import torch", "import torch.nn as nn"]

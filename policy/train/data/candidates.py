@@ -1,8 +1,8 @@
-"""Candidates for a dataset, and the split of what is accepted by composition.
+"""Candidate problems of a dataset, and the split of accepted ones by composition.
 
 A candidate is a pure function of seed and number. The split hashes the pairs of steps that feed each other: a problem
-with a held-out pair is held out, so no problem to train on has one. Beyond that, a set of operators belongs to the
-split that had it first, and problems of the other split with the same set are left out.
+with a held-out pair is held out, so no training problem has one. In addition, a set of operators belongs to the split
+that had it first, and problems of the other split with the same set are left out.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ SPLITS = (TRAIN, HELD_OUT)
 WORDS_IN_NAME = 3
 CONTAMINATED = "like a problem of --against"
 SURPLUS = 1.5
-"""More pairs are held out than the share asks for, so that the held-out problems are not the last to be found."""
+"""Factor by which more pairs are held out than the share requires, so that held-out problems are found early enough."""
 
 Row = dict[str, Any]
-"""One problem as it stands in the dataset; lists in place of mappings, so that all rows have one type."""
+"""One problem as a row of the dataset, with lists in place of mappings so that all rows have one type."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DataSettings:
-    """The settings from which a dataset's problems follow."""
+    """The settings that determine a dataset's problems."""
 
     count: int
     seed: int
@@ -50,7 +50,7 @@ class DataSettings:
 
     @property
     def pair_rate(self) -> float:
-        """Share of pairs that are held out, so that about the wanted share of problems has one of them."""
+        """Share of pairs that are held out, chosen so that about the wanted share of problems has such a pair."""
         pairs = statistics.mean(n - 1 for name in self.difficulties for n in DIFFICULTIES[name].steps)
         return 1 - float((1 - min(SURPLUS * self.held_out, 0.9)) ** (1 / max(pairs, 1.0)))
 
@@ -91,7 +91,7 @@ def candidate(settings: DataSettings, number: int, known: Known) -> Row:
 
 
 class Accepted:
-    """The problems accepted so far, and why others were not."""
+    """The accepted problems, and the reasons why others were left out."""
 
     def __init__(self, settings: DataSettings) -> None:
         self.settings = settings
@@ -107,7 +107,7 @@ class Accepted:
         return not any(self._left.values())
 
     def offer(self, outcome: Row | str) -> None:
-        """Take a candidate in, or count why it is left out; nothing is counted once the dataset is full."""
+        """Accept a candidate, or count why it is left out. Nothing is counted once the dataset is full."""
         if self.full:
             return
         self.tried += 1
@@ -135,7 +135,7 @@ def combination(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def seen_compositions(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names of held-out problems whose composition occurs in training, which must be none."""
+    """Return the names of held-out problems whose composition occurs in training. There must be none."""
     trained = [row for row in rows if row["split"] == TRAIN]
     pairs = {pair for row in trained for pair in row["pairs"]}
     combinations = {combination(row) for row in trained}

@@ -1,4 +1,4 @@
-"""The data card of a dataset: a README made from the data, with the header by which `datasets` loads it."""
+"""The data card of a dataset: a README written from the data, with the header by which `datasets` loads it."""
 
 from __future__ import annotations
 

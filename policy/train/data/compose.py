@@ -1,7 +1,7 @@
-"""Composes a problem: chooses sizes and a dtype, and lets steps follow each other.
+"""Composes a problem: draws sizes and a dtype, and adds steps one after another.
 
-A problem is a pure function of seed, difficulty and number. What is composed here has consistent shapes; whether it is
-worth solving is for `probe.py`.
+A problem is a pure function of seed, difficulty and number. Its shapes are consistent; `probe.py` decides if it is
+worth solving.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from triton_agent.policy.train.data.pointwise import Move
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Difficulty:
-    """The steps, settings and dtypes from which problems of a difficulty are drawn."""
+    """Steps, settings and dtypes from which the problems of a difficulty are drawn."""
 
     steps: tuple[int, ...]
-    """Numbers of steps, one of which is drawn."""
+    """Numbers of steps, of which one is drawn."""
     settings: tuple[str, ...]
     dtypes: tuple[str, ...]
     groups: tuple[tuple[float, Sequence[Move]], ...]
     """Groups of steps with their weights."""
     ends: tuple[tuple[float, Sequence[Move]], ...]
-    """Last steps; nothing follows them. The weights are probabilities."""
+    """Groups of last steps, after which none follows, with their probabilities."""
     branches: float = 0.0
     """Probability that a step combines its value with an earlier one."""
     two_outputs: float = 0.0
@@ -56,9 +56,9 @@ _SIZES: Mapping[str, Mapping[str, tuple[tuple[int, ...], int | None]]] = {
         "WIDTH": ((16, 28, 32, 56, 64), 12),
     },
 }
-"""For each setting its axes: given sizes, one of which is drawn, and the size while it is probed; None: the given one.
+"""Axes of each setting: the sizes of which one is drawn, and the size while probing (None for the drawn one).
 
-The lane keeps its size, since what a softmax or a mean leaves of a value depends on it.
+The last axis keeps its size while probing, because the effect of a softmax or a mean depends on it.
 """
 _STREAMS = {
     "vector": ("x", "signal"),
@@ -149,7 +149,7 @@ DIFFICULTIES: Mapping[str, Difficulty] = {
     ),
 }
 TRIES = 12
-"""Steps that are tried for one place; most fit."""
+"""Most steps that are tried for one position; most of them fit."""
 
 
 def compose(seed: int, difficulty: str, number: int) -> Blueprint:
@@ -189,7 +189,7 @@ def _drawn_end(chance: random.Random, rules: Difficulty) -> Sequence[Move] | Non
 
 
 def _next(blueprint: Blueprint, rules: Difficulty, line: Sequence[Value]) -> Value | None:
-    """Add one step behind the last value."""
+    """Add one step after the last value."""
     if len(line) > 2 and blueprint.chance.random() < rules.branches:
         combined = pointwise.with_earlier(blueprint, line[-1], blueprint.chance.choice(line[:-1]))
         if combined is not None:
@@ -203,7 +203,7 @@ def _next(blueprint: Blueprint, rules: Difficulty, line: Sequence[Value]) -> Val
 
 
 def _first_that_fits(blueprint: Blueprint, x: Value, moves: Sequence[Move]) -> Value | None:
-    """Add one of these steps, but no kind of step a second time."""
+    """Add the first of these steps that fits and whose kind is not used yet."""
     there = {step.word for step in blueprint.steps}
     for move in blueprint.chance.sample(list(moves), len(moves)):
         if getattr(move, "word", None) in there:

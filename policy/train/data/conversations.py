@@ -1,8 +1,8 @@
-"""Conversations to imitate, from the attempts of a dataset's problems.
+"""Training conversations from the attempts of a dataset's problems.
 
-Each has the prompt that a language model would be shown and an answer that passed, plan and code. A first answer is
-`single`. An answer to an attempt that failed is a `repair`, one that surpasses an attempt that passed is an
-`improvement`; both prompts hold that attempt and what the evaluator said of it, as in every later turn of a run.
+Each has the prompt that a language model would be shown and an answer that passed, with plan and code. A first answer
+is `single`. An answer to an attempt that failed is a `repair`, and one that surpasses an attempt that passed is an
+`improvement`; the prompts of both contain that attempt and the evaluator's feedback, as in every later turn of a run.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Evaluation
 
 Render = Callable[[Attempt], Sequence[Message]]
-"""Makes prompt and answer of an attempt; nothing where the prompt is too long."""
+"""Returns prompt and answer of an attempt; nothing if the prompt is too long."""
 FAULT_POLICY = "fault"
-"""Name of the author of attempts with an injected fault; the fault follows after a colon."""
+"""Author name of attempts with an injected fault; the fault's name follows after a colon."""
 SINGLE, REPAIR, IMPROVEMENT = "single", "repair", "improvement"
 MOST_TURNS = 4
-"""Turns that a prompt says are left, at most."""
+"""Most turns that a prompt states as remaining."""
 
 
 def conversations(
     problem: Mapping[str, Any], found: Iterable[tuple[Attempt, Sequence[Grading]]], render: Render
 ) -> Iterator[dict[str, Any]]:
-    """Yield the conversations of a problem's attempts; what did not pass is only ever part of a prompt."""
+    """Yield the conversations of a problem's attempts. Attempts that did not pass occur in prompts only."""
     judged: dict[str, tuple[Attempt, Evaluation | None]] = {}
     for attempt, gradings in found:
         verdicts = [grading.evaluation for grading in gradings if grading.evaluation is not None]
@@ -65,6 +65,8 @@ def conversations(
 
 
 def _with_turns_left(attempt: Attempt, chance: random.Random) -> Attempt:
-    """Return the attempt with some turns left: a model would take the one number it always sees for a rule."""
+    """Return the attempt with a random number of remaining turns, since a model would learn a constant number as a
+    rule.
+    """
     budget = dataclasses.replace(attempt.observation.budget, turns=chance.randint(1, MOST_TURNS))
     return dataclasses.replace(attempt, observation=dataclasses.replace(attempt.observation, budget=budget))

@@ -1,7 +1,7 @@
-"""Faults that authors of kernels make, put into a kernel that passed, each with the words of its repair.
+"""Faults that kernel authors make, injected into kernels that passed, each with the words of its repair.
 
-A fault is a change of text. Whether it breaks anything is for the evaluator: a change that still passes is dropped, and
-the message that an author is shown is the evaluator's own.
+A fault is a change of the text. The evaluator decides if it breaks anything: a change that still passes is dropped, and
+the message that an author is shown is the evaluator's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 
 Change = Callable[[random.Random, str], str | None]
-"""Returns the faulty text; None where the fault has no place."""
+"""Returns the faulty text; None if the fault cannot be injected."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Fault:
 
 
 def _replace(pattern: str, new: str) -> Change:
-    """Return a change of one place in a kernel or its launch, where the pattern matches."""
+    """Return a change that replaces one random match of the pattern in a kernel or its launch."""
 
     def change(chance: random.Random, text: str) -> str | None:
         begin = max(text.find("@triton.jit"), 0)
@@ -189,7 +189,7 @@ FAULTS: Sequence[Fault] = (
 
 
 def faulty_versions(chance: random.Random, source: str) -> list[tuple[Fault, str]]:
-    """Return every fault that has a place in this kernel with the faulty text, in random order."""
+    """Return every fault that can be injected into this kernel, with the faulty text, in random order."""
     made = [(fault, fault.change(chance, source)) for fault in FAULTS]
     found = [(fault, text) for fault, text in made if text is not None and text != source]
     return chance.sample(found, len(found))

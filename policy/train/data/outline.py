@@ -1,8 +1,8 @@
-"""Outlines of problem files by their text alone, to keep the problems of a benchmark out of training data.
+"""Outlines of problem files, computed from their text, to keep a benchmark's problems out of training data.
 
-A file is parsed and never run. It counts as contained in a dataset if a class has the same text but for names, numbers
-of sizes, comments and layout, or if its operators and the pairs of operators that feed each other are nearly the same.
-Not covered: operators behind loops over data, and classes that are imported from elsewhere.
+A file is parsed and never run. A dataset is considered to contain it if a class has the same text up to names, numbers
+of sizes, comments and layout, or nearly the same operators and pairs of operators that feed each other. Not covered:
+operators in loops over data, and classes that are imported from elsewhere.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from triton_agent.tools.graph.operators import words
 
 LIKENESS = 0.8
-"""Share of operators and pairs in common from which on two problems are alike."""
+"""Share of common operators and pairs from which on two problems count as alike."""
 _PASSED_THROUGH = words(
     "view reshape unsqueeze squeeze contiguous float half bfloat16 to type typeas expand expandas detach clone size"
 )
-"""Calls that are no operators of their own; their argument stands for them."""
+"""Calls that are not counted as operators; their argument stands for them."""
 _OPERATORS = {
     **{"Add": "add", "Sub": "sub", "Mult": "mul", "Div": "div", "MatMult": "matmul", "Pow": "pow"},
     **{"USub": "neg", "Gt": "gt", "Lt": "lt", "GtE": "ge", "LtE": "le", "FloorDiv": "floordivide", "Mod": "remainder"},
@@ -36,20 +36,20 @@ class Outline:
     """The parts of a class that are compared."""
 
     text: str
-    """Hash of its normalised text."""
+    """Hash of the class's normalized text."""
     operators: Counter[str]
     """Operators, and pairs of them as `one>other`."""
 
     def likeness(self, other: Outline) -> float:
         small, large = sorted((self.operators.total(), other.operators.total()))
-        if not small or small < LIKENESS * large:  # the share in common cannot reach the limit
+        if not small or small < LIKENESS * large:  # the common share cannot reach the limit
             return 0.0
         common = (self.operators & other.operators).total()
         return common / (small + large - common)
 
 
 class Known:
-    """The problems of given folders."""
+    """The problems of the given folders."""
 
     def __init__(self, outlines: Iterable[tuple[str, Outline]]) -> None:
         self._outlines = list(outlines)
@@ -59,7 +59,7 @@ class Known:
         return len(self._outlines)
 
     def like(self, outlines: Iterable[Outline]) -> str:
-        """Return the name of a known problem that is like one of these; empty if there is none."""
+        """Return the name of a known problem that is like one of these outlines; empty if there is none."""
         for outline in outlines:
             if outline.text in self._texts:
                 return self._texts[outline.text]
@@ -70,7 +70,7 @@ class Known:
 
 
 def outlines_below(folder: Path) -> Iterator[tuple[str, Outline]]:
-    """Yield the classes with a `forward` of all Python files in a folder, or of one file."""
+    """Yield the outlines of all classes with a `forward` in a Python file or in the Python files of a folder."""
     files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder]
     for file in files:
         for outline in outlines_of(file.read_text(errors="replace")):
@@ -78,7 +78,7 @@ def outlines_below(folder: Path) -> Iterator[tuple[str, Outline]]:
 
 
 def outlines_of(text: str) -> list[Outline]:
-    """Return an outline of each class with a `forward`; none where the text is no Python."""
+    """Return an outline of each class with a `forward`; an empty list if the text is not Python."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
@@ -96,7 +96,7 @@ def outlines_of(text: str) -> list[Outline]:
 
 
 def _layers(init: ast.FunctionDef | None) -> dict[str, list[str]]:
-    """Return by attribute the operators that `__init__` puts there: one for a layer, several for a sequence."""
+    """Map each attribute to the operators that `__init__` assigns to it: one for a layer, several for a sequence."""
     found = {}
     for node in ast.walk(init) if init else ():
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -114,13 +114,13 @@ def _layer(call: ast.Call) -> list[str]:
 
 
 def _word(name: str) -> str:
-    """Return one spelling for `LeakyReLU`, `leaky_relu` and `F.leaky_relu_`, for `Conv2d` and `conv2d`."""
+    """Return one spelling for `LeakyReLU`, `leaky_relu` and `F.leaky_relu_`, and for `Conv2d` and `conv2d`."""
     word = re.sub(r"[123]d$", "", name.rstrip("_").lower()).replace("_", "")
     return _SAME.get(word, word)
 
 
 class _Reader:
-    """Follows which operator feeds which, from statement to statement."""
+    """Tracks which operator feeds which, statement by statement."""
 
     def __init__(self, layers: Mapping[str, list[str]]) -> None:
         self.operators: Counter[str] = Counter()
@@ -146,7 +146,7 @@ class _Reader:
                     self.body(getattr(statement, name, ()))
 
     def _read(self, node: ast.AST) -> frozenset[str]:
-        """Count the operators of an expression; return those whose results it may be."""
+        """Count the operators of an expression; return those that its value may come from."""
         if isinstance(node, ast.Name):
             return self._makers.get(node.id, frozenset())
         if isinstance(node, ast.BinOp | ast.UnaryOp):
@@ -181,7 +181,7 @@ class _Reader:
 
 
 def _normalised(methods: Mapping[str, ast.FunctionDef]) -> str:
-    """Return a hash of the methods without names, docstrings, annotations and whole numbers."""
+    """Return a hash of the methods without names, docstrings, annotations and integers."""
     names: dict[str, str] = {}
     found: list[str] = []
     for name in ("__init__", "forward"):

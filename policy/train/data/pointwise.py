@@ -1,4 +1,4 @@
-"""Steps that treat every element alike: activations, arithmetic with numbers, other inputs and earlier values."""
+"""Pointwise steps of composed problems: activations, arithmetic with numbers, other inputs and earlier values."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Callable, Sequence
 from triton_agent.policy.train.data.blueprint import ONE, Blueprint, Value
 
 Move = Callable[[Blueprint, Value], Value | None]
-"""Adds a step to a blueprint and returns its result; returns None, having added nothing, where it does not fit."""
+"""Adds a step to a blueprint and returns its result; adds nothing and returns None if the step does not fit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pointwise:
-    """A function of one tensor."""
+    """A pointwise function of one tensor."""
 
     word: str
     phrase: str
     names: tuple[str, ...]
     text: str
-    """With `{x}`, and `{a}` for one of the numbers."""
+    """Template with `{x}` for the tensor and `{a}` for one of the numbers."""
     numbers: tuple[float, ...] = (0.0,)
     takes_positive: bool = False
-    """Defined for positive numbers only."""
+    """True if the function is defined for positive numbers only."""
     gives_positive: bool = False
     changes_positive: bool = True
-    """False for a function that leaves positive numbers as they are."""
+    """False if the function leaves positive numbers unchanged."""
 
     def __call__(self, blueprint: Blueprint, x: Value) -> Value | None:
         if (self.takes_positive and not x.positive) or (x.positive and not self.changes_positive):
@@ -35,7 +35,7 @@ class Pointwise:
 
 
 def _functions(lines: str, **traits: bool) -> list[Pointwise]:
-    """Read a table: word, phrase, names, text and numbers, between bars."""
+    """Parse a table with the columns word, phrase, names, text and numbers, separated by bars."""
     found = []
     for line in lines.strip().splitlines():
         word, phrase, names, text, *numbers = (cell.strip() for cell in line.split(" | "))
@@ -175,7 +175,7 @@ def selected(blueprint: Blueprint, x: Value) -> Value | None:
 
 
 def signed_branch(blueprint: Blueprint, x: Value) -> Value | None:
-    """Treat negative elements in another way."""
+    """Apply another function to negative elements."""
     if x.positive:
         return None
     slope = blueprint.chance.choice((0.05, 0.3, 0.6))
@@ -184,7 +184,7 @@ def signed_branch(blueprint: Blueprint, x: Value) -> Value | None:
 
 
 def with_earlier(blueprint: Blueprint, x: Value, earlier: Value) -> Value | None:
-    """Combine with a value of the same shape that was there before."""
+    """Combine the value with an earlier one of the same shape."""
     if earlier.axes != x.axes or earlier.name == x.name:
         return None
     a, b = x.name, earlier.name

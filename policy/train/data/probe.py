@@ -1,9 +1,9 @@
-"""Probes a composed problem: runs it in this process on small inputs, and refuses what is not worth solving.
+"""Probes a composed problem: runs it in this process on small inputs, and refuses problems not worth solving.
 
-Refused are problems that fail to run, whose values leave a sane range, whose output is nearly constant, is nothing
-but rounding, or does not depend on an input or a parameter, in which a step could be left out, and those that zeros,
-ones, a mean, a copy of an input or the answer to other inputs would pass. A change counts if it is far above the
-rounding of the problem's dtype.
+Refused are problems that fail to run, whose values leave a sane range, whose output is nearly constant, consists of
+rounding errors, or does not depend on an input, a parameter or a step. Also refused are problems that zeros, ones, a
+mean, a copy of an input or the answer to other inputs would pass. A change counts if it is far above the rounding of
+the problem's dtype.
 
 Only text that `blueprint.py` wrote is run here. Not covered: mistakes inside a step; `check-problem` tries those.
 """
@@ -26,24 +26,24 @@ from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.recorder import extract
 
 LARGEST = {"float32": 1e4, "bfloat16": 1e4, "float16": 1e3}
-"""Largest magnitude of any value; the evaluator tries inputs several times as large."""
+"""Largest magnitude of any value. The evaluator also tries inputs several times as large."""
 TELLING = 0.02
-"""A change counts from this share of the output's spread on."""
+"""Smallest change that counts, as a share of the output's spread."""
 ROUNDINGS = 2
-"""And from this many roundings of the largest output on."""
+"""Smallest change that counts, in roundings of the largest output."""
 DROWNED = 0.25
 """Refuse an output whose rounding exceeds this share of its spread."""
 LEAST_CHANGED = 0.1
-"""Share of the output that has to change."""
+"""Share of the output that a change must affect."""
 MOST_ALIKE = 0.75
-"""Share of the output that may have one value."""
+"""Largest share of the output that may have the same value."""
 MOST_BYTES = 1 << 30
-"""Inputs and outputs at the given sizes."""
+"""Most bytes of inputs and outputs at the given sizes."""
 _UNTOLD = frozenset({"view", "metadata", "allocation"})
 
 
 class Refused(Exception):
-    """The problem is not worth solving; the message is a reason that is counted."""
+    """Raised if the problem is not worth solving. Its message is a reason, which is counted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Probed:
 
     fingerprint: str
     operators: Mapping[str, int]
-    """Operators of its graph that compute or move, by number of calls."""
+    """Operators of its graph that compute or move data, with their numbers of calls."""
     kinds: Mapping[str, int]
     shapes: tuple[tuple[int, ...], ...]
     """Shapes of the inputs at the given sizes."""
@@ -61,7 +61,7 @@ class Probed:
 
 
 def probe(blueprint: Blueprint) -> Probed:
-    """Return facts about a sound problem; raise Refused for another."""
+    """Return facts about a sound problem; raise Refused if the problem is not sound."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         try:
@@ -96,7 +96,7 @@ def _made(text: str) -> tuple[nn.Module, list[torch.Tensor]]:
 
 
 def _at_given_sizes(blueprint: Blueprint) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...], int]:
-    """Run the file as it will be written, on tensors without memory."""
+    """Run the final file on the meta device; return the shapes of inputs and outputs, and the number of parameters."""
     with torch.device("meta"):
         model, inputs = _made(blueprint.text())
         outputs = nested(model(*inputs))
@@ -115,9 +115,9 @@ def _operators(graph: OperatorGraph) -> dict[str, int]:
 
 
 def _require_sound(blueprint: Blueprint, model: nn.Module) -> None:
-    """Compare what the problem gives in float32 with what it would give if something in it were different."""
+    """Compare the problem's float32 outputs with the outputs after a change of each part."""
     model = model.float()
-    for parameter in model.parameters():  # norms begin as the identity
+    for parameter in model.parameters():  # otherwise norms would be the identity
         parameter.add_(0.3 * torch.randn_like(parameter))
     codes = [compile(step.code, "<step>", "exec") for step in blueprint.steps]
     given, others = (_inputs(blueprint), _inputs(blueprint))
@@ -166,7 +166,7 @@ def _inputs(blueprint: Blueprint) -> dict[str, torch.Tensor]:
 def _run(
     blueprint: Blueprint, codes: Sequence[Any], model: nn.Module, inputs: Mapping[str, torch.Tensor], left_out: int = -1
 ) -> dict[str, Any]:
-    """Run `forward` step by step; one may be left out, so that its argument takes the place of its result."""
+    """Run `forward` step by step. A step that is left out is replaced by its bypass."""
     names: dict[str, Any] = {"self": model, "torch": torch, "nn": nn, "F": functional, **inputs}
     for place, (step, code) in enumerate(zip(blueprint.steps, codes)):
         if place == left_out:
@@ -193,7 +193,7 @@ def _unit(right: torch.Tensor, dtype: str) -> float:
 def _differs(
     right: Sequence[torch.Tensor], other: Sequence[torch.Tensor], units: Sequence[float], *, each: bool = False
 ) -> bool:
-    """Return whether enough of some output is different; with `each`, of every output."""
+    """Return True if enough of some output differs; with `each`, of every output."""
     found = [float(((a - b).abs() > unit).float().mean()) >= LEAST_CHANGED for a, b, unit in zip(right, other, units)]
     return all(found) if each else any(found)
 

@@ -1,4 +1,4 @@
-"""Steps over rows, channels or pixels: parameters that are broadcast, norms, softmaxes, reductions, scans."""
+"""Steps of composed problems over rows, channels or pixels: parameters, norms, softmaxes, reductions, scans."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from triton_agent.policy.train.data.pointwise import Move
 
 
 def lane(x: Value) -> int | None:
-    """Return the axis that norms and sums go over: the channels of an image, otherwise the last; None without one."""
+    """Return the axis of norms and sums: an image's channels, otherwise the last axis; None if there is none."""
     if len(x.axes) < 2:
         return None
     at = x.axes.index("CHANNELS") if "CHANNELS" in x.axes else len(x.axes) - 1
@@ -21,7 +21,7 @@ def dim_of(x: Value, at: int) -> str:
 
 
 def _broadcast(x: Value, at: int) -> str:
-    """Return the index that brings a tensor of one axis to the axis of `x`."""
+    """Return the index that broadcasts a one-dimensional tensor along this axis of `x`."""
     later = len(x.axes) - 1 - at
     return f"[:{', None' * later}]" if later else ""
 
@@ -97,7 +97,9 @@ def offset_of_row(blueprint: Blueprint, x: Value) -> Value | None:
 def _over_lane(
     word: str, phrase: str, names: str, text: str, *lines: str, positive: bool = False, takes_positive: bool = False
 ) -> Move:
-    """Return a step along the lane: `{x}` is the value, `{d}` its dimension, `{n0}` a name of the step's own."""
+    """Return a step along the norm axis. In `text`, `{x}` is the value, `{d}` its dimension, `{n0}` a variable of the
+    step.
+    """
 
     def move(blueprint: Blueprint, x: Value) -> Value | None:
         at = lane(x)
@@ -171,7 +173,7 @@ CENTRE: Sequence[Move] = (
 
 
 def layer_norm(blueprint: Blueprint, x: Value) -> Value | None:
-    """Apply a layer norm over the last axis, with parameters or without."""
+    """Apply a layer norm over the last axis, with or without parameters."""
     if lane(x) != len(x.axes) - 1:
         return None
     size = x.axes[-1]

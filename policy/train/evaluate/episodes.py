@@ -1,9 +1,9 @@
 """Figures of a policy from episodes of several turns at held-out problems, with intervals over problems.
 
-Pure statistics. An episode is correct if one of its turns is, and fast if one of its turns is correct and surely faster
-than the baseline. The figures `valid`, `compiled` and `hack` are shares of all answers. A problem is the unit that is
-resampled, so an interval covers other problems of this kind; below about ten problems it is too narrow. A turn that
-could not be measured is counted, and is part of no figure.
+Pure statistics. An episode is correct if one of its turns is, and fast if one of its turns is correct and faster than
+the baseline with confidence. The figures `valid`, `compiled` and `hack` are shares of all answers. Problems are the
+unit of resampling, so an interval covers other problems of the same kind; below about ten problems it is too narrow. A
+turn that could not be measured is counted but enters no figure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class JudgedEpisode:
 
 
 def figures_of(episodes: Sequence[JudgedEpisode], recipe: Recipe, ks: Sequence[int] = (1,)) -> Figures:
-    """Compute all figures. Problems weigh equally, however many episodes each got."""
+    """Compute all figures. Problems have equal weight, independent of their numbers of episodes."""
     found = {name: by_problem for name, by_problem in estimates(episodes, recipe, ks).items() if by_problem}
     answers = [answer for episode in episodes for answer in episode.answers]
     return Figures(
@@ -55,7 +55,7 @@ def gains(
 def estimates(
     episodes: Sequence[JudgedEpisode], recipe: Recipe, ks: Sequence[int] = (1,)
 ) -> dict[str, dict[str, float]]:
-    """Return every figure of every problem for which it is known, by name and problem."""
+    """Return each figure's value per problem where it is known, by figure and problem."""
     score = scores(recipe)
     correct = score["correct"]
     found = {
@@ -103,7 +103,9 @@ def _first_correct(episode: JudgedEpisode) -> list[float | None]:
 
 
 def _fast(answer: JudgedAnswer, baseline: str) -> float | None:
-    """Score an answer that is right and surely faster than the baseline; None where a right one was not timed."""
+    """Score an answer: 1 if it is right and faster than the baseline with confidence; None if a right one was not
+    timed.
+    """
     if answer.evaluation is None or answer.evaluation.status is not Status.PASSED:
         return None if answer.evaluation is None else 0.0
     speedup = speedup_over(answer.evaluation, baseline)

@@ -1,6 +1,6 @@
 """Figures of a policy from judged answers, with intervals: pass@k, valid, compiled, correct, fast_p, hacks.
 
-Pure statistics. An answer that could not be measured is no failure: it is counted, but is part of no denominator.
+Pure statistics. An answer that could not be measured is no failure: it is counted but enters no denominator.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Figures:
 
 
 Score = Callable[[JudgedAnswer], float | None]
-"""Score of one answer; None if unknown."""
+"""Returns the score of one answer; None if it is unknown."""
 
 
 def scores(recipe: Recipe, faster_than: Sequence[float] = (1.0,)) -> dict[str, Score]:
@@ -65,7 +65,9 @@ def _compiled(evaluation: Evaluation) -> bool:
 
 
 def _fast(factor: float) -> Score:
-    """Score right answers that are surely faster than `factor`; unknown where right answers were not timed."""
+    """Score answers that are right and faster than `factor` with confidence; unknown if a right answer was not
+    timed.
+    """
 
     def score(judged: JudgedAnswer) -> float | None:
         if judged.evaluation is None:
@@ -81,7 +83,7 @@ def _fast(factor: float) -> Score:
 def figures(
     judged: Sequence[JudgedAnswer], recipe: Recipe, *, ks: Sequence[int] = (1,), faster_than: Sequence[float] = (1.0,)
 ) -> Figures:
-    """Compute all figures. Problems weigh equally, however many answers each got."""
+    """Compute all figures. Problems have equal weight, independent of their numbers of answers."""
     values = {}
     for name, score in scores(recipe, faster_than).items():
         table = _table(judged, score)
@@ -115,7 +117,7 @@ def gain(before: Sequence[JudgedAnswer], after: Sequence[JudgedAnswer], score: S
 
 
 def interval(table: Sequence[Sequence[float]], estimate: Callable[[Sequence[float]], float]) -> Interval:
-    """Return the mean of the problems' estimates; answers are resampled within each problem.
+    """Return the mean of the problems' estimates, with answers resampled within each problem.
 
     The interval covers other answers to these problems, not other problems.
     """

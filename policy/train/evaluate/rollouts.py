@@ -1,7 +1,7 @@
-"""Lets a policy answer held-out problems over several turns, and keeps every episode in the store.
+"""Lets a policy answer held-out problems over several turns, and stores every episode.
 
-An episode is a run of its own under an id that follows from the policy's weights, the problems and the settings. So an
-interrupted evaluation continues where it was, and an equal one is read from the store.
+An episode is a run of its own, with an id derived from the policy's weights, the problems and the settings. An
+interrupted evaluation therefore continues where it stopped, and a repeated one is read from the store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from triton_agent.policy.train.online.rollouts import EpisodeStore, OpenProblem,
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutSettings:
     answers: int = 4
-    """Episodes of each problem."""
+    """Episodes per problem."""
     turns: int = 2
     seed: int = 0
     batch_size: int | None = 16
@@ -35,7 +35,7 @@ class RolloutSettings:
 
 
 def identity_of(said: object) -> str:
-    """Return the beginning of the ids of an evaluation's runs; `said` is what its answers depend on, as plain data."""
+    """Return the prefix of an evaluation's run ids; `said` is everything that its answers depend on, as plain data."""
     return f"eval-{hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]}"
 
 
@@ -51,7 +51,7 @@ async def evaluate(
 ) -> list[JudgedEpisode]:
     """Return the judged episodes of all problems that can be judged.
 
-    `on_progress` is called with the number of problems done and of all.
+    `on_progress` is called with the number of problems done and in total.
     """
     kept = EpisodeStore(store, identity, policy.name, problems.names, turns=settings.turns, seed=settings.seed)
     names, found = list(problems.names), list[JudgedEpisode]()
@@ -63,7 +63,7 @@ async def evaluate(
         for number, part in enumerate(parts):
             assert opening is not None
             opened = await opening
-            if number + 1 < len(parts):  # meanwhile
+            if number + 1 < len(parts):  # open the next part while this one is rolled out
                 opening = asyncio.create_task(_open(problems, left[number + 1]))
             episodes = kept.episodes(0, opened, settings.answers)
             rolled = await roll_out(
@@ -82,7 +82,7 @@ async def evaluate(
 
 
 async def _open(problems: ProblemSource, names: list[str]) -> dict[str, OpenProblem]:
-    """Open the problems; equal files of one problem are judged once."""
+    """Open the problems, with judges that judge equal files of one problem once."""
     opened = await problems.open(names) if names else {}
     return {
         name: OpenProblem(view=one.view, judge=SharedVerdicts(one.judge), rules=one.rules)

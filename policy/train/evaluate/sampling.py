@@ -1,6 +1,6 @@
-"""Samples answers from a model in training: their tokens, and if asked for the log-probabilities that training needs.
+"""Samples answers from a model in training: their tokens and, on request, the log-probabilities that training needs.
 
-For held-out evaluation and for small models; a served engine answers faster and is a policy of its own.
+For held-out evaluation and for small models. An engine samples faster and is a policy of its own.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch.distributed.fsdp import FSDPModule
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SampledTokens:
     token_ids: tuple[int, ...]
-    """Tokens, the end token included."""
+    """Token ids, including the end token."""
     log_probabilities: tuple[float, ...]
-    """Log-probabilities of the tokens; empty unless asked for."""
+    """Log-probabilities of the tokens; empty unless requested."""
     finished: bool
-    """False if it was cut at the limit."""
+    """False if the answer was cut off at the limit."""
 
 
 @torch.no_grad()
@@ -38,8 +38,8 @@ def sample(
 ) -> list[SampledTokens]:
     """Sample one answer to each prompt with torch's global generator; set its seed to repeat the answers.
 
-    `scored`: compute log-probabilities, which takes another forward pass.
-    `on_progress` is called with the number of answers so far and of all.
+    `scored` computes log-probabilities, which takes another forward pass. `on_progress` is called with the number of
+    answers so far and in total.
     """
     found: list[SampledTokens] = []
     for start in range(0, len(prompts), batch_size):
@@ -72,7 +72,8 @@ def _sample_batch(
         top_p=1.0,
         eos_token_id=end_id,
         pad_token_id=pad_id,
-        synced_gpus=isinstance(model, FSDPModule),  # processes gather each layer together, whatever their lengths
+        # processes must call each layer together, even if their answers differ in length
+        synced_gpus=isinstance(model, FSDPModule),
     )
     tokens = ids[:, width:]
     likely: list[list[float]] = [[]] * len(prompts)

@@ -1,6 +1,6 @@
 """Asks a policy in training and judges its answers, for held-out figures and `train eval`.
 
-The evaluator judges; a file is judged once, since the verdict would be equal.
+Equal files are judged once.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Trial:
     def ask(self, model: Any, on_progress: Callable[[int, int], None] | None = None) -> list[JudgedAnswer]:
         """Return the model's judged answers to every task. Torch's generator is left unchanged.
 
-        `on_progress` is called with the steps done and of all; sampling an answer and judging it are a step each.
+        `on_progress` is called with the steps done and in total; sampling an answer and judging it count as a step
+        each.
         """
         import torch
 
@@ -106,5 +107,5 @@ class Trial:
             try:
                 self._known[key] = self._judge(problem, source)
             except InstrumentError:
-                return None  # it may work the next time
+                return None  # not cached: the next try may succeed
         return self._known[key]

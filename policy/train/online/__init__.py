@@ -1,5 +1,5 @@
-"""Trains a policy on answers that it gives meanwhile: rolls out, judges, updates, and again.
+"""Trains a policy on rollouts that it generates meanwhile: roll out, judge, update, repeat.
 
-`session.py` runs a training; `trainer.py` is the trainer that lives through it; `rollouts.py` keeps episodes in the
-store; `curriculum.py` chooses problems. Needs the extra `train`.
+`session.py` runs a training; `trainer.py` has the trainer that persists through it; `rollouts.py` stores episodes;
+`curriculum.py` chooses problems. Needs the extra `train`.
 """

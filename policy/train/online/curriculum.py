@@ -1,8 +1,8 @@
 """Chooses the problems of an update by how likely their groups are to teach something, from measured pass rates.
 
-A group whose answers all pass or all fail has nothing to compare. With a pass rate p, K answers differ with the
-probability 1 - p^K - (1-p)^K. Problems are drawn in proportion to it, and every problem keeps a small chance: the
-policy changes. Later answers count more, by halving the earlier counts each time. Pure functions; a resumed training
+A group whose answers all pass or all fail has nothing to compare. With a pass rate p, K answers differ with probability
+1 - p^K - (1-p)^K. Problems are drawn in proportion to it, and every problem keeps a small chance because the policy
+changes. Later answers count more: earlier counts are halved at each measurement. Pure functions, so a resumed training
 draws the same problems.
 """
 
@@ -13,9 +13,9 @@ import random
 from collections.abc import Mapping, Sequence
 
 LEAST_CHANCE = 0.05
-"""Weight of a problem that is always or never solved; one that would surely teach has 1."""
+"""Weight of a problem that always passes or always fails; a problem that is certain to teach has weight 1."""
 FORGETTING = 0.5
-"""Factor of a problem's earlier counts whenever it is measured again."""
+"""Factor of a problem's earlier counts at each new measurement."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class PassRate:
         return PassRate(passed=FORGETTING * self.passed + passed, measured=FORGETTING * self.measured + measured)
 
     def teaches(self, answers: int) -> float:
-        """Return the chance that a group of so many answers differs, never below `LEAST_CHANCE`.
+        """Return the probability that a group of `answers` answers differs, at least `LEAST_CHANCE`.
 
         One passed and one failed answer are added to the counts, so that an unknown problem is most likely to be drawn.
         """
@@ -43,7 +43,7 @@ class PassRate:
 def choose(
     problems: Sequence[str], rates: Mapping[str, PassRate], *, count: int, answers: int, seed: int, update: int
 ) -> list[str]:
-    """Draw `count` different problems, or take all if there are no more; the order is that of `problems`."""
+    """Draw `count` different problems, or take all if there are no more; keep the order of `problems`."""
     if count >= len(problems):
         return list(problems)
     source = random.Random(f"{seed}/{update}")

@@ -1,8 +1,8 @@
-"""Keeps the episodes of an online training in the store, and finds them there again after a kill.
+"""Stores the episodes of an online training, and restores them after a kill.
 
-Every episode is a run of its own, under an id that follows from the training, the update, the problem and a number. An
-answer is stored before it is judged, its run with it, and a verdict as it is reached: each is one commit. So a killed
-training has lost no verdict, and a resumed one neither asks nor judges again what is stored.
+Every episode is a run of its own, with an id derived from the training, the update, the problem and a number. An answer
+is stored with its run before it is judged, and a verdict as soon as it is reached; each is one commit. A killed
+training therefore loses no verdict, and a resumed one does not ask for or judge again anything that is stored.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from triton_agent.tools.results import Evaluation
 from triton_agent.tools.versions import project_version
 
 TURNS_TAKEN = "turns"
-"""Why an episode ended, as the agent's loop says it."""
+"""Stop reason of an episode that took all its turns, as in the agent's loop."""
 NO_ANSWER = "no answer"
-"""Why an episode ended before its last turn."""
+"""Stop reason of an episode that ended before its last turn."""
 UPDATES = "updates.jsonl"
 """File of an online training with a line for each update."""
 VERDICTS_KEPT = 4096
-"""Verdicts on one problem's files that are kept to answer for an equal file."""
+"""Most verdicts per problem that are cached for equal files."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,26 +50,26 @@ class ProblemSource(Protocol):
 
     @property
     def names(self) -> Sequence[str]:
-        """All names, in an order that never changes."""
+        """All names, in a fixed order."""
 
     async def open(self, names: Sequence[str]) -> Mapping[str, OpenProblem]:
         """Start the evaluators of these problems, and stop some of the others if there are too many."""
 
 
 class EpisodeStore:
-    """The episodes of one training in a store. A `Keeper` of `roll_out`."""
+    """The episodes of one training in a store; a `Keeper` of `roll_out`."""
 
     def __init__(
         self, store: Store, training: str, policy: str, names: Sequence[str], *, turns: int, seed: int
     ) -> None:
-        """`names` are all problems of the training; a problem's place among them is part of its runs' ids."""
+        """`names` are all problems of the training. A problem's index among them is part of its runs' ids."""
         self._store, self.training, self._policy = store, training, policy
         self._places = {name: place for place, name in enumerate(names)}
         self._turns, self._seed = turns, seed
         self._runs: dict[str, Run] = {}
 
     def episodes(self, update: int, problems: Mapping[str, OpenProblem], answers: int) -> list[Episode]:
-        """Return so many episodes of each problem with what is stored of them."""
+        """Return `answers` episodes of each problem, with everything that is stored of them."""
         episodes = {}
         for name, problem in problems.items():
             for number in range(answers):
@@ -99,7 +99,7 @@ class EpisodeStore:
         return f"{runs_of_update(self.training, update)}{self._places[name]:05}-{number:03}"
 
     def ended(self, update: int, name: str, answers: int) -> list[list[Graded]] | None:
-        """Return the histories of a problem's episodes if all of them have ended; None otherwise."""
+        """Return the histories of a problem's episodes if all of them have ended, else None."""
         histories: dict[str, list[Graded]] = {self.run_id(update, name, number): [] for number in range(answers)}
         try:
             if any(self._store.end(run) is None for run in histories):
@@ -138,19 +138,19 @@ class EpisodeStore:
 
 
 def runs_of_update(training: str, update: int) -> str:
-    """Return the beginning of the ids of all runs of an update."""
+    """Return the common prefix of the run ids of an update."""
     return f"{training}-{update:05}-"
 
 
 class SharedVerdicts:
-    """A judge that judges equal files once, also those that are asked about at the same time."""
+    """A judge that judges equal files once, even if they are requested at the same time."""
 
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
         self._known: collections.OrderedDict[str, Evaluation] = collections.OrderedDict()
         self._going: dict[str, asyncio.Task[Evaluation]] = {}
         self.reached = 0
-        """Verdicts that were reached, equal files counted once."""
+        """Number of verdicts reached, with equal files counted once."""
         self.stages: Counter[str] = Counter()
         """Seconds of these verdicts by stage of the evaluation."""
 
@@ -176,7 +176,9 @@ class SharedVerdicts:
 
 
 class Versioned:
-    """A policy under a version of the training's own: engines name weights by their files, which change with a copy."""
+    """A policy under the training's own version, because engines derive versions from files, which differ between
+    copies.
+    """
 
     def __init__(self, policy: Policy, version: str) -> None:
         self._policy, self.version = policy, version
@@ -194,4 +196,4 @@ class Versioned:
         return [answer and dataclasses.replace(answer, policy_version=self.version) for answer in found]
 
     async def close(self) -> None:
-        """Leave the policy open: it answers under the next version, too."""
+        """Leave the policy open, because it answers under the next version, too."""

@@ -1,14 +1,14 @@
-"""One online training from start to end: roll out, judge, update, again; or resume it.
+"""One online training from start to end: roll out, judge, update, repeat; or resume it.
 
-output/online.json       identity and settings of the training, fixed at the start
-output/updates.jsonl     a line for each update: rewards, pass rates, lengths, entropy, ratio, where the time went
-output/policy-N          the weights that answer in update N; only the newest are kept
-output/checkpoint-N      to resume from, with the optimiser; the file `whole` in it says that it is complete
-output/final             the weights at the end
+    output/online.json       identity and settings of the training, fixed at the start
+    output/updates.jsonl     a line for each update: rewards, pass rates, lengths, entropy, ratio, times
+    output/policy-N          the weights that answer in update N; only the newest are kept
+    output/checkpoint-N      to resume from, with the optimiser; the file `whole` in it marks it as complete
+    output/final             the weights at the end
 
-Rollouts are in the store and nowhere else. A resumed training goes back to its last complete checkpoint and takes the
-rollouts of the updates since then from the store: the same rows in the same order, so on a CPU the same weights, bit by
-bit. Rollouts that were not stored yet are drawn anew. Their seeds are the same, but a batch is made of the episodes
+Rollouts are in the store only. A resumed training returns to its last complete checkpoint and takes the rollouts of the
+updates since then from the store. These are the same rows in the same order, so the weights on a CPU are equal bit by
+bit. Rollouts that were not stored are sampled again. Their seeds are the same, but a batch consists of the episodes
 that are ready, so the last bits of their log-probabilities, and rarely a token, may differ from those that were lost.
 """
 
@@ -60,29 +60,29 @@ from triton_agent.tools.results import Status
 
 IDENTITY = "online.json"
 POLICIES_KEPT = 2
-"""The newest weights, and those that an engine may still be reading."""
+"""Number of newest folders with weights to keep; an engine may still be reading the last but one."""
 LOGGED = {"loss": "loss", "entropy": "entropy", "ratio": "ratio", "clipped": "clip_ratio/region_mean"}
-"""Figures of an update and the trainer's names for them; each is the mean over the update's steps."""
+"""Figures of an update and the trainer's names for them. Each is the mean over the update's steps."""
 Line = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineSettings:
-    """Settings of the rollouts. Those of the optimiser are `GRPOSettings`."""
+    """Settings of the rollouts; those of the optimiser are in `GRPOSettings`."""
 
     updates: int = 100
     problems: int = 8
-    """Problems in an update."""
+    """Problems per update."""
     answers: int = 8
-    """Episodes of each, which are compared with each other."""
+    """Episodes per problem, which are compared with each other."""
     turns: int = 2
-    """Turns of an episode."""
+    """Turns per episode."""
     passes: int = 1
-    """How often the rows of an update are trained on."""
+    """Training epochs over the rows of an update."""
     tokens_at_most: int = 4096
-    """Limit of an answer, as its policy samples."""
+    """Most tokens of an answer, as set in the policy's sampling."""
     row_tokens_at_most: int | None = None
-    """Limit of prompt and answer; longer rows are left out."""
+    """Most tokens of prompt and answer; longer rows are left out."""
     batch_size: int | None = 16
     """Episodes that the policy is asked about at once; None for all that are ready."""
     questions: int = 1
@@ -100,15 +100,15 @@ class OnlineSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The id and the settings that a resumed training shares with its beginning."""
+    """The id and the settings that a training keeps when it is resumed."""
 
     training: str
-    """Beginning of the ids of its runs."""
+    """Prefix of the ids of its runs."""
     settings: Mapping[str, Any]
 
     @classmethod
     def at(cls, output: Path, settings: Mapping[str, Any], *, resume: bool) -> Identity:
-        """Make the identity of a new training, or read that of the one in the folder."""
+        """Create the identity of a new training, or read that of the training in the folder."""
         path = output / IDENTITY
         if path.exists() != resume:
             if resume:
@@ -149,9 +149,9 @@ def train_online(
     machine: GradingMachine | None = None,
     show: Callable[[Line], None] = lambda line: None,
 ) -> TrainingResult:
-    """Train, or resume. `policy` answers with the weights that `reload` was given last; `show` gets each line.
+    """Train, or resume. `policy` answers with the weights last passed to `reload`; `show` is called with each line.
 
-    The policy has to sample at `grpo.temperature` and return tokens with their log-probabilities.
+    The policy must sample at `grpo.temperature` and return tokens with their log-probabilities.
     """
     fixed = {"model": model, "recipe": recipe.name, "problems": list(problems.names)}
     fixed |= {
@@ -186,7 +186,7 @@ def train_online(
             model=loaded,
             tokenizer=tokenizer,
             longest=settings.tokens_at_most,
-            callbacks=[updates, MarkWhole()],  # the mark comes last
+            callbacks=[updates, MarkWhole()],  # the mark must be written last
             peft_config=peft_config(adapter),
         )
         if trainer.accelerator.num_processes > 1:
@@ -203,10 +203,10 @@ def train_online(
 
 
 class Lines:
-    """The lines of `updates.jsonl`, one for each update that is done."""
+    """The lines of `updates.jsonl`, one for each finished update."""
 
     def __init__(self, path: Path, done: int) -> None:
-        """Take the first `done` lines of an earlier process; what it wrote after its checkpoint is done again."""
+        """Keep the first `done` lines of an earlier process. Updates after its last checkpoint are done again."""
         self._path = path
         earlier = path.read_text().splitlines()[:done] if path.exists() else []
         self.all: list[dict[str, Any]] = [json.loads(line) for line in earlier]
@@ -232,7 +232,7 @@ class Lines:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Going:
-    """The update that is being made."""
+    """The update in progress."""
 
     version: str
     line: dict[str, Any]
@@ -243,7 +243,7 @@ class Going:
 
 
 class Updates(TrainerCallback):
-    """Feeds the trainer: rolls out when the last update's rows are used up, and closes each update with its line."""
+    """Feeds the trainer: rolls out when the rows of the last update are used up, and writes a line for each update."""
 
     def __init__(
         self,
@@ -276,14 +276,14 @@ class Updates(TrainerCallback):
     # -- rows for the trainer ----------------------------------------------------------------------------------------
 
     def next_batch(self, trainer: OnlineTrainer, count: int) -> Sequence[TrainingRow]:
-        """Return the rows of the next step, of a new update if those of the last one are used up."""
+        """Return the rows of the next step; begin a new update if those of the last one are used up."""
         while self._going is None:
             if len(self.lines.all) >= self.settings.updates:
                 raise NothingLeft
             self._going = self._begin(trainer, count)
             trainer.asks_ratio = True
             if not self._going.batches:
-                self._close()  # all groups fared alike: there is nothing to learn from
+                self._close()  # all returns were equal within each group: there is nothing to learn from
         return self._going.batches.pop(0)
 
     def _begin(self, trainer: OnlineTrainer, count: int) -> Going:
@@ -331,7 +331,7 @@ class Updates(TrainerCallback):
         return going
 
     def _publish(self, trainer: OnlineTrainer, number: int) -> None:
-        """Hand the trainer's weights to the policy, in a folder of their own."""
+        """Save the trainer's weights in a new folder and load them into the policy."""
         folder = self._grpo.output / f"policy-{number:05}"
         shutil.rmtree(folder, ignore_errors=True)
         trainer.save_model(str(folder))
@@ -348,7 +348,7 @@ class Updates(TrainerCallback):
         for name, problem in (await self._problems.open(names)).items():
             held_out.refuse([held_out.identity(problem.view)], self._kept_back)
             known = self._verdicts.setdefault(name, SharedVerdicts(problem.judge))
-            known.judge = problem.judge  # another one if its evaluator was stopped meanwhile
+            known.judge = problem.judge  # the judge changed if the problem's evaluator was stopped meanwhile
             opened[name] = OpenProblem(view=problem.view, judge=known, rules=problem.rules)
         ready_s = time.monotonic() - began
         histories = await roll_out(
@@ -401,7 +401,7 @@ class Updates(TrainerCallback):
             control.should_training_stop = done == self.settings.updates
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **rest: Any) -> None:
-        """Collect the figures of a step; after the last one close the update, before its checkpoint is written."""
+        """Collect the figures of a step. After the last step close the update, before its checkpoint is written."""
         if self._going and "loss" in (logs or {}):
             self._going.logs.append(logs or {})
             if not self._going.batches:
@@ -429,7 +429,7 @@ class Updates(TrainerCallback):
 def _batches(
     rows: Sequence[TrainingRow], count: int, passes: int, *, seed: int, update: int
 ) -> list[Sequence[TrainingRow]]:
-    """Shuffle the rows for each pass and cut them into batches; the last one is filled from the beginning."""
+    """Shuffle the rows for each pass and divide them into batches. The last batch is filled up from the beginning."""
     found: list[Sequence[TrainingRow]] = []
     for number in range(passes if rows else 0):
         order = random.Random(f"{seed}/{update}/{number}").sample(range(len(rows)), len(rows))
@@ -439,7 +439,7 @@ def _batches(
 
 
 def _figures(histories: Sequence[Sequence[Graded]]) -> dict[str, Any]:
-    """Return what the rollouts of an update show, by turn where turns differ."""
+    """Return statistics of an update's rollouts, by turn where turns differ."""
     graded = [item for history in histories for item in history]
     statuses = Counter(str(item.evaluation.status) if item.evaluation else "unmeasured" for item in graded)
     turns = range(max((len(history) for history in histories), default=0))
@@ -467,7 +467,7 @@ def _mean(values: Iterator[int]) -> float | None:
 
 
 def _tallies(histories: Mapping[str, Sequence[Sequence[Graded]]]) -> dict[str, tuple[int, int]]:
-    """Return how many answers to each problem passed, and how many were measured."""
+    """Return for each problem how many answers passed and how many were measured."""
     found = {}
     for name, own in histories.items():
         measured = [item.evaluation.status is Status.PASSED for history in own for item in history if item.evaluation]

@@ -1,8 +1,8 @@
-"""The trainer of an online training: one optimiser that lives through all updates, fed with rows as they come.
+"""The trainer of an online training: one optimiser through all updates, fed with rows as they are sampled.
 
-The same loss, optimiser and checkpoints as for logged runs (`update/grpo.py`). What differs is where a batch comes
-from: it is asked for when the step before it is done, so that it can have been sampled by the weights of that moment.
-One process; several share neither rollouts nor judges.
+Loss, optimiser and checkpoints are those of logged runs (`update/grpo.py`). The difference is where a batch comes from:
+it is requested when the previous step is done, so that it can be sampled with the weights of that moment. There is one
+process, since several would not share rollouts or judges.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from triton_agent.policy.train.record.spool import Numbers
 from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer
 
 STEPS_AT_MOST = 10**6
-"""The session ends the training; the library wants a number of steps all the same."""
+"""The library requires a number of steps, although the session ends the training."""
 NextBatch = Callable[["OnlineTrainer", int], Sequence[TrainingRow]]
-"""Returns the rows of the next step, as many as asked for. Rolls out if there are none left."""
+"""Returns the rows of the next step, as many as requested; rolls out if there are none left."""
 RATIO = "ratio"
 
 
 class NothingLeft(Exception):
-    """There is no further batch."""
+    """Raised if there is no further batch."""
 
 
 class OnlineTrainer(LoggedTrainer):
@@ -48,7 +48,7 @@ class OnlineTrainer(LoggedTrainer):
         callbacks: Sequence[TrainerCallback] = (),
         peft_config: Any = None,
     ) -> None:
-        """`longest` is the limit of tokens for an answer, by which a recipe may average its loss."""
+        """`longest` is the token limit of an answer, by which some recipes average the loss."""
         super().__init__(
             [_stand_in(longest)],
             settings=settings,
@@ -58,17 +58,18 @@ class OnlineTrainer(LoggedTrainer):
             callbacks=callbacks,
             peft_config=peft_config,
         )
-        self.args.ignore_data_skip = True  # the data of a resumed training are in the store, not in a sampler
+        self.args.ignore_data_skip = True  # a resumed training takes its data from the store, not from a sampler
         self._next_batch = next_batch
         self.asks_ratio = False
-        """True before a batch whose mean ratio is to be logged, which costs a forward pass."""
+        """True before a batch whose mean ratio is logged, which costs a forward pass."""
 
     def _get_train_sampler(self, dataset: Any = None) -> Endless:  # type: ignore[override]
         return Endless(STEPS_AT_MOST * self.args.generation_batch_size * self.args.steps_per_generation)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Tensor]:
         self.rows = self._next_batch(self, len(inputs))
-        torch.manual_seed(self.args.seed * 1_000_003 + self.state.global_step)  # a resumed step orders rows alike
+        # the order of rows in a step must not change on resume
+        torch.manual_seed(self.args.seed * 1_000_003 + self.state.global_step)
         batch = super()._generate_and_score_completions([{"row": place} for place in range(len(self.rows))])
         if self.asks_ratio:
             self._note(RATIO, self._mean_ratio(batch))
@@ -77,14 +78,14 @@ class OnlineTrainer(LoggedTrainer):
 
     @torch.no_grad()
     def _mean_ratio(self, batch: dict[str, Tensor]) -> Tensor:
-        """Return the mean ratio of likelihoods, before the step over at sampling: 1 for what the weights just drew."""
+        """Return the mean importance ratio before the step; 1 if the tokens were sampled with the current weights."""
         chosen = batch["completion_mask"] * batch["tool_mask"]
         ratios = (self.log_probabilities(batch) - batch["old_per_token_logps"]).exp()
         return (ratios * chosen).sum() / chosen.sum().clamp(min=1)
 
 
 class Endless(Sampler[int]):
-    """Yields the place of the only entry; which rows a batch has is decided when it is needed."""
+    """Yields the index of the only entry. The rows of a batch are chosen when the batch is needed."""
 
     def __init__(self, length: int) -> None:
         self.length = length

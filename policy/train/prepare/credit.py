@@ -1,12 +1,12 @@
 """Computes advantages of tokens from rewards of turns: returns over turns, baselines over groups, weights of groups.
 
-Pure arithmetic on plain numbers. The result depends on the set of turns alone, not on their order or the number of
-processes: sums are exact (`math.fsum`). Corrections for off-policy data are in `off_policy.py`.
+Pure arithmetic on plain numbers. The result depends only on the set of turns, not on their order or the number of
+processes, because sums are exact (`math.fsum`). Corrections for off-policy data are in `off_policy.py`.
 
-Attempts form trees. A turn's return is its own reward plus, discounted, the mean return of its children; along a single
-path that is the usual discounted sum. Where a search decided which turns were followed, a turn's return is its own
-reward alone: the rest was never observed for the turns that the search dropped, and those it kept were kept for their
-results. Such turns are compared only with each other.
+Attempts form trees. A turn's return is its own reward plus the discounted mean return of its children, which along a
+single path is the usual discounted sum. In runs where a search decided which turns were followed, a turn's return is
+its own reward alone: later turns were never observed for the turns that the search dropped, and the turns it kept were
+kept because of their results. Such turns are compared only with each other.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ FLAT = 1e-9
 
 
 class TokenRole(enum.IntEnum):
-    """The role of a token in an answer; the roles of an answer are a byte for each token."""
+    """The role of a token in an answer. The roles of an answer are one byte per token."""
 
     FEEDBACK = 0
-    """Not chosen by the policy: it carries no loss."""
+    """Token that the policy did not sample; it has no loss."""
     PLAN = 1
     CODE = 2
 
@@ -42,17 +42,19 @@ class Turn:
     key: str
     """Key of its attempt."""
     group: str
-    """Turns of one group are compared with each other: they have the same problem and are judged alike."""
+    """Turns of one group are compared with each other: they have the same problem and the same grader."""
     number: int
     parent: str | None
-    """Key of the author's own turn before; None at the start, or if it is unknown. See `chains.own_parents`."""
+    """Key of the same author's previous turn; None at the start, or if it is unknown. See `chains.own_parents`."""
     reward: Reward
     potential: float = 0.0
     """Progress of the attempt, if the recipe shapes returns."""
     searched: bool = False
-    """A search chose which turns of the run were followed: what followed was not observed for all alike."""
+    """True if a search chose which turns of the run were followed, so that later turns were not observed for all
+    alike.
+    """
     improves: bool = False
-    """A kernel that passed stood in the prompt."""
+    """True if the prompt contained a kernel that passed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class Advantage:
     code: float
 
     def of(self, roles: bytes) -> list[float]:
-        """Return the advantage of each token; 0 for those that the policy did not choose."""
+        """Return the advantage of each token; 0 for tokens that the policy did not sample."""
         return list(map((0.0, self.plan, self.code).__getitem__, roles))
 
 
@@ -74,9 +76,9 @@ class Credit:
     advantages: Mapping[str, Advantage]
     """Advantages by the turn's key."""
     left_out: Mapping[str, int]
-    """Turns that are not trained on, by reason."""
+    """Number of turns that are not trained on, by reason."""
     flat_groups: int
-    """Groups that were dropped because their returns are all equal."""
+    """Number of groups that were dropped because their returns are all equal."""
     groups: int
 
 
@@ -86,17 +88,17 @@ class Credit:
 def returns(
     turns: Iterable[Turn], gamma: float, paid: Callable[[Reward], float | None], *, shaped: bool = False
 ) -> dict[str, float | None]:
-    """Compute each turn's return; None if it, or all its children, could not be measured.
+    """Compute each turn's return; None if the turn, or all its children, could not be measured.
 
-    `shaped` adds the change of potential to each reward. Since the potential ends at 0, the sum that this takes from a
-    return depends only on where the turn began, never on what it did.
+    `shaped` adds the change of potential to each reward. Since the potential ends at 0, the amount that this subtracts
+    from a return depends only on where the turn began, never on what it did.
     """
     by_key = {turn.key: turn for turn in turns}
     children: dict[str, list[str]] = defaultdict(list)
     for turn in by_key.values():
         if turn.parent in by_key and not turn.searched:
             if by_key[turn.parent].number >= turn.number:
-                raise ValueError(f"{turn.key} set out from {turn.parent}, which is no earlier turn")
+                raise ValueError(f"{turn.key} builds on {turn.parent}, which is not an earlier turn")
             children[turn.parent].append(turn.key)
     reached = _potentials(by_key) if shaped else {}
     found: dict[str, float | None] = {}
@@ -116,7 +118,7 @@ def returns(
 
 
 def _potentials(by_key: Mapping[str, Turn]) -> dict[str, float]:
-    """Return the best potential on the path to each turn, itself included."""
+    """Return the best potential on the path to each turn, including the turn."""
     best: dict[str, float] = {}
     for turn in sorted(by_key.values(), key=lambda turn: turn.number):
         best[turn.key] = max(turn.potential, best.get(turn.parent or "", 0.0))
@@ -127,7 +129,7 @@ def _potentials(by_key: Mapping[str, Turn]) -> dict[str, float]:
 
 
 def compared(values: Sequence[float], baseline: str) -> list[float]:
-    """Compare each value with the others of its pool, which holds at least two."""
+    """Compare each value with the others of its pool, which has at least two."""
     count = len(values)
     total = math.fsum(values)
     if baseline == "trloo":
@@ -145,11 +147,12 @@ def _varies(values: Sequence[float]) -> bool:
     return max(values) - min(values) > FLAT
 
 
-# -- everything together -----------------------------------------------------------------------------------------------
+# -- all steps together
+# -------------------------------------------------------------------------------------------------
 
 
 def assign(turns: Iterable[Turn], recipe: Recipe) -> Credit:
-    """Compute advantages by the recipe. Pass all turns of a group at once, since they are compared."""
+    """Compute advantages by the recipe. All turns of a group must be passed at once, since they are compared."""
     turns = sorted(turns, key=lambda turn: turn.key)
     left_out: Counter[str] = Counter()
     streams = [_stream_returns(turns, recipe, parts) for parts in (recipe.plan_parts, recipe.code_parts)]
@@ -185,7 +188,9 @@ def _stream_returns(turns: Sequence[Turn], recipe: Recipe, parts: frozenset[str]
 
 
 def _without_novelty(turns: Sequence[Turn], recipe: Recipe) -> list[dict[str, float | None]]:
-    """Return the returns that decide whether a pool teaches: to be novel among equals is no result."""
+    """Return the returns without novelty. They decide if a pool teaches, since novelty among equal results is no
+    result.
+    """
     streams = (recipe.plan_parts, recipe.code_parts) if recipe.plan_parts is not None else (frozenset(PARTS),)
     return [_stream_returns(turns, recipe, (parts or frozenset(PARTS)) - {NOVELTY}) for parts in streams]
 
@@ -197,7 +202,9 @@ def _known(value: float | None) -> float:
 
 
 def _comparable(turns: Sequence[Turn]) -> set[str]:
-    """Return turns without an unknown part that others of their group have: being timed must not be an advantage."""
+    """Return the turns without an unknown part that others of their group know: being timed must not be an
+    advantage.
+    """
     measured: dict[str, set[str]] = defaultdict(set)
     for turn in turns:
         measured[turn.group] |= {name for name, paid in turn.reward.parts.items() if paid is not None}
@@ -213,7 +220,7 @@ def _teaching(
     streams: Sequence[Mapping[str, float | None]],
     left_out: Counter[str],
 ) -> tuple[list[list[Turn]], set[str]]:
-    """Return the pools whose returns differ, and the groups of the others."""
+    """Return the pools whose returns differ, and the groups of the other pools."""
     taught, flat = [], set()
     for pool in pools.values():
         if len(pool) < 2:
@@ -227,7 +234,7 @@ def _teaching(
 
 
 def group_weights(turns: Sequence[Turn], recipe: Recipe) -> dict[str, float]:
-    """Return a weight for each group, 1 on average over the turns, so that the size of a step stays constant."""
+    """Return a weight for each group, 1 on average over the turns so that the size of a step stays constant."""
     members: dict[str, list[Turn]] = defaultdict(list)
     for turn in turns:
         members[turn.group].append(turn)

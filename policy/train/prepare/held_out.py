@@ -1,6 +1,6 @@
-"""Keeps held-out problems out of training: by the fingerprints of their operator graphs, and from model to model.
+"""Keeps held-out problems out of training, by the fingerprints of their operator graphs and from model to model.
 
-The list stands beside the weights, so that a later training from them refuses the same problems. A problem under
+The list is stored beside the weights, so that a later training from them refuses the same problems. A problem under
 another name or at other sizes has the same fingerprint. Not covered: rows from files that name no problem.
 """
 
@@ -18,12 +18,12 @@ NAMES_SHOWN = 5
 
 
 def identity(view: ProblemView) -> str:
-    """Return what equal problems share: the fingerprint, or the digest of one that has only a verifier."""
+    """Return what identifies equal problems: the fingerprint, or the digest if a problem only has a verifier."""
     return view.fingerprint or view.digest
 
 
 def read(model: str) -> dict[str, str]:
-    """Return the problems held out from a model, name by identity; none for a model that has no list."""
+    """Return the names of the problems held out from a model, by identity; empty if the model has no list."""
     path = Path(model) / FILE
     found: dict[str, str] = json.loads(path.read_text()) if path.is_file() else {}
     return found
@@ -37,7 +37,7 @@ def write(folders: Iterable[Path], held_out: Mapping[str, str]) -> None:
 
 
 def refuse(trained: Iterable[str], held_out: Mapping[str, str]) -> None:
-    """Refuse to train on held-out problems."""
+    """Raise a UsageError if held-out problems are trained on."""
     both = sorted({held_out[problem] for problem in set(trained) & held_out.keys()})
     if both:
         more = f" and {len(both) - NAMES_SHOWN} more" if len(both) > NAMES_SHOWN else ""

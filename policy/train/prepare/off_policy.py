@@ -1,7 +1,7 @@
 """Corrections for data that another policy sampled: importance weights, rejection, staleness. Pure arithmetic.
 
 `trained` are log-probabilities under the policy in training, `sampled` those stored at sampling; `mask` marks tokens
-that the policy chose itself.
+that the policy sampled itself.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from triton_agent.memory.records import Distribution, SamplingRecord
 from triton_agent.tools.errors import UsageError
 
 WEIGHT_CAP = 2.0
-"""Largest importance weight: few tokens must not decide a step."""
+"""Largest importance weight, so that a few tokens do not dominate a step."""
 DRIFT_AT_MOST = 0.05
-"""Nats a token. A bad answer that has become this much less likely is not pushed further down, since that would also
-push down what it shares with good ones. Chosen by reasoning, not by measurement.
+"""Nats per token. A bad answer that has become less likely by this much is not pushed down further, since that would
+also push down what it shares with good ones. Chosen by reasoning, not by measurement.
 """
 TOKEN_VETO = 1e-4
-"""One token this much less likely than at sampling indicates a mismatch and rejects the whole answer."""
+"""Ratio of a token's likelihood to that at sampling below which the whole answer is rejected, since it indicates a
+mismatch.
+"""
 SHARE_NONE = 0.3
 SHARE_RANGE = 0.1
-"""Right answers are sometimes kept from a share of device time of 0.3 on, and always from 0.4 on."""
+"""Right answers are kept with a probability that rises from 0 at a share of device time of 0.3 to 1 at 0.4."""
 
 
 def training_temperature(drawn: Sequence[SamplingRecord], stated: float | None) -> float:
-    """Return the temperature to train at: the stated one, else the one at which all of these were sampled.
+    """Return the temperature to train at: the stated one, or else the one at which all of these were sampled.
 
-    Training divides logits by it, so that a token's probability is the one it was drawn with.
+    Training divides logits by it, so that a token has the probability with which it was sampled.
     """
     if stated is not None:
         if stated <= 0:
@@ -53,10 +55,10 @@ def training_temperature(drawn: Sequence[SamplingRecord], stated: float | None) 
 def mismatch(drawn: SamplingRecord, kind: Distribution, temperature: float) -> str:
     """Return why log-probabilities of this draw cannot be compared with those of a training; empty if they can.
 
-    `temperature` is the training's. A draw of unknown temperature is trusted to be of that one, since a user stated it.
+    `temperature` is the training's. A draw of unknown temperature is assumed to have that one, since a user stated it.
     """
     if drawn.temperature == 0:
-        return "the likeliest tokens were taken, and nothing was drawn"
+        return "the likeliest tokens were taken, so nothing was sampled"
     if drawn.temperature not in (None, temperature):
         return f"sampled at temperature {drawn.temperature:g}, and training is at {temperature:g}"
     if drawn.reshaped:
@@ -71,7 +73,7 @@ def mismatch(drawn: SamplingRecord, kind: Distribution, temperature: float) -> s
 def importance_weights(
     trained: Sequence[float], sampled: Sequence[float], mask: Sequence[bool], *, cap: float = WEIGHT_CAP
 ) -> list[float]:
-    """Return the truncated likelihood ratio of each token; 0 for tokens that the policy did not choose."""
+    """Return the truncated likelihood ratio of each token; 0 for tokens that the policy did not sample."""
     return [
         min(math.exp(min(new - old, 50.0)), cap) if chosen else 0.0 for new, old, chosen in zip(trained, sampled, mask)
     ]
@@ -83,7 +85,9 @@ def share_keep_probability(share: float) -> float:
 
 
 def kept_by_share(share: float | None, key: str, *, seed: int = 0) -> bool:
-    """Decide by the key, so that a resumed training keeps the same answers. An unknown share is kept."""
+    """Decide by the key if an answer is kept, so that a resumed training keeps the same ones. Unknown shares are
+    kept.
+    """
     return share is None or _uniform(key, seed) < share_keep_probability(share)
 
 

@@ -1,8 +1,8 @@
 """The rows of a training run: samples with the advantage of every token, fixed before its first step.
 
-They are written beside the checkpoints, so that a resumed run trains on the same numbers, whatever was added to the
-store meanwhile: a line of JSON for each row, and beside it a file with the numbers of all, which are read when a batch
-needs them.
+They are written beside the checkpoints, so that a resumed run trains on the same numbers even if the store has grown.
+The file has a line of JSON for each row; a second file has the numbers of all rows, which are read when a batch needs
+them.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class TrainingRow:
 
     @property
     def chosen(self) -> list[bool]:
-        """True for tokens that the policy chose itself."""
+        """True for tokens that the policy sampled itself."""
         return list(map(bool, self.roles))
 
     @property
     def advantages(self) -> list[float]:
-        """Return the advantage of each token."""
+        """The advantage of each token."""
         return self.advantage.of(self.roles)
 
 
@@ -60,9 +60,9 @@ class Prepared:
     left_out: Mapping[str, int]
     groups: int
     flat_groups: int
-    """Groups whose turns all had equal returns."""
+    """Number of groups whose turns all had equal returns."""
     temperature: float = 1.0
-    """Temperature at which the tokens were drawn, and at which they are trained on."""
+    """Temperature at which the tokens were sampled and are trained on."""
 
     def save(self, path: Path) -> None:
         """Save atomically: a crash leaves no partial file."""
@@ -105,16 +105,16 @@ def _row(data: dict[str, Any], spool: Spool) -> TrainingRow:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingLimits:
-    """Conditions on what may be trained on, beside the recipe's."""
+    """Conditions for training on a sample, in addition to the recipe's."""
 
     current_version: str = ""
     """Version of the policy to be trained."""
     stale_at_most: int | None = None
     """Most versions that an answer may be behind; None for any number."""
     tokens_at_most: int | None = None
-    """Most tokens of prompt and answer; longer ones are left out, since cutting them would train on something else."""
+    """Most tokens of prompt and answer. Longer samples are left out, since a truncated one would be another sample."""
     temperature: float | None = None
-    """Sampling temperature to train at; None for the one that all samples were drawn at."""
+    """Sampling temperature to train at; None for the one at which all samples were drawn."""
     tokenizer: str = ""
     """Digest of the vocabulary of the policy to be trained; empty to accept any."""
     seed: int = 0
@@ -125,7 +125,7 @@ def prepare(
     recipe: Recipe,
     limits: TrainingLimits | None = None,
 ) -> Prepared:
-    """Assign credit over all samples, then reject some, so that rejected ones still count in the comparison."""
+    """Assign credit over all samples and only then reject some, so that rejected ones still count in the comparison."""
     limits = limits or TrainingLimits()
     left_out: Counter[str] = Counter()
     credit = assign([sample.turn for sample in samples], recipe)

@@ -1,9 +1,9 @@
 """Named recipes for rewards and credit; `default` combines what helped most in the others.
 
-A recipe says what a verdict pays (`reward`), which tokens are credited with which parts, and how turns become
-advantages. All recipes agree on five things: without a verdict there is no reward; a hack gets the recipe's worst
-reward and is marked; a problem that `check-problem` flagged pays nothing for any honest answer; a copy of a kernel in
-the prompt or of an earlier answer earns nothing; and speed is paid only as far as the measurement supports it.
+A recipe defines the reward of a verdict (`pays`), which tokens are credited with which parts, and how turns become
+advantages. All recipes agree on five rules. Without a verdict there is no reward. A hack gets the recipe's worst reward
+and is marked. A problem that `check-problem` flagged pays nothing for honest answers. A copy of a kernel in the prompt
+or of an earlier answer earns nothing. Speed is paid only as far as the measurement supports it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ Parts = dict[str, float | None]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A reward and its credit assignment. Numbers are those of the authors where they state them, otherwise ours."""
+    """A reward and its credit assignment. Numbers are those of the source's authors where they state them, otherwise
+    ours.
+    """
 
     name: str
     formula: str
     """Reward of a turn; C is 1 for a right answer, else 0, and S its speed-up over eager."""
     source: str
-    """Where it comes from."""
+    """Publication that the recipe follows."""
     pays: Callable[[Evaluation, Facts], Parts]
-    """Parts of the reward of an honest candidate on a sound problem."""
+    """Returns the parts of the reward of an honest candidate on a sound problem."""
     parts: tuple[str, ...]
     """Names of all parts that it may pay."""
     worst: float
@@ -41,7 +43,9 @@ class Recipe:
     baseline: str = "grpo"
     """Baseline of a return: `grpo`, `trloo` or `dr_grpo`; see `credit.py`."""
     scope: str = "group"
-    """Turns in the baseline: `group` for all turns of all trajectories, `turn` for the same turn of the others."""
+    """Turns that the baseline averages: `group` for all turns of all trajectories, `turn` for the same turn of the
+    others.
+    """
     plan_parts: frozenset[str] | None = None
     """Parts that are credited to plan tokens; None credits all tokens with all parts."""
     code_parts: frozenset[str] | None = None
@@ -52,23 +56,23 @@ class Recipe:
     reduction: str = "token"
     """How a batch's loss is averaged: over `token`s, over `sequence`s, or by a `constant` length."""
     geometric_band: tuple[float, float] | None = None
-    """Learn from answers whose geometric-mean likelihood ratio (trained over sampled) is within at the update; None for
-    all.
+    """Range of the geometric-mean likelihood ratio (trained over sampled) within which an answer is trained on at the
+    update; None for no limit.
     """
     share_rejection: bool = False
-    """Randomly drop right answers whose own kernels take little of the device time."""
+    """Randomly drop right answers whose own kernels take a small share of the device time."""
     balance_groups: bool = False
-    """Give groups with many samples no more weight than those with few."""
+    """Give groups with many samples no more weight than groups with few."""
     favour_difficult: bool = False
-    """Give groups that seldom succeed more weight."""
+    """Give more weight to groups that seldom succeed."""
     compare_starts: bool = False
-    """Compare turns that had a kernel that passed in their prompts only with each other, and so the others."""
+    """Compare turns whose prompts contained a kernel that passed only with each other, and all others likewise."""
     novelty: float = 0.0
-    """Weight of the part for a structure that few of the group have."""
+    """Weight of the part for a structure that is rare in the group."""
     reasoning: float = 0.0
     """Weight of the part for plans that make a right answer likelier."""
     potentials: Mapping[Status, float] = dataclasses.field(default_factory=dict)
-    """Progress of a status; shapes returns without changing what is best. Empty for no shaping."""
+    """Progress of each status, which shapes returns without changing the best policy. Empty for no shaping."""
 
     def __post_init__(self) -> None:
         if (self.plan_parts is None) != (self.code_parts is None):
@@ -76,7 +80,7 @@ class Recipe:
 
 
 def grade(recipe: Recipe, evaluation: Evaluation | None, facts: Facts | None = None) -> Reward:
-    """Compute the reward of one turn. Without an evaluation there is none: the turn is masked out."""
+    """Compute the reward of one turn. Without an evaluation there is none, and the turn is masked out."""
     facts = facts or Facts()
     if evaluation is None:
         return Reward.unmeasured(recipe.name, "could not be measured")
@@ -84,7 +88,7 @@ def grade(recipe: Recipe, evaluation: Evaluation | None, facts: Facts | None = N
         return Reward.of(recipe.name, {rewards.HACK: recipe.worst}, hack=True, why=f"cheated: {evaluation.finding}")
     passed = evaluation.status is Status.PASSED
     if facts.problem_sound is False:
-        return Reward.of(recipe.name, {}, passed=passed, why="the problem is no judge: it was flagged by check-problem")
+        return Reward.of(recipe.name, {}, passed=passed, why="the problem was flagged by check-problem")
     parts = recipe.pays(evaluation, facts)
     paid = math.fsum(value for value in parts.values() if value is not None)
     if paid < recipe.worst:
@@ -103,19 +107,19 @@ NEEDS: Mapping[str, str] = {
     rewards.NOVELTY: "text of the candidates of the group",
     rewards.REASONING: "tokens, text, a right answer in the group; scored by the model in training",
 }
-"""What of the record each part is computed from."""
+"""Records that each part is computed from."""
 
 
 def unpaid(recipe: Recipe, paid: Iterable[Reward]) -> list[str]:
-    """Return the parts that the recipe names and that nothing in these rewards was measured for."""
+    """Return the recipe's parts that have no measured value in any of these rewards."""
     found = {name for reward in paid for name, value in reward.parts.items() if value is not None}
     return [name for name in recipe.parts if name not in found]
 
 
 def recipe_named(text: str) -> Recipe:
-    """Return a recipe by name; settings may follow that replace its own, as in `default,baseline=grpo,without=rule`.
+    """Return a recipe by name, with settings that may replace its own, as in `default,baseline=grpo,without=rule`.
 
-    `without` leaves out a part of the reward. Such a recipe is called by the whole text.
+    `without` removes a part of the reward. A changed recipe is named by the whole text.
     """
     name, *changes = text.split(",")
     if name not in RECIPES:
@@ -148,14 +152,14 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "scope": ("group", "turn"),
     "reduction": ("token", "sequence", "constant"),
 }
-"""Settings of a recipe that are words, and the words."""
+"""Settings of a recipe that have words as values, and their values."""
 
 
 def _without(recipe: Recipe, part: str) -> Recipe:
-    """Leave out a part of the reward."""
+    """Remove a part of the reward."""
     pays, weights = recipe.pays, {rewards.NOVELTY: "novelty", rewards.REASONING: "reasoning"}
     kept = tuple(name for name in recipe.parts if name != part)
-    if part in weights:  # a comparison with others pays it
+    if part in weights:  # the part is paid by comparison with other samples
         return dataclasses.replace(recipe, parts=kept, **{weights[part]: 0.0})  # type: ignore[arg-type]
 
     def others(evaluation: Evaluation, facts: Facts) -> Parts:
@@ -176,8 +180,8 @@ def _right(evaluation: Evaluation) -> bool:
 
 
 def _autotriton(evaluation: Evaluation, facts: Facts) -> Parts:
-    """Pay 1 for a right answer in Triton. The rule is a factor in the paper; here an answer without Triton does not
-    pass.
+    """Pay 1 for a right answer in Triton. In the paper the rule is a factor; here an answer without Triton does not
+    pass anyway.
     """
     return {rewards.CORRECT: 1.0 if _right(evaluation) else 0.0}
 
@@ -218,10 +222,10 @@ def _stones(evaluation: Evaluation) -> float | None:
 
 
 NOT_TRITON_COST = 0.25
-"""An answer without Triton is worse than a kernel that fails, and far better than a cheat."""
+"""Cost of an answer without Triton, which is worse than a kernel that fails and much better than a cheat."""
 SPEED_WEIGHT = 0.5
 SPEED_MOST = 3.0
-"""Doublings; beyond eightfold a speed-up tells more about the reference than about the kernel."""
+"""Most doublings that are paid. Beyond eightfold, a speed-up says more about the reference than about the kernel."""
 SPEED_LEAST = -1.0
 SHARE_WEIGHT = 0.25
 MILESTONE_WEIGHT = 0.25
@@ -231,9 +235,9 @@ REASONING_WEIGHT = 0.1
 
 
 def _default(evaluation: Evaluation, facts: Facts) -> Parts:
-    """Pay for being right, then fast; nothing for compiling alone, which others found to be harmful.
+    """Pay for being right, then for speed; nothing for compiling alone, which others found to be harmful.
 
-    Where a kernel that passed stood in the prompt, pay only for what was gained over it.
+    If the prompt contained a kernel that passed, pay only for the gain over it.
     """
     valid = rewards.launches_triton(evaluation, facts.source)
     parts: Parts = {rewards.RULE: 0.0 if valid else -NOT_TRITON_COST}

@@ -1,4 +1,4 @@
 """Reads stored attempts as training samples and computes each turn's reward.
 
-`trajectories.py` reads, `rewards.py` holds the pure functions from a verdict to a number.
+`trajectories.py` reads, `rewards.py` has the pure functions from a verdict to a number.
 """

@@ -1,6 +1,6 @@
-"""Finds out how attempts follow each other: whose turn came of whose, and where a search decided that.
+"""Determines how attempts follow each other: which turn builds on which, and where a search decided that.
 
-Looks at all attempts of a run, whoever wrote them and whether or not they can be trained on.
+Considers all attempts of a run, whoever wrote them, even if they cannot be trained on.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ class Link:
     key: str
     run: str
     number: int
-    """Which turn of the run."""
+    """Number of the turn within the run."""
     parent: str | None
     author: str
     program: str = ""
-    """Hash of its candidate; see `novelty.program`. Empty without one."""
+    """Hash of its candidate, see `novelty.program`; empty without one."""
 
 
 def searched_runs(links: Iterable[Link]) -> frozenset[str]:
-    """Return the runs in which search cut, extended or restarted chains.
+    """Return the runs in which a search cut, extended or restarted chains.
 
-    In a run without search every answer builds on one answer of the turn before, no two on the same, up to the last
-    turn. Elsewhere an answer was followed because of its result: what followed it is no estimate of what would have
-    followed its neighbours.
+    In a run without search, every answer builds on one answer of the previous turn, no two on the same one, up to the
+    last turn. In other runs an answer was followed because of its result, so its later turns are no estimate for the
+    answers that were not followed.
     """
     runs: dict[str, dict[str, Link]] = defaultdict(dict)
     for link in links:
@@ -50,9 +50,9 @@ def _are_plain_chains(own: Mapping[str, Link]) -> bool:
 
 
 def own_parents(links: Iterable[Link]) -> dict[str, str | None]:
-    """Return the last turn of the same author on the path to each attempt; None if there is none.
+    """Return the same author's previous turn on the path to each attempt; None if there is none.
 
-    In a chain of several authors, each is credited by its own later turns and not by those of others.
+    In a chain of several authors, each is credited with its own later turns only.
     """
     by_key = {link.key: link for link in links}
     found: dict[str, str | None] = {}
@@ -65,17 +65,17 @@ def own_parents(links: Iterable[Link]) -> dict[str, str | None]:
 
 
 def _parent(link: Link, by_key: Mapping[str, Link]) -> Link | None:
-    """Return the parent within the run; what a run was forked from is no turn of it."""
+    """Return the parent within the run; the attempt that a run was forked from is not part of the run."""
     parent = by_key.get(link.parent or "")
     if parent is None or parent.run != link.run:
         return None
     if parent.number >= link.number:
-        raise ValueError(f"{link.key} set out from {parent.key}, which is no earlier turn")
+        raise ValueError(f"{link.key} builds on {parent.key}, which is not an earlier turn")
     return parent
 
 
 def twins(links: Iterable[Link]) -> frozenset[str]:
-    """Return the attempts whose program was an answer of an earlier turn of the run."""
+    """Return the attempts whose program was already an answer in an earlier turn of the run."""
     links = list(links)
     first: dict[tuple[str, str], int] = {}
     for link in links:

@@ -1,7 +1,7 @@
 """Compares the texts of candidates: equal programs, and programs of equal structure.
 
-Works on words, not on syntax trees, which would take most of the time of preparing a training. Comments, docstrings and
-layout never count. Not covered: different programs that compute alike.
+Works on tokens of text instead of syntax trees, which would take most of the time of preparing a training. Comments,
+docstrings and layout are ignored. Not covered: different programs that compute the same.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Iterable
 _BESIDE = re.compile(
     r"""(?<![^\n:])[ \t]*[rbuRBU]{0,2}(\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3})""", re.DOTALL
 )
-"""Texts in triple quotes that begin a line: docstrings, and texts in the place of comments."""
+"""Triple-quoted strings at the beginning of a line: docstrings, and strings used as comments."""
 _COMMENT = re.compile(r"#[^\n]*")
 _WORDS = "|".join(keyword.kwlist)
 _NAME = re.compile(rf"(?<![\w.])(?!(?:{_WORDS})\b)[A-Za-z_]\w*")
-"""Names that are no attributes: `tl.dot` and `x.sum` keep their last words, which carry the idea."""
+"""Names except attributes: `tl.dot` and `x.sum` keep their last words, which identify the operation."""
 _NUMBER = re.compile(r"(?<![\w.])\d[\w.]*")
 _TEXT = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
 _SPACE = re.compile(r"(?<=\S)[ \t]+")
@@ -28,24 +28,26 @@ _SPACE = re.compile(r"(?<=\S)[ \t]+")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Line:
-    """A line without spare blanks."""
+    """A line without redundant blanks."""
 
     depth: int
     text: str
-    """With `_` in the place of each name."""
+    """Text with `_` in place of each name."""
     names: tuple[str, ...]
     shape: str
-    """The text without names, numbers and texts."""
+    """Text with names, numbers and strings replaced."""
 
 
 def structure(source: str) -> str:
-    """Return a short hash that ignores names, numbers and texts: one idea with other tile sizes has one hash."""
+    """Return a short hash that ignores names, numbers and strings, so that the same idea with other tile sizes is
+    equal.
+    """
     return _hash(line.shape for line in _code_lines(source))
 
 
 @functools.lru_cache(maxsize=1 << 14)  # kernels in prompts are earlier answers, and each is shown several times
 def program(source: str) -> str:
-    """Return a short hash that ignores only what names are called: equal for copies, renamed or not."""
+    """Return a short hash that ignores only the choice of names, so that copies are equal even if renamed."""
     lines = _code_lines(source)
     step = min((line.depth for line in lines if line.depth), default=1)
     numbers: dict[str, int] = {}
@@ -53,7 +55,7 @@ def program(source: str) -> str:
     return _hash([*(f"{line.depth // step} {line.text}" for line in lines), repr(names)])
 
 
-@functools.lru_cache(maxsize=16)  # a reward asks for it just before the hashes do
+@functools.lru_cache(maxsize=16)  # a reward needs it just before the hashes do
 def bare_text(source: str) -> str:
     """Return the text without docstrings and comments."""
     if '"""' in source or "'''" in source:
@@ -61,7 +63,7 @@ def bare_text(source: str) -> str:
     return _COMMENT.sub("", source)
 
 
-@functools.lru_cache(maxsize=16)  # both hashes of a text are asked for, one after the other
+@functools.lru_cache(maxsize=16)  # both hashes of a text are computed one after the other
 def _code_lines(source: str) -> tuple[_Line, ...]:
     return tuple(line for line in map(_line, bare_text(source).splitlines()) if line.text)
 

@@ -1,10 +1,10 @@
 """Rewards in named parts: pure functions from a verdict and a few facts to a number.
 
-A reward is the sum of its parts, and every part is recorded. Which parts a recipe pays, and how much, is in
-`recipes.py`; how rewards become advantages is in `credit.py`.
+A reward is the sum of its parts, and every part is recorded. `recipes.py` defines which parts a recipe pays, and how
+much; `credit.py` turns rewards into advantages.
 
 A part that could not be measured is None, never 0: a turn without a verdict has no reward, and a speed that was not
-timed is an unknown part of a known whole.
+timed is an unknown part of a known total.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ PARTS = (FORMAT, RULE, CORRECT, SPEED, GAIN, SHARE, MILESTONE, OVERLONG, NOVELTY
 """Names of the parts, as recorded."""
 
 MILESTONE_MARGIN = 1.05
-"""A milestone is reached at 5% faster than the baseline, with confidence."""
+"""Speed-up over the baseline at which a milestone is reached, with confidence."""
 
 _KERNEL = re.compile(
     r"^[ \t]*@(?:[^\n]*\btriton\.jit\b[^\n]*|jit[ \t]*)\n(?:(?![ \t]*(?:def|class)\b)[^\n]*\n)*[ \t]*def[ \t]+(\w+)",
     re.MULTILINE,
 )
-"""A function with this decorator, and others between the two. Trees of syntax would take a sixth of the time of
-preparing a training."""
+"""Matches a function under `triton.jit`, possibly with other decorators in between. Parsing syntax trees would take a
+sixth of the time of preparing a training.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,21 +44,21 @@ class Facts:
 
     source: str = ""
     problem_sound: bool | None = None
-    """The problem passed `check-problem`."""
+    """True if the problem passed `check-problem`."""
     kernel_share: float | None = None
     """Share of device time in the candidate's own kernels."""
     tokens: int = 0
-    """Tokens of the answer."""
+    """Number of tokens of the answer."""
     token_limit: int | None = None
-    """Most tokens the answer could have had."""
+    """Token limit of the answer."""
     shown_passed: bool = False
-    """The prompt held a kernel of this run that passed."""
+    """True if the prompt contained a kernel of this run that passed."""
     shown_speedup: Interval | None = None
     """Largest speed-up among those kernels; None if none was timed."""
 
     def __post_init__(self) -> None:
         if self.kernel_share is not None and not 0.0 <= self.kernel_share <= 1.0:
-            raise ValueError(f"a share has to be from 0 to 1, not {self.kernel_share}")
+            raise ValueError(f"a share must be from 0 to 1, not {self.kernel_share}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class Reward:
     parts: Mapping[str, float | None]
     """Value of each part; None if it could not be measured. Parts that do not apply are absent."""
     hack: bool = False
-    """The candidate cheated."""
+    """True if the candidate cheated."""
     passed: bool = False
     why: str = ""
     """Why nothing was paid or measured; empty for ordinary rewards."""
@@ -92,13 +93,13 @@ class Reward:
         return cls(recipe=recipe, total=None, parts={}, why=why)
 
     def plus(self, name: str, paid: float) -> Reward:
-        """Return this reward with one more part; one that was not measured stays so."""
+        """Return this reward with one more part; a reward that was not measured stays unmeasured."""
         if self.total is None:
             return self
         return dataclasses.replace(self, total=self.total + paid, parts={**self.parts, name: paid})
 
     def of_a_copy(self, why: str) -> Reward:
-        """Return this reward for a candidate that was there before: nothing is earned by it, and nothing forgiven."""
+        """Return this reward for a copy of an earlier candidate: it earns nothing, and penalties remain."""
         if self.total is None or self.hack:
             return self
         if self.total <= 0.0:
@@ -106,7 +107,9 @@ class Reward:
         return Reward.of(self.recipe, {}, passed=self.passed, why=why)
 
     def stream(self, names: frozenset[str]) -> float | None:
-        """Return the sum of these parts: the reward of the tokens credited with them. A hack counts for all."""
+        """Return the sum of these parts: the reward of the tokens that are credited with them. A hack counts for all
+        tokens.
+        """
         if self.total is None:
             return None
         return _sum({name: paid for name, paid in self.parts.items() if name in names or name == HACK})
@@ -120,12 +123,14 @@ def _sum(parts: Mapping[str, float | None]) -> float:
 
 
 def answered(evaluation: Evaluation) -> bool:
-    """Return True if the answer held a kernel file."""
+    """Return True if the answer contained a kernel file."""
     return evaluation.status is not Status.NO_ANSWER
 
 
 def launches_triton(evaluation: Evaluation, source: str) -> bool:
-    """Return True if the candidate's own Triton kernels do the work, as far as it got; behaviour counts before text."""
+    """Return True if the candidate's own Triton kernels do the work, judged by its behaviour first and its text
+    second.
+    """
     if evaluation.status is Status.PASSED:
         return True
     if evaluation.status in (Status.NO_ANSWER, Status.NOT_TRITON) or evaluation.finding is Finding.SYNTAX:
@@ -137,7 +142,7 @@ def launches_triton(evaluation: Evaluation, source: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 10)
 def contains_triton(source: str) -> bool:
-    """Return True if a file defines a `triton.jit` function and launches one of that name."""
+    """Return True if a file defines a `triton.jit` function and launches one with that name."""
     if len(source) > SOURCE_LIMIT_BYTES or "jit" not in source:
         return False
     text = bare_text(source)
@@ -157,14 +162,14 @@ def speedup_over(evaluation: Evaluation, baseline: str) -> Interval | None:
 
 
 def linear_speed(speedup: Interval | None, *, most: float = math.inf) -> float | None:
-    """Return the clipped speed-up by the interval's lower bound, since no more is supported."""
+    """Return the lower bound of the speed-up, clipped, since the measurement supports no more."""
     return None if speedup is None else min(max(speedup.low, 0.0), most)
 
 
 def log_speed(speedup: Interval | None, *, least: float, most: float) -> float | None:
-    """Return the clipped doublings: a gain by the interval's lower bound, a loss by its upper one.
+    """Return the clipped doublings: a gain by the interval's lower bound, a loss by its upper bound.
 
-    An interval on both sides of 1 pays nothing, so noise cannot be earned.
+    An interval that contains 1 pays nothing, so noise earns nothing.
     """
     if speedup is None:
         return None
@@ -175,7 +180,7 @@ def log_speed(speedup: Interval | None, *, least: float, most: float) -> float |
 
 
 def gain(speedup: Interval | None, shown: Interval | None, *, most: float) -> float | None:
-    """Return the doublings over the best kernel of the prompt, never below 0: it is still there to fall back on.
+    """Return the doublings over the best kernel in the prompt, at least 0 because that kernel can still be used.
 
     None if only one of the two was timed; 0 if neither was, since being right was no gain.
     """
@@ -188,7 +193,7 @@ def gain(speedup: Interval | None, shown: Interval | None, *, most: float) -> fl
 
 
 def ahead(speedup: Interval | None) -> bool | None:
-    """Return True if the speed-up surely exceeds the milestone."""
+    """Return True if the speed-up exceeds the milestone with confidence."""
     return None if speedup is None else speedup.low > MILESTONE_MARGIN
 
 
@@ -209,5 +214,5 @@ def novelty(alike: int) -> float:
 
 
 def reasoning_worth(gain: float) -> float:
-    """Return the worth of a gain in the log-likelihood of a right answer, in nats a token, from -1 to 1."""
+    """Return the worth of a gain in the log-likelihood of a right answer, in nats per token, from -1 to 1."""
     return math.tanh(gain)

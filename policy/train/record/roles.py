@@ -1,4 +1,4 @@
-"""Labels the tokens of an answer: plan, code, or not the policy's own."""
+"""Labels the tokens of an answer: plan, code, or not sampled by the policy."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable, Sequence
 from triton_agent.policy.train.prepare.credit import TokenRole
 
 Decode = Callable[[Sequence[int]], str]
-"""Decodes tokens to text, special tokens included."""
+"""Decodes tokens to text, including special tokens."""
 
 
 class Spelling:
-    """Finds the token in which a place of a text stands; remembers the text of each token."""
+    """Finds the token at a position of the text; caches the text of each token."""
 
     def __init__(self, decode: Decode) -> None:
         self.decode = decode
         self._pieces: dict[int, str] = {}
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Return the text of each token by itself. Together they are not always the text of all."""
+        """Return the text of each token on its own. Joined, these are not always the text of all tokens."""
         known = self._pieces
         for token in set(tokens) - known.keys():
             known[token] = self.decode([token])
@@ -30,7 +30,7 @@ class Spelling:
 def token_roles(
     tokens: Sequence[int], mask: Sequence[bool] | None, source: str | None, spelling: Spelling | None
 ) -> bytes:
-    """Label tokens: code from where the source begins, plan before it, feedback where the policy did not choose.
+    """Label tokens: code from where the source begins, plan before it, feedback where the policy did not sample.
 
     An answer without code is all plan; without a decoder, all is code.
     """
@@ -42,14 +42,14 @@ def token_roles(
 
 
 def _code_begins(tokens: Sequence[int], source: str | None, spelling: Spelling | None) -> int:
-    """Return the first token that holds part of the source."""
+    """Return the index of the first token that contains part of the source."""
     if spelling is None:
         return 0
     if not source or not source.strip():
         return len(tokens)
     pieces = spelling.pieces(tokens)
     at = "".join(pieces).rfind(source.strip())
-    if at >= 0:  # with most tokenizers; decoding all prefixes of a long answer takes a hundred times as long
+    if at >= 0:  # works for most tokenizers; decoding all prefixes of a long answer takes a hundred times as long
         ends = itertools.accumulate(map(len, pieces))
         return next((number for number, end in enumerate(ends) if end > at), len(tokens))
     said = spelling.decode(tokens)

@@ -1,6 +1,6 @@
-"""Keeps the numbers of samples in a file: tokens and log-probabilities of a hundred thousand turns take gigabytes.
+"""Stores the numbers of samples in a file: tokens and log-probabilities of 100,000 turns take gigabytes.
 
-The layout is that of memory: 4 bytes a token, 4 or 8 bytes a log-probability.
+The layout is that of memory: 4 bytes per token, 4 or 8 bytes per log-probability.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Numbers:
     prompt_ids: array.array[int]
     token_ids: array.array[int]
     log_probabilities: array.array[float] | None
-    """Log-probabilities at sampling; None if they were not kept."""
+    """Log-probabilities at sampling; None if they were not stored."""
 
     def load(self) -> Numbers:
         return self
@@ -33,10 +33,10 @@ class Spooled:
 
     spool: Spool
     prompt: int
-    """Where the prompt begins; answers to one question share it."""
+    """Position of the prompt; answers to one question share it."""
     prompt_tokens: int
     answer: int
-    """Where the answer's tokens begin; its log-probabilities follow them."""
+    """Position of the answer's tokens, which its log-probabilities follow."""
     tokens: int
     kind: str
     """Type of the log-probabilities: `f`, `d`, or empty without any."""
@@ -53,7 +53,7 @@ class Spooled:
 
     @property
     def place(self) -> list[Any]:
-        """Where it is in the file, as plain data."""
+        """The positions in the file, as plain data."""
         return [self.prompt, self.prompt_tokens, self.answer, self.tokens, self.kind]
 
     def __eq__(self, other: object) -> bool:
@@ -73,11 +73,11 @@ class Spool:
 
     @classmethod
     def scratch(cls, folder: Path | None = None) -> Spool:
-        """Make one that is gone with the process."""
+        """Create a temporary file, which disappears with the process."""
         return cls(tempfile.TemporaryFile(dir=folder, buffering=1 << 20))
 
     def __getstate__(self) -> str:
-        """Pickle a file with a name by its name, for another process that reads it."""
+        """Pickle a named file by its name, for another process that reads it."""
         self.file.flush()
         return str(self.file.name)
 
@@ -87,7 +87,7 @@ class Spool:
     def add(self, numbers: Numbers) -> Spooled:
         """Write the numbers of one sample."""
         prompt = numbers.prompt_ids.tobytes()
-        if prompt not in self._prompts:  # siblings come one after the other
+        if prompt not in self._prompts:  # answers to one prompt are added one after the other
             self._prompts = {prompt: self._write(prompt)}
         likely = numbers.log_probabilities
         return Spooled(
@@ -115,7 +115,7 @@ def packed_tokens(values: Sequence[int]) -> array.array[int]:
 
 
 def packed_floats(values: Sequence[float]) -> array.array[float]:
-    """Pack numbers in single precision where that keeps every bit, as for what engines return."""
+    """Pack numbers in single precision if that keeps every bit, as it does for engines' log-probabilities."""
     import numpy as np
 
     double = np.array(values, dtype="f8")

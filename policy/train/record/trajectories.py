@@ -1,8 +1,7 @@
 """Reads stored attempts as training samples: tokens, their roles, and the turn's reward.
 
-Uses only the records of `memory/records.py`, wherever they come from (a store, an import, a test). They are read once,
-in one process or several, and of each only what training needs is kept. Attempts that cannot be trained on are counted
-by reason.
+Uses only the records of `memory/records.py`, from a store, an import or a test. They are read once, in one process or
+several, and only what training needs is kept of each. Attempts that cannot be trained on are counted by reason.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ class TrainingSample:
     roles: bytes
     """The `TokenRole` of each token."""
     length: int
-    """Tokens of prompt and answer."""
+    """Number of tokens of prompt and answer."""
     scored: bool
-    """Log-probabilities were kept."""
+    """True if log-probabilities were stored."""
     log_probabilities_of: Distribution = Distribution.UNKNOWN
     sampling: SamplingRecord = dataclasses.field(default_factory=SamplingRecord)
     tokenizer: str = ""
@@ -66,7 +65,7 @@ class TrainingSample:
 
     @property
     def chosen(self) -> list[bool]:
-        """True for tokens that the policy chose itself."""
+        """True for tokens that the policy sampled itself."""
         return list(map(bool, self.roles))
 
 
@@ -76,7 +75,7 @@ class Collection:
 
     samples: tuple[TrainingSample, ...]
     left_out: Mapping[str, int]
-    """Attempts that cannot be trained on, by reason."""
+    """Number of attempts that cannot be trained on, by reason."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,18 +83,18 @@ class Knowledge:
     """Facts beside the records."""
 
     decode: Decode | None = None
-    """Without it, plan and code cannot be told apart, and all tokens count as code."""
+    """Without a decoder, plan and code cannot be told apart, and all tokens count as code."""
     encode: Encode | None = None
-    """Used for attempts with messages but without prompt tokens."""
+    """Used for attempts that have messages but no prompt tokens."""
     sound: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     """Result of `check-problem` by the problem's digest."""
     scratch: Path | None = None
-    """Folder with room for the tokens while they are prepared; None for the system's own."""
+    """Folder for the tokens while they are prepared; None for the system's own."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Read:
-    """A sample as far as it follows from its attempt alone."""
+    """A sample with everything that follows from its attempt alone."""
 
     created_at: datetime.datetime
     draw: bytes | None
@@ -105,12 +104,12 @@ class _Read:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Reading:
-    """What is kept while records are read."""
+    """Data that is collected while records are read."""
 
     links: list[chains.Link] = dataclasses.field(default_factory=list)
     samples: list[_Read] = dataclasses.field(default_factory=list)
     structures: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Structure of the candidate by the attempt's key, where it launches kernels of its own."""
+    """Structure of the candidate by the attempt's key, if it launches kernels of its own."""
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def add(self, other: _Reading) -> None:
@@ -129,7 +128,7 @@ def collect(records: Iterable[Record], recipe: Recipe, knowledge: Knowledge | No
 
 
 def collect_parts(parts: Sequence[Part], recipe: Recipe, knowledge: Knowledge, processes: int) -> Collection:
-    """Do the same in several processes, which take part after part. All that is given has to pickle."""
+    """Collect samples in several processes, each of which reads one part after another. All arguments must pickle."""
     if processes == 1:
         return collect(itertools.chain.from_iterable(part() for part in parts), recipe, knowledge)
     whole = _Reading()
@@ -148,7 +147,7 @@ def collect_parts(parts: Sequence[Part], recipe: Recipe, knowledge: Knowledge, p
 
 @contextlib.contextmanager
 def _without_looking_for_cycles() -> Iterator[None]:
-    """Few of the millions of objects made here are in cycles, and looking for these takes a fifth of the time."""
+    """Disable the garbage collector: few of the millions of objects are in cycles, and it takes a fifth of the time."""
     looks = gc.isenabled()
     gc.disable()
     try:
@@ -159,7 +158,7 @@ def _without_looking_for_cycles() -> Iterator[None]:
 
 
 class _Reader:
-    """One of several processes that read; it gets recipe and knowledge once, since a vocabulary is large."""
+    """A reading process. It gets recipe and knowledge once, since a vocabulary is large."""
 
     recipe: ClassVar[Recipe]
     knowledge: ClassVar[Knowledge]
@@ -210,7 +209,7 @@ def _read_all(
 
 
 def _collection(reading: _Reading, recipe: Recipe) -> Collection:
-    samples = _finished(reading, recipe)  # counts more that is left out
+    samples = _finished(reading, recipe)  # leaves out further attempts
     return Collection(samples=samples, left_out=dict(reading.left_out))
 
 
@@ -309,13 +308,13 @@ def _best(shown: Sequence[Tried]) -> Interval | None:
 
 
 def _programs_shown(seen: Observation) -> set[str]:
-    """Return the programs whose text stood in the prompt, of this run and of earlier ones."""
+    """Return the programs whose text was in the prompt, of this run and of earlier ones."""
     texts = [item.source for item in seen.tried] + [item.text for item in seen.recalled if item.kind == "kernel"]
     return {novelty.program(text) for text in texts if text}
 
 
 def _finished(reading: _Reading, recipe: Recipe) -> tuple[TrainingSample, ...]:
-    """Leave out all but the first of a draw, and add to each sample what follows from the others."""
+    """Keep the first sample of each draw, and add to each sample what depends on the others."""
     order, draws, samples = sorted(reading.samples, key=lambda one: (one.created_at, one.sample.turn.key)), set(), []
     for read in order:
         if read.draw is not None and read.draw in draws:

@@ -1,11 +1,10 @@
 """Callbacks of the trainers: mark complete checkpoints, keep the best weights, stop on collapse.
 
-With several processes, all of them save, since each may hold a part of the weights; the first writes the marks.
+With several processes, all of them save, since each may hold a part of the weights; the first one writes the marks. A
+sharded checkpoint has the parts of each process for resuming, and the whole weights in the common format.
 
-A sharded checkpoint holds the parts of each process to resume from, and the whole weights in the common format.
-
-The libraries write a checkpoint file by file; a run killed meanwhile leaves a partial one that looks newest. So a mark
-is written last, and only marked checkpoints are used for resuming.
+The libraries write a checkpoint file by file, and a run killed meanwhile leaves a partial one that looks newest. A mark
+is therefore written last, and only marked checkpoints are used for resuming.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def whole_checkpoints(output: Path) -> list[Path]:
 
 
 def last_whole_checkpoint(output: Path) -> Path | None:
-    """Return the newest complete checkpoint and remove partial ones, which several processes may do at once."""
+    """Return the newest complete checkpoint and remove partial ones. Several processes may do so at once."""
     for folder in output.glob("checkpoint-*"):
         if folder.is_dir() and not (folder / MARK).exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -45,9 +44,9 @@ def last_whole_checkpoint(output: Path) -> Path | None:
 
 
 class MarkWhole(TrainerCallback):
-    """Marks each checkpoint once it is complete: when every process has written its part.
+    """Marks each checkpoint as complete once every process has written its part.
 
-    With `trainer`, adds the whole weights to the parts of a sharded one.
+    With `trainer`, adds the whole weights to the parts of a sharded checkpoint.
     """
 
     def __init__(self, trainer: Any = None) -> None:
@@ -63,7 +62,7 @@ class MarkWhole(TrainerCallback):
 
 
 def save_weights(trainer: Any, folder: Path) -> None:
-    """Save whole weights in the common format, also where they are sharded. Every process must call it."""
+    """Save whole weights in the common format, even if they are sharded. Every process must call it."""
     plugin = trainer.accelerator.state.fsdp_plugin if trainer.is_fsdp_enabled else None
     if plugin is None:
         trainer.save_model(str(folder))
@@ -77,7 +76,7 @@ def save_weights(trainer: Any, folder: Path) -> None:
 
 
 class KeepBest(TrainerCallback):
-    """Saves the weights to `best` whenever a figure, which is the same in all processes, reaches a new maximum."""
+    """Saves the weights to `best` at every new maximum of a figure. The figure must be equal in all processes."""
 
     def __init__(self, figure: str, save: Callable[[Path], None]) -> None:
         self.figure = figure

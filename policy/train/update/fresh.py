@@ -1,6 +1,6 @@
-"""Makes a new small policy: a current decoder, and a tokenizer trained on given texts.
+"""Creates a new small policy: a current decoder architecture, and a tokenizer trained on given texts.
 
-Its weights are random; it learns only the format and the kernels it is shown. It is no substitute for a pretrained
+Its weights are random; it learns only the format and the kernels that it is shown. It is no substitute for a pretrained
 model, but lets one run, test and understand every step of training on any machine.
 """
 
@@ -23,12 +23,12 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-"""ChatML; the assistant's text is marked, so that fine-tuning can restrict the loss to it."""
+"""ChatML. The assistant's text is marked, so that fine-tuning can restrict the loss to it."""
 LEAST_VOCABULARY = 512
-"""Half of it is for single bytes."""
+"""Smallest vocabulary; half of it is single bytes."""
 COMMON_LINE = 0.005
 LINE_TEXTS_AT_LEAST = 4
-"""A line that fewer texts hold is cut into words, however few texts there are."""
+"""Fewest texts that must contain a line for it to become a token, even if there are few texts."""
 HEAD_SIZE = 64
 """Size of an attention head; serving engines refuse smaller ones."""
 
@@ -50,8 +50,8 @@ SIZES = {
     "tiny": Size(layers=2, width=64, heads=2, key_value_heads=1, vocabulary=1024, context=2048),
     "small": Size(layers=8, width=512, heads=8, key_value_heads=4, vocabulary=8192, context=8192),
 }
-"""`tiny` trains in seconds on two cores, for tests; `mini` learns the form of short kernels there in a quarter of an
-hour; `small` writes code-like text after an hour on a GPU.
+"""`tiny` trains in seconds on two cores, for tests. `mini` learns the format of short kernels there in a quarter of an
+hour. `small` writes code-like text after an hour on a GPU.
 """
 
 
@@ -67,7 +67,7 @@ def make_policy(
 ) -> int:
     """Write model and tokenizer into a folder in the common format; return the number of parameters.
 
-    `vocabulary` is the number of tokens at most, instead of the size's own; lines of `whole_lines` are added to it.
+    `vocabulary` overrides the size's number of tokens; the lines of `whole_lines` are added to it.
     """
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -105,11 +105,11 @@ def make_policy(
 
 
 def make_tokenizer(texts: Iterable[str], size: Size, *, across_words: bool = False, whole_lines: bool = False) -> Any:
-    """Train a byte-level BPE tokenizer: any text can be encoded, and text like the given takes few tokens.
+    """Train a byte-level BPE tokenizer, which can encode any text and takes few tokens for text like the given.
 
-    With `across_words` a token may span words and lines; with few similar texts, whole passages become one token.
-    With `whole_lines` every line that many of the texts hold is one token, and all else is cut into words: prompts and
-    files that repeat each other become short, and what differs among them is cut in one way everywhere.
+    With `across_words` a token may span words and lines; with few similar texts, whole passages become one token. With
+    `whole_lines` every line that many of the texts contain is one token, and all other text is split into words.
+    Prompts and files that repeat each other become short, and the parts that differ are split in one way everywhere.
     """
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -140,7 +140,7 @@ def make_tokenizer(texts: Iterable[str], size: Size, *, across_words: bool = Fal
 
 
 def common_lines(texts: Sequence[str]) -> list[str]:
-    """Return the lines, with their ends, that a `COMMON_LINE` share of the texts hold, the most frequent first."""
+    """Return the lines, with their ends, that a `COMMON_LINE` share of the texts contain, the most frequent first."""
     counts = Counter(line for text in texts for line in set(text.splitlines(keepends=True)))
     least = max(LINE_TEXTS_AT_LEAST, COMMON_LINE * len(texts))
     return [line for line, count in counts.most_common() if count >= least and len(line.strip()) > 1]

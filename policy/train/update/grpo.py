@@ -1,9 +1,9 @@
 """GRPO on logged turns with TRL's trainer: its loss, optimiser, checkpoints and launchers; our data and advantages.
 
 Nothing is generated here. The trainer gets what was stored: token ids, log-probabilities, masks, and an advantage for
-every token. `grpo_minimal.py` is the same in one readable file, and its loss is the same number.
+every token. `grpo_minimal.py` is the same method in one readable file, and its loss is the same number.
 
-Order and batches depend on seed and epoch alone, and a step needs only the rows and the weights. So a killed run
+Order and batches depend only on seed and epoch, and a step needs only the rows and the weights. A killed run therefore
 resumes exactly.
 """
 
@@ -33,22 +33,22 @@ LOSSES = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GRPOSettings(TrainingSettings):
-    """Settings of GRPO. The rows hold the data; the recipe says how to clip and average."""
+    """Settings of GRPO. The rows hold the data; the recipe defines clipping and averaging."""
 
     learning_rate: float = 1e-6
     epochs: float = 1.0
     keep: int = 2
     proximal: bool = False
-    """Clip against the policy before the step instead of the one that sampled, and weight by importance."""
+    """Clip against the policy before the step instead of the one that sampled, and weight by the importance ratio."""
     weight_cap: float = WEIGHT_CAP
     drift_at_most: float = DRIFT_AT_MOST
-    """How much less likely a bad answer may become than at sampling, in nats a token; for `proximal`."""
+    """Nats per token by which a bad answer may become less likely than at sampling; for `proximal`."""
     kl: float = 0.0
-    """Weight of the reverse KL divergence from the model that the training began with; 0 for none."""
+    """Weight of the reverse KL divergence from the model at the start of the training; 0 for none."""
     dual_clip: float | None = None
-    """Largest ratio by which a bad token is pushed down; None for no limit, above 1 plus the upper clip."""
+    """Largest ratio at which a bad token is pushed down; None for no limit. Must be above 1 plus the upper clip."""
     temperature: float = 1.0
-    """Temperature that logits are divided by; `train_grpo` takes that of the rows."""
+    """Temperature that logits are divided by; `train_grpo` sets it to that of the rows."""
     gradient_norm: float = 1.0
     evaluate_every: int = 0
     """Steps between evaluations; 0 for none."""
@@ -73,9 +73,10 @@ class GRPOSettings(TrainingSettings):
 
 
 class EpochOrder(Sampler[int]):
-    """Yields a new order every epoch, by seed and epoch alone; the last batch is filled from the epoch's beginning.
+    """Yields a new order every epoch, derived from seed and epoch; the last batch is filled up from the epoch's
+    beginning.
 
-    Each batch is repeated for each of its slices, since the trainer asks for it once per slice.
+    Each batch is repeated for each of its slices, since the trainer requests it once per slice.
     """
 
     def __init__(self, rows: int, batch: int, slices: int, seed: int) -> None:
@@ -163,7 +164,7 @@ class LoggedTrainer(GRPOTrainer):
 
     @property
     def pad_token_id_of_model(self) -> int:
-        """Padding is masked, so any token will do if the tokenizer has none for it."""
+        """Token id for padding. Padding is masked, so any token will do if the tokenizer has none for it."""
         return int(self._tokenizer.pad_token_id or 0)
 
     @torch.no_grad()
@@ -182,7 +183,7 @@ class LoggedTrainer(GRPOTrainer):
         return found
 
     def reference_log_probabilities(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the same under the model that the training began with."""
+        """Return the log-probabilities of the completion's tokens under the model at the start of the training."""
         if self.ref_model is None:
             with self.accelerator.unwrap_model(self.model).disable_adapter():
                 return self.log_probabilities(batch)
@@ -206,7 +207,8 @@ class LoggedTrainer(GRPOTrainer):
             return {}
         self.model.eval()
         figures: dict[str, float] = {f"eval_{name}": value for name, value in self.evaluator(self.model).items()}
-        [figures] = broadcast_object_list([figures])  # verdicts may differ between processes; what they save must not
+        # verdicts may differ between processes, but all must agree on what to save
+        [figures] = broadcast_object_list([figures])
         self.model.train()
         self.log(dict(figures))
         self.callback_handler.on_evaluate(self.args, self.state, self.control, figures)
@@ -214,10 +216,10 @@ class LoggedTrainer(GRPOTrainer):
 
 
 def kept_by_ratio(now: Tensor, sampled: Tensor, chosen: Tensor, band: tuple[float, float]) -> Tensor:
-    """Return a column that is true for answers about as likely as at sampling.
+    """Return a column that is true for answers whose likelihood has hardly changed since sampling.
 
-    The geometric mean of their tokens' ratios is within the band, and no token vetoes. Asked at every update, since the
-    policy moves.
+    The geometric mean of their tokens' ratios must be within the band, and no token may be vetoed. Computed at every
+    update, since the policy changes.
     """
     change = (now - sampled) * chosen
     mean = change.sum(1, keepdim=True) / chosen.sum(1, keepdim=True)
@@ -226,7 +228,7 @@ def kept_by_ratio(now: Tensor, sampled: Tensor, chosen: Tensor, band: tuple[floa
 
 
 def _rewarded_before(**columns: Any) -> list[float]:
-    """TRL requires a reward function; with logged turns it is never called."""
+    """Raise: TRL requires a reward function, but logged turns already have rewards."""
     raise RuntimeError("a logged turn has its reward already")
 
 

@@ -1,7 +1,7 @@
-"""Measures what plans are worth: how much likelier a right answer becomes for the policy after the plan.
+"""Measures the worth of plans: how much likelier a right answer becomes for the policy after the plan.
 
 The right answer is the turn's own code if it passed, otherwise the first that passed in its group. Its code is scored
-twice after the turn's prompt, with the turn's plan before it and without, per token, in batches.
+twice after the turn's prompt, with and without the turn's plan before it, per token and in batches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from triton_agent.policy.train.record.trajectories import TrainingSample
 
 
 def plan_gains(samples: Sequence[TrainingSample], rescore: Rescore, temperature: float = 1.0) -> dict[str, float]:
-    """Return the gain in log-likelihood per token by turn; none for turns without a plan or a right answer."""
+    """Return the gain in log-likelihood per token by turn; turns without a plan or a right answer have none."""
     right: dict[str, array.array[int]] = {}
     for sample in samples:
         if sample.turn.reward.passed and TokenRole.CODE in sample.roles:
@@ -39,7 +39,7 @@ def plan_gains(samples: Sequence[TrainingSample], rescore: Rescore, temperature:
 
 
 def paid(samples: Sequence[TrainingSample], recipe: Recipe, gains: Mapping[str, float]) -> list[TrainingSample]:
-    """Return the samples with the part for reasoning added to the rewards of these turns."""
+    """Return the samples with the reasoning part added to the rewards of these turns."""
     found = []
     for sample in samples:
         turn, gain = sample.turn, gains.get(sample.turn.key)

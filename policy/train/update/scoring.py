@@ -1,7 +1,7 @@
-"""Scores tokens under a model: log-probabilities and entropies, without ever holding the logits of all tokens.
+"""Scores tokens under a model: log-probabilities and entropies, without holding the logits of all tokens.
 
-TRL's fused head projects a part of the vocabulary at a time. The trainers use it by themselves; this is for models that
-are only asked: rescoring, choosing a checkpoint, and answers that an evaluation samples.
+TRL's fused head projects a part of the vocabulary at a time. The trainers use it by themselves; this module is for
+models that are not trained: rescoring, choosing a checkpoint, and answers that an evaluation samples.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ IGNORED = -100
 
 @torch.no_grad()
 def scores_of(model: Any, ids: Tensor, present: Tensor, width: int, temperature: float) -> tuple[Tensor, Tensor]:
-    """Return log-probability and entropy of the last `width` columns of tokens, in float32; 0 where none is present."""
+    """Return log-probability and entropy of the last `width` columns of tokens, in float32; 0 for padding."""
     plain = model.get_base_model() if isinstance(model, PeftModel) else model
-    before = plain.__dict__.get("forward")  # a trainer's model has such a head already, for a temperature of its own
+    before = plain.__dict__.get("forward")  # a trainer's model already has such a head, for another temperature
     labels = ids.masked_fill(present == 0, IGNORED)
     labels[:, :-width] = IGNORED
     try:

@@ -1,7 +1,7 @@
 """One GRPO training from start to end: write the rows, load the model, run the trainer, save the weights; or resume.
 
 output/rows.jsonl      the rows, fixed at the start
-output/checkpoint-N    to resume from; the file `whole` in it says that it is complete
+output/checkpoint-N    to resume from; the file `whole` in it marks it as complete
 output/best            the weights with the best held-out figure, if one is named
 output/final           the weights at the end
 """
@@ -45,7 +45,7 @@ from triton_agent.tools.errors import UsageError
 
 ROWS = "rows.jsonl"
 PREPARING_AT_MOST = datetime.timedelta(hours=4)
-"""Longer than scoring the plans of a hundred thousand turns takes on one GPU."""
+"""Time limit for preparing rows. Scoring the plans of 100,000 turns on one GPU takes less."""
 FINAL = "final"
 
 
@@ -87,7 +87,7 @@ def _not_loaded(model: str, error: Exception) -> UsageError:
 
 
 def load(model: str, *, bf16: bool = False, cpu: bool = False, fsdp: bool = False) -> tuple[Any, Any]:
-    """Load model and tokenizer for training. In float32 by default: small steps vanish in fewer bits.
+    """Load model and tokenizer for training, in float32 by default because small steps vanish in fewer bits.
 
     The trainer moves the model to its GPU. With `fsdp` only the first process of a machine reads the weights, and the
     others get their parts from it.
@@ -100,7 +100,7 @@ def load(model: str, *, bf16: bool = False, cpu: bool = False, fsdp: bool = Fals
 
 
 def load_frozen(model: str, *, bf16: bool = False, cpu: bool = False) -> Any:
-    """Load a model that is only asked: on this process's GPU if there is one, in the precision of its files."""
+    """Load a model that is not trained: on this process's GPU if there is one, in the precision of its files."""
     place = "cpu" if cpu else PartialState().device
     return _weights(model, torch.bfloat16 if bf16 else "auto", place).eval()
 
@@ -131,7 +131,7 @@ def train_grpo(
 ) -> TrainingResult:
     """Train, or resume; `prepared` may be None only when resuming.
 
-    `kept_back`: problems held out from the training, beside those that were held out from the model.
+    `kept_back` are problems held out from this training, in addition to those held out from the model.
     """
     fixed = _fixed(prepared, settings, resume)
     settings = dataclasses.replace(settings, temperature=fixed.temperature)
@@ -165,7 +165,7 @@ def train_grpo(
 
 
 def require_shardable(settings: TrainingSettings, checkpoint: Path | None) -> None:
-    """Refuse `--fsdp` in one process, and a checkpoint of another kind."""
+    """Refuse `--fsdp` in one process, and a checkpoint of the other kind."""
     if settings.fsdp and PartialState(cpu=settings.cpu).num_processes == 1:
         raise UsageError(
             "--fsdp shards a model over several processes, and there is one",
@@ -177,7 +177,7 @@ def require_shardable(settings: TrainingSettings, checkpoint: Path | None) -> No
 
 
 def run_trainer(trainer: Any, settings: TrainingSettings, checkpoint: Path | None) -> Path:
-    """Train, from the checkpoint if there is one; return the folder of the weights at the end."""
+    """Train, from the checkpoint if there is one; return the folder with the final weights."""
     if settings.fsdp and not trainer.is_fsdp_enabled:
         raise UsageError("accelerate shards on GPUs only", remedy="leave out --cpu or --fsdp")
     trainer.add_callback(MarkWhole(trainer))
@@ -189,12 +189,14 @@ def run_trainer(trainer: Any, settings: TrainingSettings, checkpoint: Path | Non
 
 
 def waiting_for_the_first(cpu: bool) -> PartialState:
-    """Return this process's place among those of a training; others wait for long while the first prepares rows."""
+    """Return the state of the training's processes, with a timeout that lets the others wait while the first
+    prepares.
+    """
     return PartialState(cpu=cpu, timeout=PREPARING_AT_MOST)
 
 
 def _fixed(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> Prepared:
-    """Write the rows in the first process and read them in all, so that all train on the same."""
+    """Write the rows in the first process and read them in all, so that all train on the same rows."""
     processes = waiting_for_the_first(settings.cpu)
     path = settings.output / ROWS
     if processes.is_main_process:
@@ -220,7 +222,7 @@ def _begin(prepared: Prepared | None, path: Path) -> None:
         reasons = ", ".join(f"{count} {why}" for why, count in (prepared.left_out if prepared else {}).items())
         raise UsageError(
             "there is nothing to train on" + (f": {reasons}" if reasons else ""),
-            remedy="answers to one problem are compared, so some of them have to fare better than others: log more of "
+            remedy="answers to one problem are compared, so some of them must be better than others: log more of "
             "them (`bench suite --policy MODEL --attempts 8`), choose more runs with --runs, or begin with `train sft`",
         )
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Supervised fine-tuning on conversations with good endings, with TRL's trainer.
+"""Supervised fine-tuning with TRL's trainer, on conversations that end in a kernel that passed.
 
-The loss is on the last answer alone, since earlier messages are no examples to imitate, unless prompts are to be learnt
-as well: a policy from nothing learns from them what code looks like. Rows are those of `runs export`, with
-`messages` or with `prompt` and `completion`, from files or straight from records.
+The loss covers the last answer only, since earlier messages are no examples to imitate. With `learn_prompts` it covers
+prompts, too: a policy with random weights learns from them what code looks like. Rows are those of `runs export`, with
+`messages` or with `prompt` and `completion`, from files or directly from records.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class SFTSettings(TrainingSettings):
     packing: bool = False
     """Put several examples in one row to reduce padding."""
     learn_prompts: bool = False
-    """Let prompts count, too; the loss held out remains that of answers."""
+    """Include prompts in the loss. The held-out loss remains that of answers."""
     held_out: float = 0.0
-    """Share of examples that are held out. Their loss is measured at every save, and the weights with the lowest one
+    """Share of examples that are held out. Their loss is measured at every save, and the weights with the lowest loss
     are the result.
     """
 
@@ -77,10 +77,10 @@ def train_sft(
     resume: bool = False,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
-    """Train on the rows; with `resume`, continue from the last complete checkpoint on the rows of the beginning.
+    """Train on the rows; with `resume`, continue from the last complete checkpoint with the rows of the first start.
 
-    The first process alone iterates over `rows`. Problems that were held out from the model are refused, and those held
-    out here are from what comes of it.
+    Only the first process iterates over `rows`. Problems that were held out from the model are refused, and problems
+    held out here are recorded for later trainings from its weights.
     """
     processes = waiting_for_the_first(settings.cpu)
     checkpoint = _checkpoint(settings.output, resume, processes)
@@ -102,7 +102,8 @@ def train_sft(
         peft_config=peft_config(adapter),
     )
     if settings.learn_prompts:
-        trainer.train_dataset = trainer.train_dataset.remove_columns("labels")  # then every token is one to learn
+        # without labels every token is trained on
+        trainer.train_dataset = trainer.train_dataset.remove_columns("labels")
     if not len(trainer.train_dataset):
         raise UsageError(
             f"there is nothing to train on: no conversation fits in {settings.tokens_at_most} tokens",
@@ -117,7 +118,7 @@ def train_sft(
 
 
 def _write(rows: Iterable[Mapping[str, Any]], folder: Path, earlier: Mapping[str, str], settings: SFTSettings) -> None:
-    """Write the rows as datasets, which all processes map into memory, and the problems held out; all or nothing."""
+    """Write the rows as datasets, which all processes map into memory, and the held-out problems, atomically."""
     rows = list(rows)
     if not rows:
         raise UsageError(
@@ -154,7 +155,7 @@ def split(
 
 
 def problem_of(row: Mapping[str, Any]) -> str:
-    """Return the identity of a row's problem; of a row that names none, its prompt."""
+    """Return the identity of a row's problem; if the row names none, a hash of its prompt."""
     named = row.get("fingerprint") or row.get("problem")
     return str(named or hashlib.sha256(json.dumps(conversation(row)["prompt"], sort_keys=True).encode()).hexdigest())
 
@@ -165,7 +166,7 @@ def _checkpoint(output: Path, resume: bool, processes: PartialState) -> Path | N
         raise UsageError(f"{output} is not empty", remedy="add --resume to continue, or name another folder")
     if resume and not begun:
         raise UsageError(f"{output} holds no training to continue", remedy="leave out --resume to begin one")
-    processes.wait_for_everyone()  # all have looked before one writes
+    processes.wait_for_everyone()  # wait until all processes have looked before one writes
     return last_whole_checkpoint(output) if resume else None
 
 
@@ -180,7 +181,7 @@ def conversation(row: Mapping[str, Any]) -> Row:
     plain = [[{"role": m["role"], "content": m["content"]} for m in part] for part in (prompt, completion)]
     if not plain[0] or [message["role"] for message in plain[1]] != ["assistant"]:
         raise UsageError(
-            "a row has to be a conversation that ends with one answer",
+            "a row must be a conversation that ends with one answer",
             remedy='a row has "messages", the last the assistant\'s, or "prompt" and "completion"',
         )
     return {"prompt": plain[0], "completion": plain[1]}

@@ -17,18 +17,18 @@ class Alarms:
     """Thresholds for stopping; None disables one."""
 
     entropy_below: float | None = 0.02
-    """Nats a token; below it the policy no longer explores, and its groups have no variance left."""
+    """Nats per token. Below, the policy no longer explores, and its groups have no variance left."""
     entropy_above: float | None = None
-    """Nats a token; above it the policy writes noise. The usual value depends on the model, so none is set."""
+    """Nats per token. Above, the policy writes noise. The usual value depends on the model, so none is set."""
     invalid_above: float | None = 0.95
     """Share of evaluated answers without any Triton."""
     hack_above: float | None = 0.5
     patience: int = 3
-    """Number of readings in a row: one bad batch is no collapse."""
+    """Number of consecutive readings beyond a threshold that stop the run; a single bad batch is no collapse."""
 
 
 def collapse(history: Sequence[Mapping[str, float]], alarms: Alarms) -> str:
-    """Return why the run should stop; empty otherwise. Each entry is what was logged at one step."""
+    """Return why the run should stop; empty otherwise. Each entry of the history is the log of one step."""
     checks = (
         (ENTROPY, alarms.entropy_below, -1, "entropy below"),
         (ENTROPY, alarms.entropy_above, 1, "entropy above"),

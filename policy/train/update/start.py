@@ -1,9 +1,9 @@
-"""Chooses the fine-tuning checkpoint to start reinforcement learning from: by entropy, among those that are good
+"""Chooses the fine-tuning checkpoint from which to start reinforcement learning, by entropy among those that are good
 enough.
 
-The checkpoint that imitates best has often stopped exploring, and what it never tries it cannot learn. So among
-checkpoints whose held-out loss is near the best, the one with the highest entropy is taken. Without that bound an
-untrained model would win.
+The checkpoint with the lowest loss has often stopped exploring, and a policy cannot learn what it never tries. Among
+checkpoints whose held-out loss is near the best, the one with the highest entropy is therefore taken. Without the bound
+on the loss an untrained model would win.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 LOSS_SLACK = 0.1
-"""How far a loss may be above the best, in nats a token."""
+"""Most nats per token by which a loss may exceed the best."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +23,13 @@ class Checkpoint:
 
     folder: Path
     entropy: float
-    """Nats a token, on the answers' tokens."""
+    """Nats per token, on the tokens of answers."""
     loss: float
-    """Nats a token."""
+    """Nats per token."""
 
 
 def choose(found: Sequence[Checkpoint], slack: float = LOSS_SLACK) -> Checkpoint:
-    """Return the checkpoint of highest entropy among those nearly as good as the best."""
+    """Return the checkpoint of highest entropy among those with a loss near the best."""
     if not found:
         raise ValueError("there is no checkpoint to choose from")
     best = min(checkpoint.loss for checkpoint in found)

@@ -73,7 +73,7 @@ def test_a_file_that_is_no_interpreter_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "python"
     path.write_text("#!/bin/sh\nexit 3\n")
     path.chmod(0o755)
-    with pytest.raises(UsageError, match="no Python that works"):
+    with pytest.raises(UsageError, match="does not work as Python"):
         find_interpreter(str(path))
 
 

@@ -86,7 +86,7 @@ CASES = {
     "reset in the middle": again(faults.reset_in_the_middle),
     "garbage in the stream": again(faults.streaming("{ this is not JSON")),
     "garbage as JSON": endless(faults.answering("[[[", "application/json"), "no JSON"),
-    "another shape": endless(faults.streaming({"choices": {"a": 1}}), "choices that are no list"),
+    "another shape": endless(faults.streaming({"choices": {"a": 1}}), "choices that are not a list"),
     "slow bytes": Case(
         does=(faults.slow_bytes,),
         requests=1,

@@ -64,9 +64,9 @@ def test_tokens_that_stand_beside_log_probabilities_are_kept() -> None:
 @pytest.mark.parametrize(
     ("choice", "missing", "ids"),
     [
-        ({}, "tells no token ids", None),
-        ({"logprobs": {"content": LIKELY}}, "its log-probabilities are of no use without", None),
-        ({"token_ids": [1, 2]}, "tells no log-probabilities", (1, 2)),
+        ({}, "returns no token ids", None),
+        ({"logprobs": {"content": LIKELY}}, "log-probabilities are useless without", None),
+        ({"token_ids": [1, 2]}, "returns no log-probabilities", (1, 2)),
         ({"token_ids": [1, 2, 3], "logprobs": {"content": LIKELY}}, "2 log-probabilities for 3 tokens", (1, 2, 3)),
     ],
 )
@@ -122,7 +122,7 @@ def test_thoughts_that_a_server_keeps_apart_are_not_spelled_by_the_tokens() -> N
     thought = {"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]}
     said = piece("ab", token_ids=[7, 8], logprobs={"content": LIKELY}, finish="stop")
     answer, _ = one(streaming(thought, said, USAGE, "[DONE]"), VLLM)
-    assert (answer.reasoning, answer.text) == ("hm", "ab") and "keeps thoughts" in answer.missing
+    assert (answer.reasoning, answer.text) == ("hm", "ab") and "separates thoughts" in answer.missing
 
 
 def refusing_field(name: str, message: str) -> Behaviour:
@@ -215,7 +215,7 @@ def test_tokens_and_money_are_counted() -> None:
 
 def test_usage_that_is_not_told_is_estimated_and_said() -> None:
     answer, _ = one(saying(faults.KERNEL, usage=False), price=Price(prompt=1.0, completion=10.0))
-    assert "tells no usage" in answer.missing
+    assert "states no usage" in answer.missing
     assert answer.usage.prompt_tokens >= sum(len(one.content.split()) for one in answer.messages)
     assert answer.usage.completion_tokens > 10 and answer.usage.cost > 0
 
@@ -323,7 +323,7 @@ def test_the_key_is_in_one_header_and_nowhere_else(monkeypatch: pytest.MonkeyPat
 def test_a_key_that_comes_back_in_an_answer_is_taken_out() -> None:
     answer, _ = one(streaming(piece(f"# {KEY}\nx", token_ids=[1], logprobs={"content": LIKELY[:1]}, finish="stop")))
     assert answer.text == "# [redacted]\nx"
-    assert answer.token_ids is None and "held the key" in answer.missing
+    assert answer.token_ids is None and "contained the server's key" in answer.missing
 
 
 def test_what_stands_in_for_a_key_does_not_change_answers() -> None:
