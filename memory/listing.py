@@ -117,6 +117,8 @@ class HeaderFilter:
     """Only attempts that passed, the best first by merit; otherwise by turn and answer."""
     after: str | None = None
     """Key of an attempt: only later ones by turn and answer, for the next page."""
+    before: str | None = None
+    """Key of an attempt: only earlier ones, the nearest first."""
     limit: int | None = None
 
 

@@ -41,6 +41,8 @@ def attempt_headers(connection: Connection, name: str, wanted: HeaderFilter) -> 
     query = query.where(*_header_conditions(wanted)).limit(wanted.limit)
     if wanted.best_first:
         rows = connection.execute(query.where(AttemptRow.merit.is_not(None)).order_by(AttemptRow.merit.desc()))
+    elif wanted.before is not None:
+        rows = connection.execute(query.order_by(AttemptRow.turn.desc(), AttemptRow.answer.desc()))
     else:
         rows = connection.execute(query.order_by(AttemptRow.turn, AttemptRow.answer))
     return [_header(run, *row) for row in rows]
@@ -70,6 +72,9 @@ def _header_conditions(wanted: HeaderFilter) -> Iterator[ColumnElement[bool]]:
     if wanted.after is not None:
         _, turn, answer = parse_key(wanted.after)
         yield tuple_(AttemptRow.turn, AttemptRow.answer) > (turn, answer)
+    if wanted.before is not None:
+        _, turn, answer = parse_key(wanted.before)
+        yield tuple_(AttemptRow.turn, AttemptRow.answer) < (turn, answer)
 
 
 _HEADER_COLUMNS = (

@@ -18,11 +18,13 @@ TEXT_AT_MOST = 60_000
 """Characters of one message on a page."""
 
 
-def verdict(item: StoredAttempt, *, fold: bool) -> Iterator[object]:
-    """Yield the verdict that counts with its evidence, then instrument failures and other gradings."""
+def verdict(item: StoredAttempt, *more: tuple[str, object], fold: bool) -> Iterator[object]:
+    """Yield the evidence for the verdict that counts, then instrument failures and other gradings.
+
+    `more` are further pictures, each with its name.
+    """
     if item.evaluation is not None:
-        yield from reasons(item.evaluation)
-        shown = [part for part in evidence(item.evaluation) if part]
+        shown = [part for part in evidence(item.evaluation, *more) if part]
         if shown and fold:
             yield folded("Evidence for the verdict", *shown)
         else:
@@ -141,7 +143,7 @@ def answered(said: Completion) -> Iterator[object]:
         scores = said.log_probabilities
         mean = sum(scores) / len(scores)
         lead = f"{len(scores):,} sampled tokens; mean log-probability {mean:.3f}, the least likely {min(scores):.2f}."
-        yield tag("p", lead, " A darker cell was less likely; point at one to see it.")
+        yield tag("p", lead, " A stronger colour was less likely; point at a cell to see it.")
         yield bars.token_scores(said.token_ids, scores)
     elif said.missing:
         yield tag("p", f"Tokens are not kept: {said.missing}", class_="soft")
@@ -174,6 +176,7 @@ def article(item: StoredAttempt, parent: StoredAttempt | None, *, best: bool, ad
     origin = lines.link(item.attempt.parent, item.key, address) if item.attempt.parent else "a fresh start"
     inside = tag(
         "div",
+        *(reasons(item.evaluation) if item.evaluation is not None else ()),
         tag("p", plan, class_="said") if plan else None,
         *verdict(item, fold=True),
         *code(item, before),

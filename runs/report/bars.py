@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from triton_agent.runs.report.drawing import TOP, WIDTH, stroke, svg, ticks, words_at
 from triton_agent.runs.report.markup import Html, tag
+from triton_agent.runs.report.words import ms_said
 from triton_agent.tools.results import Interval
 
 LABEL_AT_MOST = 64
 """Characters of a label above its bar."""
 ROW, EDGE, FIGURES = 44, 8, 130
 """Height of a bar with its label above it; the margin; the room for the figures to the right of bars."""
+LINE, LABELS = 30, 166
+"""Height of a bar with its label to the left of it; the room for that label."""
 TOKENS_A_ROW = 96
 TOKENS_AT_MOST = 4096
 FADES = (-0.05, -0.3, -1.0, -3.0)
@@ -54,34 +57,41 @@ class Margin:
     ok: bool
 
 
-def times(bars: Sequence[Bar], unit: str = "ms") -> Html:
-    """Draw median and interval of each time, on one scale from zero."""
-    height = TOP + ROW * len(bars) + 26
-    high = max(bar.value.high for bar in bars) * 1.02
+def times(groups: Mapping[str, Sequence[Bar]], unit: str = "ms") -> Html:
+    """Draw median and interval of each time, on one scale from zero; bars of one clock stand together."""
+    everything = [bar for bars in groups.values() for bar in bars]
+    height = LINE * (len(groups) + len(everything)) + 26
+    high = max(bar.value.high for bar in everything) * 1.02
 
     def x(value: float) -> float:
-        return EDGE + value / high * (WIDTH - EDGE - FIGURES)
+        return LABELS + value / high * (WIDTH - LABELS - FIGURES)
 
     parts: list[object] = []
     for tick in ticks(0, high):
-        parts.append(stroke(x(tick), TOP - 8, x(tick), height - 26, "grid"))
-        parts.append(words_at(x(tick), height - 6, f"{tick:g}", anchor="middle" if tick else "start"))
-    for index, bar in enumerate(bars):
-        y, value = TOP + ROW * index, bar.value
-        width = max(1.0, x(value.high) - x(value.low))
-        solid = stroke(x(0), y + 26, x(value.low), y + 26, "thick own" if bar.own else "thick other")
-        spread = tag(
-            "rect", tag("title", f"{bar.label}: {value.median:.4g} [{value.low:.4g}, {value.high:.4g}] {unit}"),
-            x=f"{x(value.low):.1f}", y=y + 19, width=f"{width:.1f}", height="14", class_="own" if bar.own else "other",
-        )  # fmt: skip
-        parts += [
-            words_at(EDGE, y + 13, bar.label),
-            solid,
-            spread,
-            stroke(x(value.median), y + 16, x(value.median), y + 36, "median"),
-            words_at(x(value.high) + 10, y + 32, f"{value.median:.4g} {unit}", class_="strong" if bar.own else None),
-        ]
-    said = "; ".join(f"{bar.label}: {bar.value.median:.4g} {unit}" for bar in bars)
+        parts.append(stroke(x(tick), 8, x(tick), height - 26, "grid"))
+        parts.append(words_at(x(tick), height - 6, f"{tick:g}" if tick else f"0 {unit}", anchor="middle"))
+    y = 0
+    for group, bars in groups.items():
+        parts.append(words_at(EDGE, y + 20, group, class_="strong"))
+        for bar in bars:
+            y, value, colour = y + LINE, bar.value, "own" if bar.own else "other"
+            said = f"{group}, {bar.label}: {value.median:.4g} [{value.low:.4g}, {value.high:.4g}] {unit}"
+            parts += [
+                words_at(LABELS - 10, y + 20, bar.label, anchor="end"),
+                stroke(x(0), y + 15, x(value.low), y + 15, f"thick {colour}"),
+                tag(
+                    "rect", tag("title", said), x=f"{x(value.low):.1f}", y=y + 8,
+                    width=f"{max(1.0, x(value.high) - x(value.low)):.1f}", height="14", class_=colour,
+                ),
+                stroke(x(value.median), y + 5, x(value.median), y + 25, "median"),
+                words_at(
+                    x(value.high) + 10, y + 20, f"{ms_said(value.median)} {unit}", class_="strong" if bar.own else None
+                ),
+            ]  # fmt: skip
+        y += LINE
+    said = "; ".join(
+        f"{bar.label}, {group}: {bar.value.median:.4g} {unit}" for group, bars in groups.items() for bar in bars
+    )
     return svg(WIDTH, height, "Times, median and confidence interval", said, parts)
 
 

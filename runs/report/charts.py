@@ -258,6 +258,10 @@ def roofline(spots: Sequence[RooflinePoint], bytes_per_s: float | None, roofs: S
     return svg(WIDTH, HEIGHT, "Roofline", about, parts)
 
 
+CROWDED = 22
+"""Roofs that are closer to one above them are named beside it."""
+
+
 def _roofs(
     bytes_per_s: float | None,
     roofs: Sequence[Roof],
@@ -267,13 +271,14 @@ def _roofs(
     y: Callable[[float], float],
 ) -> list[object]:
     parts: list[object] = []
-    ordered = sorted(roofs, key=lambda roof: roof.flops_per_s)
-    for index, roof in enumerate(ordered):
+    named: list[tuple[float, list[str]]] = []
+    for roof in sorted(roofs, key=lambda roof: roof.flops_per_s, reverse=True):
         start, height = max(places[0], roof.flops_per_s / bytes_per_s if bytes_per_s else 0.0), y(roof.flops_per_s)
-        crowded = index + 1 < len(ordered) and height - y(ordered[index + 1].flops_per_s) < 18
         parts.append(stroke(x(start), height, x(places[1]), height, "roof"))
-        words = f"{roof.name}: {_short(roof.flops_per_s)}"
-        parts.append(words_at(x(places[1]) - 6, height + (14 if crowded else -5), words, anchor="end"))
+        if not named or height - named[-1][0] > CROWDED:
+            named.append((height, []))
+        named[-1][1].append(f"{roof.name}: {_short(roof.flops_per_s)}")
+    parts += [words_at(x(places[1]) - 6, height - 5, ", ".join(names), anchor="end") for height, names in named]
     if bytes_per_s:
         low, high = max(places[0], rates[0] / bytes_per_s), min(places[1], rates[1] / bytes_per_s)
         high = min(high, max((roof.flops_per_s for roof in roofs), default=rates[1]) / bytes_per_s)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from triton_agent.runs.report.markup import Html, join, tag
 
 WIDTH, HEIGHT = 720, 280
-LEFT, RIGHT, TOP, BOTTOM = 64, 24, 24, 44
+LEFT, RIGHT, TOP, BOTTOM = 72, 28, 24, 44
 
 
 def svg(width: float, height: float, title: str, description: str, parts: Sequence[object]) -> Html:

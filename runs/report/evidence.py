@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from triton_agent.runs.report import bars
-from triton_agent.runs.report.markup import Html, facts, folded, long, table, tag
-from triton_agent.runs.report.words import bytes_said, finding_said, interval
-from triton_agent.tools.results import KINDS_OF_TIME, CaseAccuracy, Determinism, Evaluation, Timing, asked_as
+from triton_agent.runs.report.markup import Html, facts, folded, long, pictures, table, tag
+from triton_agent.runs.report.words import baseline_said, bytes_said, finding_said, interval, ms_said
+from triton_agent.tools.results import KINDS_OF_TIME, CaseAccuracy, Determinism, Evaluation, Timing
 
 CASES_AT_MOST = 200
 """Most rows in a table of accuracy; the cases closest to their limits come first."""
-CASES_DRAWN = 10
+CASES_DRAWN = 6
+TIMES, PROFILE = "Times, with their intervals", "Device time of a call, by kernel and operator"
+ERRORS = "Errors closest to their limits"
 
 
 def reasons(evaluation: Evaluation) -> Iterator[object]:
@@ -26,20 +28,39 @@ def reasons(evaluation: Evaluation) -> Iterator[object]:
         yield tag("p", note, class_="soft")
 
 
-def speed(evaluation: Evaluation) -> Iterator[object]:
-    """Yield times as a picture, and how they were measured."""
-    if not evaluation.timings:
-        return
-    drawn = []
-    for item in evaluation.timings:
-        if not item.input_set:
-            what = KINDS_OF_TIME[item.kind]
-            drawn.append(bars.Bar(label=f"{asked_as(item.baseline)}, {what}", value=item.baseline_ms, own=False))
-            drawn.append(bars.Bar(label=f"kernels, {what}", value=item.candidate_ms, own=True))
-    if drawn:
-        yield bars.times(drawn)
-    yield by_set(evaluation)
-    yield folded("How it was measured", _method(evaluation.timings[0]))
+def times(evaluation: Evaluation) -> Html:
+    """Return times as a picture, each clock with its baselines and the kernels."""
+    groups: dict[str, list[bars.Bar]] = {}
+    for kind, name in KINDS_OF_TIME.items():
+        pairs = [item for item in evaluation.timings if item.kind == kind and not item.input_set]
+        drawn = [bars.Bar(label=baseline_said(item.baseline), value=item.baseline_ms, own=False) for item in pairs]
+        if pairs:
+            groups[name] = [*drawn, bars.Bar(label="kernels", value=pairs[0].candidate_ms, own=True)]
+    return bars.times(groups) if groups else Html("")
+
+
+def method(evaluation: Evaluation) -> Iterator[object]:
+    """Yield timings as tables: by set of inputs, and how they were measured."""
+    if evaluation.timings:
+        yield by_set(evaluation)
+        whole = [item for item in evaluation.timings if not item.input_set]
+        yield folded("How it was measured", _pairs(whole), _method(evaluation.timings[0]))
+
+
+def _pairs(timings: Sequence[Timing]) -> Html:
+    rows = [
+        (
+            KINDS_OF_TIME.get(item.kind, item.kind),
+            item.baseline,
+            ms_said(item.baseline_ms.median),
+            ms_said(item.candidate_ms.median),
+            interval(item.speedup),
+            item.pairs or "",
+        )
+        for item in timings
+    ]
+    headings = ("time", "against", "its ms", "kernels ms", "speed-up", "pairs")
+    return table(headings, rows, right=(2, 3, 4, 5), caption="Each baseline was timed in turns with the kernels")
 
 
 def by_set(evaluation: Evaluation) -> Html:
@@ -48,17 +69,17 @@ def by_set(evaluation: Evaluation) -> Html:
         (
             item.input_set,
             f"{item.weight:g}",
-            asked_as(item.baseline),
+            baseline_said(item.baseline),
             KINDS_OF_TIME[item.kind],
-            f"{item.baseline_ms.median:.4g}",
-            f"{item.candidate_ms.median:.4g}",
+            ms_said(item.baseline_ms.median),
+            ms_said(item.candidate_ms.median),
             interval(item.speedup),
             f"{item.pairs}" if item.pairs else item.method,
         )
         for item in evaluation.timings
         if item.input_set
     ]
-    headings = ("inputs", "weight", "against", "time", "reference ms", "kernels ms", "speed-up", "pairs")
+    headings = ("inputs", "weight", "against", "time", "its ms", "kernels ms", "speed-up", "pairs")
     shown = table(headings, rows, right=(1, 4, 5, 6), caption="By set of inputs; the picture shows their weighted mean")
     return long(shown, len(rows), f"By set of inputs, {len(rows)} rows")
 
@@ -67,8 +88,6 @@ def _method(measured: Timing) -> Html:
     clocks = f"{min(measured.clocks_mhz)} to {max(measured.clocks_mhz)} MHz" if measured.clocks_mhz else ""
     return facts(
         [
-            ("against", measured.baseline),
-            ("pairs", measured.pairs),
             ("L2 cache", "cold" if measured.cold_l2 else "warm"),
             ("clocks", clocks),
             ("method", measured.method),
@@ -76,36 +95,39 @@ def _method(measured: Timing) -> Html:
     )
 
 
-def profile(evaluation: Evaluation) -> Iterator[object]:
-    """Yield where the device time goes, and what it could save."""
+def profile(evaluation: Evaluation) -> Html:
+    """Return where the device time goes, as a picture."""
+    found = evaluation.diagnosis.profile if evaluation.diagnosis else None
+    if found is None or not found.kernels:
+        return Html("")
+    parts = [bars.Share(label=item.kernel, value=item.device_ms, own=item.own) for item in found.kernels]
+    return bars.shares(parts, "ms", "Device time of one call, by kernel and operator")
+
+
+def bottlenecks(evaluation: Evaluation) -> Iterator[object]:
+    """Yield the profile in figures, and what could be saved."""
     found = evaluation.diagnosis.profile if evaluation.diagnosis else None
     if found is None:
         return
-    if found.kernels:
-        parts = [bars.Share(label=item.kernel, value=item.device_ms, own=item.own) for item in found.kernels]
-        yield bars.shares(parts, "ms", "Device time of one call, by kernel and operator")
-        rows = [
-            (
-                item.kernel,
-                "own" if item.own else "torch",
-                f"{item.launches:g}",
-                f"{item.device_ms:.4g}",
-                f"{item.share:.0%}",
-            )
-            for item in found.kernels
-        ]
-        headings = ("kernel", "whose", "launches", "ms", "share")
-        shown = table(headings, rows, right=(2, 3, 4), caption="Device time of one call, by kernel and operator")
-        yield folded("The same in figures", shown)
     limits = [(item.name, f"{item.lost_ms:.3g}", item.words) for item in found.bottlenecks]
     yield table(("bottleneck", "costs up to, ms", "because"), limits, right=(1,), caption="Bottlenecks")
+    rows = [
+        (
+            item.kernel,
+            "own" if item.own else "torch",
+            f"{item.launches:g}",
+            ms_said(item.device_ms),
+            f"{item.share:.0%}",
+        )
+        for item in found.kernels
+    ]
+    headings = ("kernel", "whose", "launches", "ms", "share")
+    shown = table(headings, rows, right=(2, 3, 4), caption="Device time of one call, by kernel and operator")
+    yield folded("The profile in figures", shown) if shown else None
 
 
-def accuracy(evaluation: Evaluation) -> Iterator[object]:
-    """Yield the errors closest to their limits as a picture, and all of them as a folded table."""
-    ordered = sorted(evaluation.accuracy, key=_share, reverse=True)
-    if not ordered:
-        return
+def errors(evaluation: Evaluation) -> Html:
+    """Return the errors closest to their limits as a picture."""
     drawn = [
         bars.Margin(
             label=f"{case.variant} / {case.distribution}",
@@ -113,9 +135,16 @@ def accuracy(evaluation: Evaluation) -> Iterator[object]:
             reference=case.original_error / case.limit if case.limit else 0.0,
             ok=case.ok,
         )
-        for case in ordered[:CASES_DRAWN]
+        for case in _closest_first(evaluation)[:CASES_DRAWN]
     ]
-    yield bars.margins(drawn)
+    return bars.margins(drawn) if drawn else Html("")
+
+
+def accuracy(evaluation: Evaluation) -> Iterator[object]:
+    """Yield all errors as a folded table."""
+    ordered = _closest_first(evaluation)
+    if not ordered:
+        return
     rows = [
         (
             case.variant,
@@ -133,6 +162,10 @@ def accuracy(evaluation: Evaluation) -> Iterator[object]:
     headings = ("sizes", "inputs", "output", "measure", "error", "reference's own", "allowed", "within")
     caption = f"Error against float64, the closest to the limit first{more}"
     yield folded(f"All {len(ordered)} errors", table(headings, rows, right=(4, 5, 6), caption=caption))
+
+
+def _closest_first(evaluation: Evaluation) -> list[CaseAccuracy]:
+    return sorted(evaluation.accuracy, key=_share, reverse=True)
 
 
 def _share(case: CaseAccuracy) -> float:
@@ -200,9 +233,17 @@ def stages(evaluation: Evaluation) -> Html:
     )
 
 
-def evidence(evaluation: Evaluation) -> Iterator[object]:
-    """Yield everything but the reasons."""
-    yield from speed(evaluation)
-    yield from profile(evaluation)
+def evidence(evaluation: Evaluation, *more: tuple[str, object]) -> Iterator[object]:
+    """Yield everything but the reasons: pictures first, `more` among them, then what can be unfolded."""
+    yield pictures(
+        [
+            (TIMES, times(evaluation)),
+            *more,
+            (PROFILE, profile(evaluation)),
+            (ERRORS, errors(evaluation)),
+        ]
+    )
+    yield from method(evaluation)
+    yield from bottlenecks(evaluation)
     yield from accuracy(evaluation)
     yield from kernels(evaluation)

@@ -57,7 +57,9 @@ def overview(lines: Sequence[AttemptHeader], best: str | None, address: Address,
         )
         for line in lines
     ]
-    return table(("attempt", "status", "speed-up", "from", "because", "author"), rows, right=(2,), caption=caption)
+    return table(
+        ("attempt", "status", "speed-up", "from", "because", "author"), rows, right=(2,), caption=caption, stacks=(3,)
+    )
 
 
 def link(key: str, beside: str, address: Address) -> Html:

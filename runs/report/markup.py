@@ -45,10 +45,18 @@ def tag(element: str, /, *children: object, **attributes: object) -> Html:
 
 
 def table(
-    headings: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[int] = (), caption: str
+    headings: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Iterable[int] = (),
+    caption: str,
+    stacks: Iterable[int] | None = None,
 ) -> Html:
-    """Return a table with a caption; columns in `right` hold numbers."""
-    numeric = set(right)
+    """Return a table with a caption; columns in `right` hold numbers.
+
+    With `stacks` the cells of a row stand below one another on a phone, those in `stacks` with their headings.
+    """
+    numeric, labelled = set(right), set(stacks or ())
     shown = list(rows)
     if not shown:
         return Html("")
@@ -56,10 +64,17 @@ def table(
         "tr", *(tag("th", cell, scope="col", class_="n" if i in numeric else None) for i, cell in enumerate(headings))
     )
     body = [
-        tag("tr", *(tag("td", cell, class_="n" if i in numeric else None) for i, cell in enumerate(row)))
+        tag(
+            "tr",
+            *(
+                tag("td", cell, class_="n" if i in numeric else None, data_label=headings[i] if i in labelled else None)
+                for i, cell in enumerate(row)
+            ),
+        )
         for row in shown
     ]
-    whole = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
+    class_ = "rows" if stacks is not None else None
+    whole = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body), class_=class_)
     return tag("div", whole, class_="wide", role="region", aria_label=caption, tabindex="0")
 
 
@@ -80,6 +95,12 @@ def figures(items: Iterable[tuple[str, str, str]]) -> Html:
         for value, name, beneath in items
     ]
     return tag("div", *boxes, class_="figures") if boxes else Html("")
+
+
+def pictures(items: Iterable[tuple[str, object]]) -> Html:
+    """Return drawings with their names, side by side where there is room; those that are empty are left out."""
+    drawn = [tag("figure", tag("figcaption", name), drawing) for name, drawing in items if drawing]
+    return tag("div", *drawn, class_="pictures") if drawn else Html("")
 
 
 def long(what: Html, rows: int, summary: object, most: int = 12) -> Html:

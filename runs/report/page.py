@@ -15,12 +15,21 @@ from typing import Any
 from triton_agent import __version__
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.records import Run
+from triton_agent.runs.cli.pace import in_words
 from triton_agent.runs.report import attempts, charts, evidence, lines
 from triton_agent.runs.report.code import highlighted
 from triton_agent.runs.report.document import document
-from triton_agent.runs.report.markup import Html, facts, figures, folded, join, long, tag
+from triton_agent.runs.report.markup import Html, facts, figures, folded, join, long, pictures, tag
 from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
-from triton_agent.runs.report.words import bytes_said, end_said, interval, plain, settings_said
+from triton_agent.runs.report.words import (
+    baseline_said,
+    bytes_said,
+    end_said,
+    interval,
+    ms_said,
+    plain,
+    settings_said,
+)
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.size_range import SizeRange
 from triton_agent.tools.race.ceilings import Ceilings, Rates
@@ -35,8 +44,7 @@ def render_report(run: RunView) -> str:
     """Return the page."""
     sections = [
         ("summary", "Summary", _summary(run)),
-        ("speed", "Speed", _speed(run)),
-        ("accuracy", "Accuracy", _accuracy(run)),
+        ("evidence", "Evidence", _evidence(run)),
         ("attempts", "Attempts", _attempts(run)),
         ("problem", "Problem", problem_facts(run.run)),
         ("environment", "Environment", _environment(run)),
@@ -60,19 +68,22 @@ def _address(run: RunView) -> lines.Address:
 def _summary(run: RunView) -> list[object]:
     address, best = _address(run), run.best
     counts = ", ".join(f"{count} {plain(status)}" for status, count in run.counts)
-    duration = "" if run.duration_s is None else f"{run.duration_s:.0f} s"
+    measured = timing(run.verdict, "device") or timing(run.verdict, "latency")
+    draft = run.shipped is not None and not run.shipped.timings
     return [
         tag("p", _verdict(run), class_="lead"),
         headline(run.verdict),
-        *_over_turns(run),
+        pictures([("Speed-up over the turns", _over_turns(run)), ("Roofline", _roofline(run))]),
         facts(
             [
+                ("compared with", measured.baseline if measured else None),
+                ("to measure it", tag("code", f"triton-agent promote {run.run.id}") if draft else None),
                 ("best attempt", lines.link(best.key, best.key, address) if best else "none"),
                 ("ranges of sizes", "; ".join(run.ranges)),
                 ("attempts", f"{len(run.attempts)} ({counts})" if counts else "none"),
                 ("authors", run.run.policy),
                 ("ended because", end_said(run.end.stop_reason) if run.end else "not ended yet"),
-                ("took", duration),
+                ("took", "" if run.duration_s is None else in_words(run.duration_s)),
                 ("forked from", run.run.forked_from),
             ]
         ),
@@ -83,47 +94,76 @@ def _verdict(run: RunView) -> str:
     """Return the summary's first sentences."""
     if run.best is None:
         return "No correct kernel was found. The reference stays."
-    measured = [item for item in (timing(run.verdict, kind) for kind in KINDS_OF_TIME) if item is not None]
-    of = "The shipped file is" if run.shipped else "The best kernel is"
-    if not measured:
-        return f"{'The draft is' if run.shipped else of} correct. Its speed was not measured."
+    measured = timing(run.verdict, "device") or timing(run.verdict, "latency")
+    subject = "The shipped file" if run.shipped else "The best kernel"
+    if measured is None:
+        subject = "The draft" if run.shipped else subject
+        return f"{subject} is correct. Its speed was not measured: {_why_not(run)}."
     worst = standing(run.verdict).worst
+    over = ", over all sets of inputs" if worst else ""
     least = f" The least gain is {interval(worst.speedup)}, at {worst.name}." if worst else ""
-    over = " over all sets of inputs" if worst else ""
-    return f"{of} correct. Speed against {measured[0].baseline}{over}:{least}"
+    kind = KINDS_OF_TIME[measured.kind]
+    return f"{subject} is correct and {interval(measured.speedup)} as fast as the reference in {kind}{over}.{least}"
 
 
 def headline(evaluation: Evaluation | None) -> Html:
-    """Return the speed-ups over the reference as large figures, and the share of the floor."""
-    measured = [item for item in (timing(evaluation, kind) for kind in KINDS_OF_TIME) if item is not None]
-    shown = [
-        (
-            f"{item.speedup.median:.2f}x",
-            KINDS_OF_TIME[item.kind],
-            f"{item.speedup.low:.2f} to {item.speedup.high:.2f}\n"
-            f"{item.baseline_ms.median:.4g} ms before, {item.candidate_ms.median:.4g} ms now",
-        )
-        for item in measured
-    ]
+    """Return the speed-ups as large figures; where nothing was timed, the traffic, launches and errors."""
+    if evaluation is None:
+        return Html("")
+    if not evaluation.timings:
+        return figures(_untimed(evaluation)) if evaluation.status is Status.PASSED else Html("")
+    shown: list[tuple[str, str, str]] = []
+    for kind, name in KINDS_OF_TIME.items():
+        against = [item for item in evaluation.timings if item.kind == kind and not item.input_set]
+        main = next((item for item in against if item.baseline_name == "eager"), None)
+        if main is None:
+            continue
+        beneath = [
+            f"{main.speedup.low:.2f} to {main.speedup.high:.2f}",
+            f"{ms_said(main.baseline_ms.median)} ms before, {ms_said(main.candidate_ms.median)} ms now",
+            *(
+                f"{item.speedup.median:.2f}x over {baseline_said(item.baseline)}"
+                for item in against
+                if item is not main
+            ),
+        ]
+        shown.append((f"{main.speedup.median:.2f}x", name, "\n".join(beneath)))
     return figures(shown)
 
 
-def _over_turns(run: RunView) -> list[object]:
+def _untimed(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
+    """Yield what is known of a correct kernel without a clock."""
+    diagnosis = evaluation.diagnosis
+    if diagnosis is not None and diagnosis.traffic_ratio:
+        yield f"{diagnosis.traffic_ratio:.2f}x", "the fewest bytes", "memory traffic; 1.00x is the least"
+    if diagnosis is not None and diagnosis.launches:
+        count = sum(item.launches for item in diagnosis.launches)
+        left = len(diagnosis.torch_operators)
+        beneath = f"and {left} operator{'s' * (left != 1)} of torch" if left else "no operator of torch is left"
+        yield f"{count}", "launch" if count == 1 else "launches", beneath
+    if evaluation.accuracy:
+        used = [case.error / case.limit for case in evaluation.accuracy if case.limit]
+        beneath = f"the largest error is {max(used):.0%} of what is allowed" if used else ""
+        yield f"{len(evaluation.accuracy)}", "checks within their limits", beneath
+
+
+def _over_turns(run: RunView) -> Html:
     best = run.best.key if run.best else None
     marks = lines.marks([item.header for item in run.attempts], best, _address(run))
-    return [charts.speed_over_turns(marks)] if any(mark.speedup is not None for mark in marks) else []
+    return charts.speed_over_turns(marks) if any(mark.speedup is not None for mark in marks) else Html("")
 
 
-# -- speed -------------------------------------------------------------------------------------------------------------
+# -- evidence ----------------------------------------------------------------------------------------------------------
 
 
-def _speed(run: RunView) -> list[object]:
-    if not any(item.status is Status.PASSED and item.timings for item in run.evaluations()):
-        return [tag("p", f"Not measured: {_why_not(run)}."), floor(run.run.problem, run.verdict)]
-    parts: list[object] = []
-    if run.verdict is not None and run.verdict.timings:
-        parts += [*_over_sizes(run, run.verdict), *evidence.speed(run.verdict), *evidence.profile(run.verdict)]
-    return [*parts, tag("h3", "Roofline"), *_roofline(run), floor(run.run.problem, run.verdict)]
+def _evidence(run: RunView) -> list[object]:
+    if run.verdict is None:
+        return [tag("p", "There is no kernel to show.")]
+    of = "the shipped file" if run.shipped else f"attempt {run.best.name}" if run.best else "the best"
+    lead = f"For {of}. Truth is float64; a kernel may err as much as the reference does, times a small factor."
+    sizes = ("Speed-up over the size", _over_sizes(run, run.verdict))
+    shown = [*evidence.reasons(run.verdict), *evidence.evidence(run.verdict, sizes)]
+    return [tag("p", lead, class_="soft"), *shown, floor(run.run.problem, run.verdict)]
 
 
 def _why_not(run: RunView) -> str:
@@ -133,22 +173,24 @@ def _why_not(run: RunView) -> str:
     return "nothing that passed was timed"
 
 
-def _over_sizes(run: RunView, evaluation: Evaluation) -> list[object]:
+def _over_sizes(run: RunView, evaluation: Evaluation) -> Html:
     """Return a chart of speed-ups over the length of the one range that the problem has."""
     spec = run.run.problem.spec
     ranges = [SizeRange.from_json(item) for item in spec.get("ranges", ())]
     if len(ranges) != 1:
-        return []
+        return Html("")
     lengths = {item.name: item.lengths for item in map(InputSet.from_json, spec.get("sets", ()))}
     lines: dict[str, list[tuple[int, Interval]]] = {}
     for row in evaluation.timings:
         if row.input_set in lengths and row.baseline_name == "eager":
             spot = lengths[row.input_set][0], row.speedup
             lines.setdefault(KINDS_OF_TIME.get(row.kind, row.kind), []).append(spot)
-    return [charts.speed_over_size(ranges[0].name, lines)] if lines else []
+    return charts.speed_over_size(ranges[0].name, lines) if lines else Html("")
 
 
-def _roofline(run: RunView) -> list[object]:
+def _roofline(run: RunView) -> Html:
+    if not any(item.timings for item in run.evaluations()):
+        return Html("")
     timed = [(item.name, main_timing(item.evaluation, "device"), item is run.best) for item in run.attempts]
     spots = [(name, measured, best) for name, measured, best in timed if measured is not None]
     return roofline(run.run.problem, spots, run.verdict, run.ceilings)
@@ -159,7 +201,7 @@ def roofline(
     timed: Sequence[tuple[str, Timing, bool]],
     verdict: Evaluation | None,
     ceilings: Ceilings | Rates | None = None,
-) -> list[object]:
+) -> Html:
     """Return the roofline with timed kernels, given by name, timing, and whether it is the best."""
     flops, moved = problem.floor_flops, problem.floor_bytes
     spots = [
@@ -173,11 +215,11 @@ def roofline(
         if flops and moved and measured.candidate_ms.median > 0
     ]
     if not spots:
-        return [tag("p", "Not drawn: the problem has no arithmetic to count, or nothing was measured.")]
+        return tag("p", "Not drawn: the problem has no arithmetic to count, or nothing was measured.")
     bandwidth, roofs = _ceilings(verdict, ceilings or problem.rates)
     if bandwidth is None and not roofs:
-        return [tag("p", "Not drawn: the ceilings of this GPU were not measured.")]
-    return [charts.roofline(spots, bandwidth, roofs)]
+        return tag("p", "Not drawn: the ceilings of this GPU were not measured.")
+    return charts.roofline(spots, bandwidth, roofs)
 
 
 def _ceilings(verdict: Evaluation | None, measured: Ceilings | Rates | None) -> tuple[float | None, list[charts.Roof]]:
@@ -210,21 +252,16 @@ def floor(problem: ProblemView, verdict: Evaluation | None) -> Html:
     )
 
 
-# -- accuracy ----------------------------------------------------------------------------------------------------------
-
-
-def _accuracy(run: RunView) -> list[object]:
-    if run.verdict is None:
-        return [tag("p", "There is no kernel to show.")]
-    of = "the shipped file" if run.shipped else f"attempt {run.best.name}" if run.best else "the best"
-    lead = f"Errors of {of}. Truth is float64; a kernel may err as much as the reference does, times a small factor."
-    shown = [*evidence.reasons(run.verdict), *evidence.accuracy(run.verdict), *evidence.kernels(run.verdict)]
-    return [tag("p", lead, class_="soft"), *shown]
-
-
 # -- attempts ----------------------------------------------------------------------------------------------------------
 
 LEGEND = "A disc passed, a cross did not, a ring could not be measured; the best has a halo."
+
+
+def tree(marks: Sequence[charts.Mark]) -> Iterator[Html]:
+    """Yield the tree with its legend. Attempts that all were fresh starts make none: the table says as much."""
+    if any(mark.parents for mark in marks):
+        yield charts.tree(marks)
+        yield tag("p", LEGEND, class_="soft")
 
 
 def _attempts(run: RunView) -> list[object]:
@@ -237,8 +274,7 @@ def _attempts(run: RunView) -> list[object]:
     ordered = sorted(run.attempts, key=lambda item: (item.attempt.turn, item.attempt.index))
     told = (attempts.article(item, run.history.parent_of(item), best=item is best, address=address) for item in ordered)
     return [
-        charts.tree(lines.marks(headers, key, address)),
-        tag("p", LEGEND, class_="soft"),
+        *tree(lines.marks(headers, key, address)),
         long(listed, len(headers), f"All {len(headers)} attempts", ROWS_OPEN),
         *told,
     ]

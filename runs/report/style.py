@@ -11,7 +11,7 @@ STYLE = """
   --own: #58a6ff; --other: #848d97; --ins: #12351f; --del: #4a1d1f; --k: #ff7b72; --s: #a5d6ff; --c: #9198a1;
   --m: #79c0ff; --f: #d2a8ff; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1rem 4rem; background: var(--back); color: var(--text);
+body { margin: 0 auto; max-width: 72rem; padding: 1.5rem 1.2rem 4rem; background: var(--back); color: var(--text);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .3rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.25rem; margin: 2.4rem 0 .6rem; border-bottom: 1px solid var(--line); padding-bottom: .2rem; }
@@ -19,7 +19,7 @@ h3 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }
 h4 { font-size: 1rem; margin: 1rem 0 .3rem; }
 p { margin: .4rem 0; overflow-wrap: anywhere; }
 a { color: var(--good); }
-.soft, figcaption, caption { color: var(--soft); }
+.soft, caption { color: var(--soft); }
 .lead { font-size: 1.15rem; }
 .said { white-space: pre-wrap; overflow-wrap: anywhere; }
 nav ul { display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; padding: 0; margin: .8rem 0; list-style: none; }
@@ -41,6 +41,11 @@ h3 small { margin-left: .6rem; } .because { font-weight: 600; }
 .figure { border: 1px solid var(--line); border-radius: 8px; background: var(--box); padding: .5rem 1rem .6rem;
   min-width: 9.5rem; } .figure strong { display: block; font-size: 1.7rem; line-height: 1.3;
   font-variant-numeric: tabular-nums; } .figure span, .figure small { display: block; white-space: pre-line; }
+.pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr));
+  gap: 0 1.6rem; }
+figure { margin: .6rem 0; min-width: 0; } figcaption { font-size: .92rem; font-weight: 600; color: var(--text); }
+.pictures svg.fits { width: 100%; height: auto; font-size: 15px; }
+p, dd, .said { max-width: 80ch; }
 .wrapped { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 34rem; overflow-y: auto; }
 .status { border: 1px solid currentColor; border-radius: 1rem; padding: 0 .6rem; font-size: .85rem; font-weight: 600;
   white-space: nowrap; margin-left: .4rem; }
@@ -71,7 +76,13 @@ svg .t3 { fill: var(--own); opacity: .8; } svg .t4 { fill: var(--bad); } svg a {
 @media (max-width: 40rem) { body { padding: 1rem .8rem 3rem; } h1 { font-size: 1.4rem; } .lead { font-size: 1.05rem; }
   dl { grid-template-columns: 1fr; gap: 0; } dt { margin-top: .45rem; font-size: .88rem; } .figure { flex: 1 1 40%; }
   .figure strong { font-size: 1.4rem; } svg.fits { width: 100%; height: auto; font-size: 22px; overflow: visible; }
-  table { min-width: 34rem; } }
+  table { min-width: 34rem; } table.rows, table.rows tbody { display: block; min-width: 0; }
+  .pictures svg.fits { font-size: 20px; }
+  table.rows thead { position: absolute; left: -99rem; } table.rows caption { display: block; }
+  table.rows tr { display: flex; flex-wrap: wrap; gap: 0 .9rem; padding: .45rem 0;
+    border-bottom: 1px solid var(--line); } table.rows td:empty { display: none; }
+  table.rows td { border: 0; padding: 0; text-align: left; white-space: normal; }
+  table.rows td[data-label]::before { content: attr(data-label) " "; color: var(--soft); font-size: .85rem; } }
 @media print { body { max-width: none; padding: 0; font-size: 10.5pt; } nav, .skip { display: none; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 7.5pt; }
   .diff ins, .diff del, .diff span { white-space: pre-wrap; min-width: 0; }

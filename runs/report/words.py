@@ -7,7 +7,7 @@ from typing import Any
 
 from triton_agent.agent.settings import MEANS, StopReason
 from triton_agent.memory.listing import AttemptHeader
-from triton_agent.tools.results import DECISIONS, Finding, Interval
+from triton_agent.tools.results import DECISIONS, Finding, Interval, asked_as
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -36,6 +36,19 @@ def end_said(reason: str) -> str:
 
 def interval(value: Interval | None) -> str:
     return f"{value.median:.2f}x [{value.low:.2f}, {value.high:.2f}]" if value else ""
+
+
+def ms_said(value: float) -> str:
+    """Return a time in milliseconds with three digits, trailing zeros included: `0.0320`."""
+    return f"{value:.0f}" if value >= 100 else f"{value:#.3g}"
+
+
+def baseline_said(baseline: str) -> str:
+    """Return the name of a baseline without its precision: `the reference`, `torch.compile`."""
+    kind, _, mode = asked_as(baseline).partition("-")
+    if kind == "eager":
+        return "the reference"
+    return mode or "torch.compile" if kind == "compile" else baseline
 
 
 def bytes_said(count: int | None) -> str:

@@ -12,6 +12,7 @@ from triton_agent.policy.answer import without_notes
 from triton_agent.runs.cli.store_option import load_attempt
 from triton_agent.runs.history.records import StoredAttempt
 from triton_agent.runs.report import attempts, lines
+from triton_agent.runs.report.evidence import reasons
 from triton_agent.runs.report.markup import Html, facts, join, tag
 from triton_agent.runs.report.page import floor, headline, roofline
 from triton_agent.runs.report.view import main_timing
@@ -42,8 +43,7 @@ def render_attempt(store: Store, query: Mapping[str, str], actions: Offer, *, jo
     offered = actions(run, item.name, judged=bool(item.gradings))
     seen, said = item.attempt.observation, item.attempt.completion
     sections: list[tuple[str, str, Sequence[object]]] = [
-        ("verdict", "Verdict", [*_head(store, item, best=run.best == item.key), *attempts.verdict(item, fold=False)]),
-        *_near_the_floor(item),
+        ("verdict", "Verdict", [_steps(store, item), *_head(store, item, best=run.best == item.key), *_verdict(item)]),
         ("code", "Code", list(attempts.code(item, others, whole_open=parent is None))),
         ("asked", "What the author was shown", list(attempts.asked(seen, said, item.key, attempt_link))),
         ("answered", "What it answered", list(attempts.answered(said))),
@@ -57,28 +57,42 @@ def render_attempt(store: Store, query: Mapping[str, str], actions: Offer, *, jo
 def _head(store: Store, item: StoredAttempt, *, best: bool) -> Iterator[object]:
     yield tag("p", lines.status_mark(item.header), " ★ the best of its run" if best else None, class_="lead")
     yield headline(item.evaluation)
+    if item.evaluation is not None:
+        yield from reasons(item.evaluation)
     plan = without_notes(item.attempt.plan).strip()
     if plan:
         yield tag("p", plan, class_="said")
     parent = item.attempt.parent
     children = store.headers(item.attempt.run, HeaderFilter(children_of=item.key, limit=CHILDREN))
-    later = store.headers(item.attempt.run, HeaderFilter(after=item.key, limit=1))
     yield facts(
         [
             ("from", lines.link(parent, item.key, attempt_link) if parent else "a fresh start"),
             ("led to", join([_child(child, item.key) for child in children], ", ") if children else None),
-            ("next", lines.link(later[0].key, item.key, attempt_link) if later else None),
             ("written", f"{item.attempt.created_at:%Y-%m-%d %H:%M:%S} UTC"),
         ]
     )
 
 
-def _near_the_floor(item: StoredAttempt) -> Iterator[tuple[str, str, Sequence[object]]]:
-    """Yield the section with the roofline, for what was timed."""
+def _steps(store: Store, item: StoredAttempt) -> Html:
+    """Return links to the attempts before and after this one: the run, replayed."""
+    before = store.headers(item.attempt.run, HeaderFilter(before=item.key, limit=1))
+    after = store.headers(item.attempt.run, HeaderFilter(after=item.key, limit=1))
+    shown = [
+        *(tag("a", f"← {lines.short(line.key)}", href=attempt_link(line.key), rel="prev") for line in before),
+        *(tag("a", f"{lines.short(line.key)} →", href=attempt_link(line.key), rel="next") for line in after),
+    ]
+    return tag("div", *shown, class_="pages") if shown else Html("")
+
+
+def _verdict(item: StoredAttempt) -> Iterator[object]:
+    """Yield the evidence, with the roofline and the floor of what was timed."""
     problem, measured = item.attempt.observation.problem, main_timing(item.evaluation, "device")
-    if measured is not None:
+    if measured is None:
+        yield from attempts.verdict(item, fold=False)
+    else:
         drawn = roofline(problem, [(item.name, measured, True)], item.evaluation)
-        yield "roofline", "Roofline", [*drawn, floor(problem, item.evaluation)]
+        yield from attempts.verdict(item, ("Roofline", drawn), fold=False)
+        yield floor(problem, item.evaluation)
 
 
 def _child(child: AttemptHeader, own: str) -> Html:

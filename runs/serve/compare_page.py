@@ -8,11 +8,12 @@ from triton_agent.memory.listing import HeaderFilter, RunFilter, RunSummary
 from triton_agent.memory.records import run_of
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import without_notes
+from triton_agent.runs.cli.pace import in_words
 from triton_agent.runs.cli.store_option import load_attempt, run_id
 from triton_agent.runs.history.records import StoredAttempt
 from triton_agent.runs.report import attempts, charts, lines
-from triton_agent.runs.report.evidence import reasons, speed
-from triton_agent.runs.report.markup import Html, facts, table, tag
+from triton_agent.runs.report.evidence import method, reasons, times
+from triton_agent.runs.report.markup import Html, facts, pictures, table, tag
 from triton_agent.runs.report.page import headline
 from triton_agent.runs.report.words import bytes_said, end_said, interval, plain
 from triton_agent.runs.serve.frame import attempt_link, link, page, run_link
@@ -87,7 +88,8 @@ def _side(item: StoredAttempt) -> Iterator[object]:
         yield tag("p", plan, class_="said")
     if item.evaluation is not None:
         yield from reasons(item.evaluation)
-        yield from speed(item.evaluation)
+        yield times(item.evaluation)
+        yield from method(item.evaluation)
 
 
 def _most(item: StoredAttempt, name: str) -> str:
@@ -117,7 +119,8 @@ def _runs(store: Store, pair: Sequence[RunSummary], *, jobs: bool) -> str:
     timed = HeaderFilter(timed=True, best_first=True, limit=DRAWN)
     series = {run.id: lines.marks(store.headers(run.id, timed), run.best, attempt_link) for run in pair}
     if any(series.values()):
-        parts.append(charts.progress({name: marks for name, marks in series.items() if marks}))
+        drawn = charts.progress({name: marks for name, marks in series.items() if marks})
+        parts.append(pictures([("The best so far over the turns", drawn)]))
     rows: list[tuple[object, ...]] = [
         ("problem", one.problem, other.problem),
         ("policy", one.policy, other.policy),
@@ -127,7 +130,7 @@ def _runs(store: Store, pair: Sequence[RunSummary], *, jobs: bool) -> str:
         ("turns", *(f"{run.turns:,}" for run in pair)),
         ("tokens", *(f"{run.tokens:,}" for run in pair)),
         ("ended because", *(end_said(run.stop_reason) or plain(run.state.value) for run in pair)),
-        ("took", *(f"{(run.last_at - run.started_at).total_seconds():,.0f} s" for run in pair)),
+        ("took", *(in_words((run.last_at - run.started_at).total_seconds()) for run in pair)),
     ]
     heads = ("", *(tag("a", run.id, href=run_link(run.id)) for run in pair))
     parts.append(table(heads, rows, caption="Figures of both"))

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from triton_agent.memory.listing import AttemptHeader, HeaderFilter, RunFilter, RunState, RunSummary
+from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.store import Store
 from triton_agent.runs.cli.store_option import load_attempt, run_id
 from triton_agent.runs.history.records import StoredAttempt
 from triton_agent.runs.report import charts, evidence, lines
-from triton_agent.runs.report.markup import Html, facts, figures, folded, join, tag
-from triton_agent.runs.report.page import LEGEND, headline, problem_facts
+from triton_agent.runs.report.markup import Html, facts, figures, folded, join, pictures, tag
+from triton_agent.runs.report.page import headline, problem_facts, roofline, tree
+from triton_agent.runs.report.view import main_timing
 from triton_agent.runs.report.words import end_said, interval, plain, settings_said
 from triton_agent.runs.serve.frame import attempt_link, link, page, run_link
 from triton_agent.tools.results import Status
@@ -37,12 +39,11 @@ def render_run(store: Store, query: Mapping[str, str], actions: Html, *, jobs: b
     best = load_attempt(store, summary.best) if summary.best else None
     sections: list[tuple[str, str, Sequence[object]]] = [
         ("summary", "Summary", [*_summary(store, summary, best), actions]),
-        ("attempts", "Attempts", list(_attempts(store, summary, query))),
     ]
     if best is not None and best.evaluation is not None:
-        shown = [part for part in evidence.evidence(best.evaluation) if part]
         more = tag("p", tag("a", f"All of attempt {best.name}", href=attempt_link(best.key)))
-        sections.append(("best", "Best attempt", [*shown, more]))
+        sections.append(("best", "Best attempt", [*evidence.evidence(best.evaluation), more]))
+    sections.append(("attempts", "Attempts", list(_attempts(store, summary, query))))
     sections.append(("problem", "Problem", problem_facts(run)))
     others = tag(
         "form",
@@ -77,19 +78,32 @@ def _summary(store: Store, run: RunSummary, best: StoredAttempt | None) -> Itera
     if len(timed) > DRAWN:
         timed = store.headers(run.id, HeaderFilter(timed=True, best_first=True, limit=DRAWN))
         yield tag("p", f"The {DRAWN:,} best are drawn.", class_="soft")
-    if timed:
-        yield charts.speed_over_turns(lines.marks(timed, run.best, attempt_link))
+    turns = charts.speed_over_turns(lines.marks(timed, run.best, attempt_link)) if timed else ""
+    yield pictures([("Speed-up over the turns", turns), ("Roofline", _roofline(store.run(run.id).problem, best))])
     forks = store.runs(RunFilter(continues=run.id, problem=run.problem_digest, limit=FORKS))
     origin = run.forked_from
     yield facts(
         [
             ("best attempt", lines.link(run.best, run.best, attempt_link) if run.best else "none yet"),
             ("ended because", end_said(run.stop_reason)),
+            ("replay", _replay(store, run)),
             ("newest record", f"{run.last_at:%Y-%m-%d %H:%M:%S} UTC"),
             ("forked from", tag("a", origin, href=attempt_link(origin)) if origin else None),
             ("forks", join([tag("a", fork.id, href=run_link(fork.id)) for fork in forks], ", ") if forks else None),
         ]
     )
+
+
+def _roofline(problem: ProblemView, best: StoredAttempt | None) -> Html:
+    measured = main_timing(best.evaluation, "device") if best else None
+    if best is None or measured is None:
+        return Html("")
+    return roofline(problem, [(best.name, measured, True)], best.evaluation)
+
+
+def _replay(store: Store, run: RunSummary) -> Html | None:
+    first = store.headers(run.id, HeaderFilter(limit=1))
+    return tag("a", "step by step, from the first attempt", href=attempt_link(first[0].key)) if first else None
 
 
 def _lead(run: RunSummary) -> str:
@@ -106,8 +120,7 @@ def _attempts(store: Store, run: RunSummary, query: Mapping[str, str]) -> Iterat
         yield tag("p", "None yet.")
         return
     if run.attempts <= IN_TREE:
-        yield charts.tree(lines.marks(store.headers(run.id), run.best, attempt_link))
-        yield tag("p", LEGEND, class_="soft")
+        yield from tree(lines.marks(store.headers(run.id), run.best, attempt_link))
     elif run.best is not None:
         path = _lineage(store, run.best)
         yield tag("p", f"How the best came about: {len(path)} of {run.attempts:,} attempts.", class_="soft")

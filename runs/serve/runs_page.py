@@ -73,7 +73,7 @@ def _table(runs: Sequence[RunSummary]) -> Html:
         for run in runs
     ]
     headings = ("problem", "best speed-up", "passed", "state", "run", "policy", "device")
-    return table(headings, rows, right=(1, 2), caption=f"{len(runs)} runs, newest first")
+    return table(headings, rows, right=(1, 2), caption=f"{len(runs)} runs, newest first", stacks=(2,))
 
 
 def state_mark(run: RunSummary) -> Html:

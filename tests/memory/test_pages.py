@@ -30,6 +30,10 @@ def test_pages_of_runs_and_attempts_join_without_gap_or_repetition(store: Store)
     while some := store.headers("run-3", HeaderFilter(limit=3, after=keys[-1] if keys else None)):
         keys += [line.key for line in some]
     assert keys == [line.key for line in store.headers("run-3")] and len(keys) == 10
+    back: list[str] = []
+    while some := store.headers("run-3", HeaderFilter(limit=3, before=back[-1] if back else "run-3/9.9")):
+        back += [line.key for line in some]
+    assert back == keys[::-1]
     best = store.headers("run-3", HeaderFilter(best_first=True))
     assert [line.speedup.median for line in best if line.speedup] == [1.61, 1.58, 1.38, 1.12, 0.93]
     assert all(line.passed for line in store.headers("run-3", HeaderFilter(status=Status.PASSED)))

@@ -94,14 +94,42 @@ def test_notes_of_the_built_in_author_are_not_shown() -> None:
 
 def test_what_was_not_measured_is_said_to_be_not_measured() -> None:
     text = Outline(render_report(RunView(history=sample.history(gpu=False)))).text
-    assert "Its speed was not measured." in text
+    assert "Its speed was not measured: no GPU was used; kernels ran in Triton's interpreter." in text
     history = sample.history(gpu=False)
     assert history.best is not None
     draft = RunView(history=history, shipped=history.best.evaluation)
-    assert "The draft is correct. Its speed was not measured." in Outline(render_report(draft)).text
-    assert "Not measured: no GPU was used" in text
+    said = Outline(render_report(draft)).text
+    assert "The draft is correct. Its speed was not measured" in said
+    assert f"to measure it triton-agent promote {sample.RUN}" in said and "promote" not in text
     assert "floor not measured" in text
     assert "Roofline" not in text
+
+
+def test_where_nothing_was_timed_the_headline_is_what_is_known() -> None:
+    text = Outline(render_report(RunView(history=sample.history(gpu=False)))).text
+    assert "1.50x the fewest bytes" in text and "1 launch no operator of torch is left" in text
+    assert "6 checks within their limits the largest error is" in text
+    assert text.index("1.50x the fewest bytes") < text.index("best attempt")
+
+
+def test_each_clock_is_drawn_once_with_all_it_was_timed_against(page: str) -> None:
+    text = Outline(page).text
+    assert "1.45x over torch.compile" in text
+    summary = text[: text.index("All attempts")]
+    for label in ("kernels", "the reference", "torch.compile"):
+        assert summary.count(f"device time, {label}: ") == summary.count(f"call latency, {label}: ") == 1
+
+
+def test_the_pictures_come_before_the_facts(page: str) -> None:
+    names = [shown["aria-label"] for tag, shown in Outline(page).elements if tag == "svg"]
+    assert names[:2] == ["Speed-up over the turns", "Roofline"]
+    assert names.index("Times, median and confidence interval") < names.index("Tree of attempts")
+
+
+def test_attempts_that_are_all_fresh_starts_make_no_tree() -> None:
+    starts = tuple((0, index, None, None, 1.1) for index in range(3))
+    page = render_report(RunView(history=sample.history(attempts=starts)))
+    assert "Tree of attempts" not in page and "All attempts" in page
 
 
 def test_without_ceilings_there_is_no_roofline_but_the_rest() -> None:

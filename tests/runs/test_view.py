@@ -194,7 +194,8 @@ def test_a_run_shows_speed_tree_and_attempts(served: Served) -> None:
     text = served.text(f"/run?id={sample.RUN[:9]}")
     assert "1.61x [1.56, 1.66] as fast as the reference" in text
     assert "5 passed of 9 judged" in text and "all turns were used" in text
-    assert "Speed-up over the turns" in text and "Tree of attempts" in text
+    assert "Speed-up over the turns" in text and "Tree of attempts" in text and "Roofline" in text
+    assert text.index("Times, median and confidence interval") < text.index("Tree of attempts")
     assert "uses files, the network, the environment or another forbidden module" in text
     failed = served.text(f"/run?id={sample.RUN}&status=compile_error")
     assert "1 of 10 attempts" in failed and "a kernel does not compile" in failed
@@ -211,6 +212,24 @@ def test_an_attempt_shows_verdict_changes_prompt_and_tokens(served: Served) -> N
     lost = served.text(f"/attempt?key={sample.RUN}/2.0")
     assert "Could not be measured (WorkerLost): the GPU was busy" in lost
     assert "Changes to the best, 3.1" in lost
+
+
+def test_a_run_is_replayed_attempt_by_attempt(served: Served) -> None:
+    (first,) = {place for place in served.outline(f"/run?id={sample.RUN}").links if place.endswith("%2F0.0")}
+    seen, place = [], first
+    while place is not None:
+        seen.append(place.rpartition("%2F")[2])
+        with served.client() as client:
+            elements = Outline(client.get(place).text).elements
+        steps = {shown["rel"]: shown["href"] for tag, shown in elements if tag == "a" and "rel" in shown}
+        assert ("prev" in steps) is (len(seen) > 1)
+        place = steps.get("next")
+    assert seen == [f"{turn}.{index}" for turn in range(5) for index in range(2)]
+
+
+def test_a_failed_attempt_says_why_before_what_was_meant(served: Served) -> None:
+    text = served.text(f"/attempt?key={sample.RUN}/0.0")
+    assert text.index("Because values differ") < text.index("Read each row once")
 
 
 def test_two_attempts_and_two_runs_stand_side_by_side(served: Served) -> None:
@@ -390,6 +409,8 @@ def test_pages_fit_the_screen(served: Served, tab: Page, width: int, dark: bool)
     for place in ("/", f"/run?id={sample.RUN}", f"/attempt?key={sample.RUN}/3.1", f"/compare?a={DRAFT}&b={sample.RUN}"):
         tab.open(served.base + place)
         assert tab.run("document.documentElement.scrollWidth <= innerWidth"), place
+        cells = "[...document.querySelectorAll('table.rows td')]"
+        assert tab.run(f"{cells}.every((cell) => cell.getBoundingClientRect().right <= innerWidth)"), place
         shade = tab.run("getComputedStyle(document.body).backgroundColor")
         assert (shade == "rgb(13, 17, 23)") is dark
 
