@@ -67,7 +67,7 @@ def test_what_a_run_was_forked_from_is_no_turn_of_it() -> None:
 
 
 def test_a_turn_cannot_set_out_from_a_later_one() -> None:
-    with pytest.raises(ValueError, match="no earlier turn"):
+    with pytest.raises(ValueError, match="not an earlier turn"):
         own_parents(links("0a<1b", "1b"))
 
 

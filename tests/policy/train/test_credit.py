@@ -222,7 +222,7 @@ def test_balanced_groups_weigh_the_same_whatever_their_size_and_difficult_ones_m
 
 
 def test_a_turn_cannot_set_out_from_a_later_one() -> None:
-    with pytest.raises(ValueError, match="no earlier turn"):
+    with pytest.raises(ValueError, match="not an earlier turn"):
         returns([turn("a", 0.0, 1, "b"), turn("b", 0.0, 1)], 1.0, lambda paid: paid.total)
 
 

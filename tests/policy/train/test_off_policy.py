@@ -82,7 +82,7 @@ def test_training_is_at_the_temperature_of_the_draws() -> None:
         ({"temperature": 0.8}, Distribution.UNKNOWN, 0.8, "does not say"),
         ({"temperature": 1.0}, Distribution.MODEL, 1.0, ""),
         ({"temperature": 1.0}, Distribution.UNKNOWN, 1.0, ""),
-        ({"temperature": 0.0}, Distribution.SAMPLED, 1.0, "nothing was drawn"),
+        ({"temperature": 0.0}, Distribution.SAMPLED, 1.0, "nothing was sampled"),
         ({}, Distribution.UNKNOWN, 0.8, ""),
         ({"temperature": 1.0, "top_p": 0.9}, Distribution.SAMPLED, 1.0, "changed the distribution"),
         ({"temperature": 1.0, "top_k": 20}, Distribution.SAMPLED, 1.0, "changed the distribution"),

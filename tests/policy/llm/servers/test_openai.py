@@ -100,7 +100,7 @@ def test_what_vllm_keeps_back_of_an_answer_is_asked_for(finish: str) -> None:
     [
         (VLLM, None, "may lack its last character"),
         (VLLM, "no object", "may lack its last character"),
-        (VLLM, {"prompt": "b\ufffd"}, "not what its tokens spell"),
+        (VLLM, {"prompt": "b\ufffd"}, "differs from the tokens"),
         (None, None, "may lack its last character"),
     ],
 )
