@@ -1,4 +1,4 @@
-"""Benchmarks: problems run, recorded, counted and compared.
+"""Benchmarks: runs many problems, records a row for each, and computes and compares the figures.
 
-`runner.py` runs one; `rows.py` says what is recorded of each problem.
+`runner.py` runs a benchmark; `rows.py` defines what is recorded of each problem.
 """

@@ -1,9 +1,9 @@
-"""One line on why a kernel is slower on the GPU than what `torch.compile` makes of the reference, as was measured.
+"""Explains in one line why a kernel is slower on the GPU than the reference under `torch.compile`.
 
-What is known of a kernel without a profile: its time and the baseline's against the floor, what it launches, what its
-compiler reports, what was left to torch. Which of these costs the time is a guess, so the line gives them with their
-figures, the likeliest first. How many programs a kernel had is not among them: launches are recorded at the smallest
-size. Nothing is said where the interval of the ratio does not lie below 1.
+The line lists what is known without a profile: both times against the floor, launches, the compiler's report, and
+operators left to torch. Which of these costs the time is a guess, so they are named with their figures, the likeliest
+first. Not covered: how many programs a kernel had, since launches are recorded at the smallest size. The line is empty
+unless the interval of the ratio lies below 1.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from triton_agent.tools.results import Diagnosis, Evaluation, Timing, asked_as
 
 NEAR_FLOOR = 0.85
-"""Of the floor: what both reach from there on, the order of a few accesses decides."""
+"""Fraction of the floor from which on the order of a few memory accesses decides."""
 BASELINE = "compile"
 
 
 def behind(evaluation: Evaluation) -> str:
-    """Empty where it is not behind, or nothing was measured."""
+    """Return the explanation; empty if the kernel is not slower, or nothing was measured."""
     timing = next((item for item in evaluation.timings if _is_behind(item)), None)
     if timing is None or evaluation.diagnosis is None:
         return ""
@@ -48,7 +48,7 @@ def _causes(timing: Timing, evaluation: Evaluation, diagnosis: Diagnosis) -> Ite
         yield f"torch does {', '.join(diagnosis.torch_operators[:3])} beside"
     launches = sum(launch.launches for launch in diagnosis.launches)
     if launches > 1:
-        yield f"{launches} launches, with what passes between them written to memory and read again"
+        yield f"{launches} launches, which pass their values through memory"
     floor_ms = diagnosis.floor_ms
     if launches == 1 and not spilled and floor_ms is not None:
         near = floor_ms >= NEAR_FLOOR * timing.candidate_ms.median
@@ -56,10 +56,10 @@ def _causes(timing: Timing, evaluation: Evaluation, diagnosis: Diagnosis) -> Ite
 
 
 def _resources(evaluation: Evaluation) -> str:
-    """Of the kernel that takes most registers."""
+    """Describe the kernel with the most registers."""
     known = [kernel for kernel in evaluation.resources if kernel.registers is not None]
     if not known:
-        return "of which no more is known"
+        return "of which nothing more is known"
     largest = max(known, key=lambda kernel: kernel.registers or 0)
     shared = f", {largest.shared_bytes >> 10} KiB shared" if largest.shared_bytes >= 1024 else ""
     return f"{largest.registers} registers a thread, {largest.num_warps} warps{shared}"

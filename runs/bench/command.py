@@ -1,4 +1,4 @@
-"""The command around a benchmark: options in, a record in a folder, tables on stdout, an exit code out."""
+"""The command line around a benchmark: reads the options, keeps a record in a folder, prints tables."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.versions import require_supported
 
 STORE = "runs.db"
-"""In the benchmark's own folder, unless another one is named: what it asks is no lesson for a user's own runs."""
+"""Store in the benchmark's folder, by default, so that its runs do not become lessons for the user's own runs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRequest:
-    """What was said on the command line, the problems apart; None where nothing was said."""
+    """Options of the command line, without the problems; None for an option that was not given."""
 
     policy: str | None = None
     kernels: str | None = None
@@ -63,7 +63,7 @@ class BenchRequest:
     trust: bool | None = None
     protocol: str | None = None
     model: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Fields of `ModelOptions` that were said."""
+    """Fields of `ModelOptions` that were given."""
     out: str | None = None
     resume: str | None = None
     shard: str | None = None
@@ -72,7 +72,7 @@ class BenchRequest:
 
 
 def run(selection: Selection, request: BenchRequest, *, nurseries: Sequence[Nursery] = ()) -> int:
-    """A new benchmark, or one that goes on. With `nurseries`, which stay open, each has a problem at a time."""
+    """Start or continue a benchmark. Each of the `nurseries`, which stay open, serves one problem at a time."""
     for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     os.environ.setdefault(TRACING, "false")
@@ -87,7 +87,7 @@ def run(selection: Selection, request: BenchRequest, *, nurseries: Sequence[Nurs
     try:
         asyncio.run(_run(tasks, journal, settings, policies, kernels, screen, request, chosen, nurseries))
     except KeyboardInterrupt:
-        screen.say(f"what was finished is kept; go on with --resume {folder}")
+        screen.say(f"finished problems are kept; continue with --resume {folder}")
         raise
     finally:
         screen.close()
@@ -101,7 +101,7 @@ def run(selection: Selection, request: BenchRequest, *, nurseries: Sequence[Nurs
 def _who_and_how(
     selection: Selection, request: BenchRequest
 ) -> tuple[BenchSettings, list[Policy], KernelFolder | None]:
-    """Settings as said, or as they stand in the record that goes on."""
+    """Return the settings as given or, for a record that is continued, as recorded; the policies; the kernels."""
     before = dict(read_record(Path(request.resume)).head.settings) if request.resume else {}
     said = _said(request)
     if request.policy and request.kernels:
@@ -125,7 +125,7 @@ def _who_and_how(
 
 
 def _where(said: str | None, before: Mapping[str, Any]) -> dict[str, str]:
-    """As said, or as before."""
+    """Return the device as given or, without that, as recorded."""
     if said is None and "device" in before:
         return {"device": str(before["device"]), "cards": str(before.get("cards", ""))}
     chosen = choose(said or "auto")
@@ -133,7 +133,7 @@ def _where(said: str | None, before: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _said(request: BenchRequest) -> dict[str, Any]:
-    """Only what was said, by the names of the settings."""
+    """Return the options that were given, by the names of the settings."""
     mode = None
     if request.allow_library is not None:
         mode = Mode.ALLOW_LIBRARY.value if request.allow_library else Mode.OWN_KERNELS.value
@@ -172,12 +172,12 @@ def _announce(
     screen.say(f"{record.head.title}{shard}: {settings.policy}, {settings.mode}, {where}")
     there = len({task.label for task in tasks} - set(record.missing))
     if there:
-        screen.say(f"going on in {journal.folder}: {there} of them are there")
+        screen.say(f"continuing {journal.folder}: {there} of them are finished")
     for text in selection.passed_over:
         screen.say(f"passed over: {text}")
     if kernels and kernels.unmatched:
         shown = ", ".join(kernels.unmatched[:5]) + (", ..." if len(kernels.unmatched) > 5 else "")
-        screen.say(f"{len(kernels.unmatched)} files are named after no problem asked for: {shown}")
+        screen.say(f"{len(kernels.unmatched)} files belong to none of these problems: {shown}")
 
 
 async def _run(
@@ -219,7 +219,7 @@ async def _run(
 def _references(
     journal: Journal, settings: BenchSettings, chosen: Chosen, screen: Screen, *, again: bool
 ) -> References:
-    """With the cards, unless the problems' code may run in confinement only."""
+    """Use the cards only if the problems' code is trusted, because references run outside the sandbox."""
     how = ReferenceSettings(workspace=journal.folder / PROBLEMS, compile_limit_s=settings.compile_limit_s, again=again)
     return References(chosen if settings.device == "cuda" and settings.trust else None, how, screen.say)
 

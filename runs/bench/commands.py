@@ -1,6 +1,6 @@
-"""Commands that benchmark: `bench suite`, `kernelbench`, `tritonbench`, `baselines`, `table`, `compare`, `report`.
+"""Command-line options of `bench suite`, `kernelbench`, `tritonbench`, `baselines`, `table`, `compare` and `report`.
 
-Only their words and options stand here; each imports what it does when it runs.
+Only options are here; each command imports its implementation when it runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CLONE = Annotated[
     str | None,
-    typer.Argument(metavar="FOLDER", help="Clone of the benchmark, or a folder in it. --resume knows its folder."),
+    typer.Argument(metavar="FOLDER", help="Clone of the benchmark, or a folder in it. Not needed with --resume."),
 ]
 NAMES = Annotated[
     list[str] | None,
@@ -38,16 +38,16 @@ ATTEMPTS = Annotated[
     int | None,
     typer.Option("--attempts", metavar="K", help="Independent attempts at each problem, for pass@k; default: 1."),
 ]
-TURNS = Annotated[int | None, typer.Option("--turns", help="Rounds of proposals at most per attempt; default: 12.")]
+TURNS = Annotated[int | None, typer.Option("--turns", help="Maximum rounds of proposals per attempt; default: 12.")]
 PARALLEL = Annotated[
-    int | None, typer.Option("--parallel", help="Proposals per turn, and evaluations at once; default: 4.")
+    int | None, typer.Option("--parallel", help="Proposals per turn, and evaluations in parallel; default: 4.")
 ]
 AT_ONCE = Annotated[
     int | None,
     typer.Option(
         "--at-once",
         metavar="N",
-        help="Problems side by side on each GPU; each is timed alone; default: 1.",
+        help="Problems at a time on each GPU; each has the GPU alone while it is timed; default: 1.",
     ),
 ]
 BUDGET = Annotated[
@@ -64,7 +64,7 @@ PRECISION = Annotated[
     str | None,
     typer.Option(
         "--precision",
-        help="tf32: allow TF32 to kernels, reference and torch.compile; default: same.",
+        help="tf32: allow TF32 in kernels, reference and torch.compile; default: same.",
     ),
 ]
 DEVICE = Annotated[
@@ -86,14 +86,14 @@ COMPILE_LIMIT = Annotated[
     typer.Option(
         "--compile-limit",
         metavar="S",
-        help="Time limit for torch.compile on one problem, in seconds; default: 60. What takes longer is no baseline.",
+        help="Time limit for torch.compile on one problem, in seconds; default: 60. A slower one is no baseline.",
     ),
 ]
 BASELINES_AGAIN = Annotated[
-    bool, typer.Option("--baselines-again", help="Measure baselines again that the record or this machine has.")
+    bool, typer.Option("--baselines-again", help="Measure baselines again that the record or the cache has.")
 ]
 TRUST = Annotated[
-    bool | None, typer.Option("--trust/--no-trust", help="--no-trust: confine the problems' code as well.")
+    bool | None, typer.Option("--trust/--no-trust", help="--no-trust: run the problems' code in the sandbox as well.")
 ]
 OUT = Annotated[
     str | None,
@@ -155,7 +155,7 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "json": (JSON, False),
     **model_options.OPTIONS,
 }
-"""Of every command that runs a benchmark: annotation and default by name."""
+"""Options of every command that runs a benchmark: annotation and default by name."""
 
 bench_app = typer.Typer(
     name="bench",
@@ -166,7 +166,7 @@ bench_app = typer.Typer(
 
 
 def attach(app: typer.Typer) -> None:
-    """Give the main command these commands."""
+    """Add these commands to the main one."""
     app.add_typer(bench_app)
 
 
@@ -315,7 +315,7 @@ def _clone(folder: str | None, name: str, groups: list[str], problem: list[str] 
 
 
 def _names(problem: list[str] | None, resume: str | None) -> tuple[str, ...]:
-    """As said; else, of a record that goes on, the problems that it is of."""
+    """Return the problems as given or, for a record that is continued, as recorded."""
     from pathlib import Path
 
     from triton_agent.runs.bench.rows import read_record
@@ -324,7 +324,7 @@ def _names(problem: list[str] | None, resume: str | None) -> tuple[str, ...]:
 
 
 def _request(said: dict[str, Any]) -> BenchRequest:
-    """Options of language models apart from the others."""
+    """Separate the options for language models from the others."""
     from triton_agent.runs.bench.command import BenchRequest
 
     model = {name: said[name] for name in model_options.OPTIONS if said[name] not in (None, False)}

@@ -1,12 +1,12 @@
-"""What the rows of a benchmark say, of all problems and of each group: shares, speed-ups, nearness to the floor.
+"""Computes the figures of a benchmark from its rows, for all problems and for each group: shares, speed-ups, floor.
 
-    summaries(record) -> one `Summary` of all, then one for each group, dominant kind of work, and class of dtype
+  summaries(record) -> a `Summary` of all problems, then one for each group, dominant kind of work, and class of dtype
 
-The unit is the problem: each counts once, however many samples it was given. Shares have Wilson's intervals, taken as
-if each problem were one throw, which is too wide where samples of one problem differ and never too narrow. Means and
-medians have bootstrap intervals over problems: they say what other problems like these might have given, not what
-another day's clock would. Nothing is made up: a problem that could not be measured, or has no place here, stands in no
-denominator and is counted beside it; without a GPU there are no speed-ups. Two records are compared in `compare.py`.
+The unit is the problem: each counts once, whatever its number of samples. Shares have Wilson's intervals with one trial
+for each problem, which is too wide if samples of one problem differ and never too narrow. Means and medians have
+bootstrap intervals over problems: they tell what other problems of this kind might give, not what the clock of another
+day would. A problem that could not be measured, or cannot be used here, is in no denominator and is counted separately;
+without a GPU there are no speed-ups. `compare.py` compares two records.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from triton_agent.tools.estimates import geometric_mean, mean, median, pass_at, 
 from triton_agent.tools.results import Interval
 
 FACTORS = (1.0, 1.2, 1.5, 2.0)
-"""The p of fast_p. fast_0 is the share solved and needs no clock."""
+"""The p of fast_p. fast_0 is the share of solved problems and needs no clock."""
 KS = (1, 5, 10)
-"""The k of pass@k that papers print; how many samples there were is told as well."""
+"""The k of pass@k that papers report; the number of samples is reported as well."""
 
 
 # -- of plain sequences ------------------------------------------------------------------------------------------------
 
 
 def fast_p(speedups: Sequence[float | None], p: float) -> float:
-    """The share of all problems that were solved and faster than p; None stands for unsolved.
+    """Return the share of all problems that are solved and faster than p; None stands for unsolved.
 
-    As KernelBench defines and computes it: the factor itself is not faster, the denominator is every problem, the
-    speed-up is the point estimate, however sure it is.
+    This is KernelBench's definition: a speed-up equal to p is not faster, the denominator is every problem, and the
+    speed-up is the point estimate, whatever its interval.
     """
     return sum(value is not None and value > p for value in speedups) / len(speedups)
 
 
 def with_unsolved(speedups: Iterable[float | None]) -> list[float]:
-    """A problem without a kernel keeps the reference, a speed-up of 1; a slower kernel counts as slower."""
+    """Replace None by 1, since an unsolved problem keeps the reference; a slower kernel counts as slower."""
     return [1.0 if value is None else value for value in speedups]
 
 
@@ -47,7 +47,7 @@ def with_unsolved(speedups: Iterable[float | None]) -> list[float]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """An estimate with its interval, and how many problems it is of."""
+    """An estimate with its interval, and the number of problems that it is based on."""
 
     value: Interval
     of: int
@@ -60,24 +60,24 @@ class SpeedFigures:
     against: Against
     kind: Kind
     timed: int
-    """Solved problems that have this time."""
+    """Number of solved problems that have this time."""
     untimed: int
-    """Solved problems that have not: they stand in no denominator."""
+    """Number of solved problems without this time; they are in no denominator."""
     fast: Mapping[str, Figure]
-    """By name: `fast_1`, `fast_1.2`."""
+    """fast_p by name: `fast_1`, `fast_1.2`."""
     surely_fast: Mapping[str, Figure]
-    """The same, counting only what is faster over its whole interval."""
+    """fast_p, counting only kernels whose whole interval is above p."""
     geomean_all: Figure | None
-    """Over all problems, unsolved ones as 1; None where every one is solved and none of them timed."""
+    """Geometric mean over all problems, unsolved ones as 1; None if all are solved and none of them was timed."""
     geomean_solved: Figure | None
-    """Over the timed ones; None where there is none. It rises when hard problems are lost: read the count."""
+    """Geometric mean over timed problems; None without any. It rises when hard problems are lost: see the count."""
     mean_solved: Figure | None
-    """The plain mean over the timed ones, as TritonBench prints it: a few large speed-ups make it up."""
+    """Arithmetic mean over timed problems, as TritonBench reports it; a few large speed-ups dominate it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineFigures:
-    """How one baseline fares against the reference as written, with no kernel in sight."""
+    """Times of one baseline relative to the reference as written, without any kernel."""
 
     against: Against
     kind: Kind
@@ -86,43 +86,43 @@ class BaselineFigures:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One group of problems, or all."""
+    """Figures of one group of problems, or of all."""
 
     by: str
-    """What it is a group by: `` for all, `group`, `dominant`, `dtype`."""
+    """Property that the group is made by: `group`, `dominant` or `dtype`; empty for all problems."""
     name: str
     asked: int | None
-    """Problems asked for; None where that is not known of those without a row."""
+    """Number of problems asked for; None if unknown for problems without a row."""
     rows: int
-    """Problems with a row."""
+    """Number of problems with a row."""
     unusable: int
     needs_gpu: int
-    """Of the unusable: for want of a GPU."""
+    """Number of unusable problems that need a GPU."""
     not_measured: int
     no_samples: int
-    """No kernel was asked for: baselines alone."""
+    """Number of problems without samples, for which only baselines were measured."""
     judged: int
-    """The denominator: those of which it is known whether they are solved."""
+    """Number of problems that are known to be solved or not: the denominator of shares."""
     solved: Figure | None
-    """The share with a kernel that passed, in any sample: fast_0."""
+    """fast_0: the share of problems with a kernel that passed, in any sample."""
     called: Figure | None
     """Call accuracy: the share of samples whose kernel was called and returned, averaged over problems."""
     executed: Figure | None
     """Execution accuracy: the share of samples that passed, averaged over problems."""
     pass_at: Mapping[str, Figure]
-    """`pass@1`, ...: without bias, from problems with as many measured samples."""
+    """`pass@1`, ...: unbiased, from problems with enough measured samples."""
     hack: Figure | None
-    """The share of kernels judged that cheated, averaged over problems."""
+    """Share of judged kernels that cheated, averaged over problems."""
     floor: Figure | None
     """Median fraction of the floor over solved problems that have one."""
     copy: Figure | None
-    """Where memory binds: the median of what a copy of as many bytes takes over the kernel's time."""
+    """For memory-bound problems: median of the time of a copy of as many bytes over the kernel's time."""
     memory: Figure | None
-    """Median of a call's memory over the reference's."""
+    """Median of a call's memory over that of the reference."""
     speeds: tuple[SpeedFigures, ...]
     baselines: tuple[BaselineFigures, ...]
     kernels: Mapping[str, int]
-    """Every kernel judged on the way, by status."""
+    """Number of all judged kernels, by status."""
     seconds: float
     tokens: int
 
@@ -142,7 +142,7 @@ GROUPINGS: Mapping[str, Callable[[ProblemRow], str]] = {
 
 
 def summaries(record: Record) -> tuple[Summary, ...]:
-    """All problems, then each group of them. A grouping that puts all in one group, or none, is left out."""
+    """Return the figures of all problems, then of each group. A grouping with fewer than two groups is left out."""
     timed = _times_taken(record.rows)
     found = [_summary("", "all", len(record.head.labels), record.rows, timed)]
     for by, group_of in GROUPINGS.items():
@@ -155,14 +155,14 @@ def summaries(record: Record) -> tuple[Summary, ...]:
 
 
 def _asked(record: Record, by: str, name: str) -> int | None:
-    """Of problems without a row only the group is known: their label begins with it."""
+    """Return how many problems of a group were asked for; without a row only `group` is known, from the label."""
     if len(record.rows) == len(record.head.labels):
         return sum(GROUPINGS[by](row) == name for row in record.rows)
     return sum(label.startswith(f"{name}/") for label in record.head.labels) if by == "group" else None
 
 
 def _times_taken(rows: Sequence[ProblemRow]) -> list[tuple[Against, Kind]]:
-    """Which speeds were measured at all: where none was, none is reported, not even that nothing was faster."""
+    """Return the kinds of speed that were measured; no figure is reported for the others."""
     seen = {(speed.against, speed.kind) for row in rows for sample in row.samples for speed in sample.speeds}
     return [(against, kind) for kind in Kind for against in Against if (against, kind) in seen]
 
@@ -201,7 +201,7 @@ def _summary(
 
 
 def _share(shares: Sequence[float]) -> Figure | None:
-    """The mean of shares, one a problem."""
+    """Return the mean of shares, one for each problem."""
     if not shares:
         return None
     return Figure(value=share_interval(min(sum(shares), len(shares)), len(shares)), of=len(shares))

@@ -1,4 +1,4 @@
-"""Parts of one benchmark put together: what shards on several machines wrote, as one record."""
+"""Joins parts of one benchmark, such as shards from several machines, into one record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(folders: Sequence[str], *, out: str | None, json: bool) -> int:
 
 
 def joined(folders: Sequence[Path]) -> Record:
-    """One record of all; of several rows of a problem the measured one, then the latest folder's."""
+    """Join the records; of several rows of a problem a measured one counts, then that of the last folder."""
     records = [read_record(folder) for folder in folders]
     first = records[0].head
     for folder, record in zip(folders, records):

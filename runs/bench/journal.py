@@ -1,7 +1,7 @@
-"""A benchmark's folder while it is being filled: rows as they are finished, and which stored run is under way.
+"""The folder of a benchmark while it runs: finished rows, and the stored run of each sample.
 
-Every row is on disk before the next problem is begun, behind a lock that several shards in one folder share. Whoever
-comes back to the folder goes on with the same head; what was cut off while it was written is removed first.
+Every row is on disk before the next problem begins; a lock lets several shards share one folder. A benchmark that is
+continued must have the same head. A line that was cut off is removed first.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import to_json
 
 BEGUN = "begun.jsonl"
-"""Which run of the store is which sample of which problem."""
+"""Names the run in the store of each sample of each problem."""
 BASELINES = "baselines.jsonl"
-"""What is known of each problem's baselines, those that could not be had included."""
+"""Holds what is known of each problem's baselines, including those that could not be measured."""
 STORIES = "bugs.txt"
 
 
 class Journal:
-    """One folder, one benchmark."""
+    """The folder of one benchmark."""
 
     def __init__(self, folder: Path, head: Head) -> None:
-        """Begins the record, or takes it up where it is of the same benchmark."""
+        """Begin the record, or continue it if it is of the same benchmark."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._rows, self._begun, self._baselines = folder / FILE, folder / BEGUN, folder / BASELINES
@@ -47,36 +47,36 @@ class Journal:
         self._require_same(head)
 
     def record(self) -> Record:
-        """As it stands on disk, rows of other shards included."""
+        """Return the record on disk, including rows of other shards."""
         return read_record(self._rows)
 
     def add(self, row: ProblemRow) -> None:
-        """On disk when this returns."""
+        """Append a row; it is on disk when this returns."""
         with _locked(self._rows) as file:
             _write(file, row_line(row))
 
     def begin(self, label: str, index: int, run: str) -> None:
-        """A run of the store is now this sample of this problem."""
+        """Note the store's run of a sample."""
         with _locked(self._begun) as file:
             _write(file, json.dumps({"label": label, "index": index, "run": run}))
 
     def begun(self, label: str) -> dict[int, str]:
-        """The latest run of every sample of a problem."""
+        """Return the latest run of every sample of a problem, by the sample's index."""
         lines = map(json.loads, self._begun.read_text(encoding="utf-8").splitlines())
         return {line["index"]: line["run"] for line in lines if line["label"] == label}
 
     def keep_baselines(self, label: str, found: Baselines) -> None:
-        """So that they are not measured again when the benchmark goes on."""
+        """Keep baselines, so that a continued benchmark does not measure them again."""
         with _locked(self._baselines) as file:
             _write(file, json.dumps({"label": label, "found": to_json(found)}, allow_nan=False))
 
     def baselines(self) -> dict[str, Baselines]:
-        """The latest of each problem."""
+        """Return the latest baselines of each problem, by label."""
         lines = map(json.loads, self._baselines.read_text(encoding="utf-8").splitlines())
         return {line["label"]: from_plain(Baselines, line["found"]) for line in lines}
 
     def keep_story(self, label: str, error: Exception) -> None:
-        """The whole of what a row has one line for."""
+        """Keep the traceback of an error that a row states in one line."""
         story = "".join(traceback.format_exception(error))
         with (self.folder / STORIES).open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{label}\n{story}\n")
@@ -90,13 +90,13 @@ class Journal:
             raise UsageError(
                 f"holds another benchmark ({'; '.join(found)})",
                 where=str(self.folder),
-                remedy="name another folder with --out, or go on with what is there: --resume",
+                remedy="name another folder with --out, or continue the existing one with --resume",
             )
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
-    """The file, its end, and nobody else's hand on it."""
+    """Yield the file, locked and positioned at its end."""
     with path.open("a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0, os.SEEK_END)
@@ -110,7 +110,7 @@ def _write(file: BinaryIO, line: str) -> None:
 
 
 def _cut_to_whole_lines(file: BinaryIO) -> None:
-    """A process that was killed may have left half a line."""
+    """Remove a line that a killed process left incomplete."""
     file.seek(0)
     text = file.read()
     whole = text.rfind(b"\n") + 1

@@ -1,4 +1,4 @@
-"""Kernels by someone else, judged as they are: attempts and verdicts in the store like any run's, without a loop."""
+"""Grades kernels from files: attempts and verdicts go into the store like those of any run, without a search."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from triton_agent.runs.bench.settings import BenchSettings
 
 PLAN = "A kernel from a file."
 TRIES = 2
-"""Most failures of an instrument are of the moment."""
+"""Evaluations of one file; most instrument failures do not happen twice."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileGrader:
-    """All files for one problem, in one run of the store."""
+    """Grades all files of one problem, in one run of the store."""
 
     settings: BenchSettings
     ledger: Ledger
     judge: Judge
     machine: GradingMachine
     tell: Callable[[dict[str, Any]], None]
-    """Called at each stage, from any thread."""
+    """Called at each stage, from any thread, with an event."""
 
     async def sample(self, task: Task, index: int, file: KernelFile) -> Sample:
         """Return the verdict on one file."""
@@ -55,7 +55,7 @@ class FileGrader:
         return dataclasses.replace(sample, kernel=file.name)
 
     async def end(self, samples: Sequence[Sample]) -> None:
-        """Every file has its verdict."""
+        """End the run after all files have been graded."""
         run = self.ledger.run.id
         best = next((attempt_key(run, 0, sample.index) for sample in samples if sample.executed), None)
         await self.ledger.end(StopReason.POLICY_DONE, best, {})

@@ -1,8 +1,8 @@
-"""Kernels that somebody else made, as files in a folder: which problem each is meant for, and which sample it is.
+"""Reads kernel files of others from a folder, and matches each to a problem and a sample.
 
-A file is matched by its place below the folder, without `.py`: the problem's name, its number, both (`3_name`), each
-also below a folder of its level, channel or family. Several samples of a problem are `name_0.py`, `name_1.py`, or the
-files of a folder `name/`; KernelBench's own `level_1_problem_3_sample_0_kernel.py` is understood, too. A file without a
+A file is matched by its path below the folder, without `.py`: the problem's name, its number, or both (`3_name`), each
+possibly below a folder of its level, channel or family. Several samples of a problem are `name_0.py`, `name_1.py`, or
+the files of a folder `name/`; KernelBench's `level_1_problem_3_sample_0_kernel.py` is understood, too. A file without a
 class `ModelNew` that defines a TritonBench operator as a function gets the class from the problem.
 """
 
@@ -25,40 +25,40 @@ OF_KERNELBENCH = re.compile(r"(?:.*/)?level_?(\d+)_problem_?(\d+)_sample_?(\d+)(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFile:
-    """One kernel and what it is for."""
+    """One kernel file, with its problem and sample."""
 
     label: str
-    """Of the problem."""
+    """Label of the problem."""
     name: str
-    """The file's path below the folder."""
+    """Path of the file below the folder."""
     text: str
     number: int | None = None
-    """Of the sample, where the name says so."""
+    """Number of the sample, if the name has one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFolder:
-    """What a folder holds for the problems asked for."""
+    """The kernel files of a folder that belong to the problems asked for."""
 
     folder: Path
     files: tuple[KernelFile, ...]
     unmatched: tuple[str, ...]
-    """Python files that are meant for none of them."""
+    """Python files that belong to none of the problems."""
 
     def of(self, task: Task) -> list[KernelFile]:
-        """The samples of a problem, in order."""
+        """Return the samples of a problem, in order."""
         found = [file for file in self.files if file.label == task.label]
         return sorted(found, key=lambda file: (file.number is None, file.number or 0, file.name))
 
     @property
     def version(self) -> str:
-        """Changes with any of the files."""
+        """Hash of all files, as the version of what is graded."""
         parts = (f"{file.label}\0{file.name}\0{file.text}\0" for file in self.files)
         return hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def read_kernels(folder: Path, tasks: Iterable[Task]) -> KernelFolder:
-    """All Python files below the folder, matched."""
+    """Read and match all Python files below the folder."""
     if not folder.is_dir():
         raise UsageError("no such folder of kernels", where=f"--kernels {folder}")
     known = _keys(tasks)
@@ -79,7 +79,7 @@ def read_kernels(folder: Path, tasks: Iterable[Task]) -> KernelFolder:
 
 
 def _keys(tasks: Iterable[Task]) -> dict[str, str]:
-    """Label by every name that means one problem only."""
+    """Return the label of each name that means exactly one problem."""
     labels: dict[str, set[str]] = {}
     for task in tasks:
         for name in task.names:
@@ -88,7 +88,7 @@ def _keys(tasks: Iterable[Task]) -> dict[str, str]:
 
 
 def _meant_for(place: str, known: dict[str, str]) -> tuple[str, int | None] | None:
-    """Label and number of the sample."""
+    """Return the label and the number of the sample that a path means; None if it means no problem."""
     if place in known:
         return known[place], None
     numbered = NUMBERED.fullmatch(place)
@@ -111,12 +111,12 @@ def _text(path: Path) -> str:
 
 
 def as_candidate(text: str, problem_text: str) -> str:
-    """The file as the evaluator takes it: where it defines an operator and no `ModelNew`, with the problem's class."""
+    """Return the file as a candidate; an operator without `ModelNew` gets the problem's class."""
     if re.search(r"^class ModelNew\b", text, re.MULTILINE):
         return text
     call = _class_of(problem_text)
     lines = list(SEPARATOR.finditer(text))
-    own = text[: lines[-1].start()] if lines else text  # what follows is a test
+    own = text[: lines[-1].start()] if lines else text  # the rest is a test
     if call is None or not _defines_what_is_called(own, call):
         return text
     return f"{own.rstrip()}\n\n\nimport torch\n\n\n{ast.unparse(call)}\n"

@@ -1,7 +1,7 @@
-"""From verdicts to what a benchmark records of a sample: the kernel that stands for it, and its figures.
+"""Computes what a benchmark records of a sample from its verdicts: the kernel that represents it, and its figures.
 
-Pure functions of graded attempts. A sample that holds a kernel that passed has passed; one in which nothing could be
-judged has no status; else the kernel that came furthest speaks for it.
+Pure functions of graded attempts. A sample passes if one of its kernels passed. A sample in which nothing could be
+judged has no status. Otherwise the kernel that came furthest represents it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from triton_agent.tools.ranking import best_of
 from triton_agent.tools.results import Evaluation, Finding, Status, Timing, asked_as
 
 BASELINES = (EAGER_TF32, "compile")
-"""Asked of the evaluator beside the reference as it is."""
+"""Baselines that the evaluator measures beside the eager reference."""
 AGAINST = {"eager": Against.EAGER, EAGER_TF32: Against.EAGER_TF32, "compile": Against.COMPILE}
-"""First word of a timing's baseline -> what a row calls it."""
+"""First word of a timing's baseline, with its name in a row."""
 RETURNED = frozenset(
     {
         *(Finding.STRUCTURE, Finding.SHAPE, Finding.DTYPE, Finding.VALUES, Finding.PRECISION),
@@ -30,17 +30,17 @@ RETURNED = frozenset(
         *(Finding.NO_LAUNCH, Finding.DEAD_KERNEL, Finding.LIBRARY_WORK, Finding.FALSE_CLOCK, Finding.DISGUISED_TENSOR),
     }
 )
-"""What can be found of a call only once it has returned."""
+"""Findings that are possible only after the call has returned."""
 MESSAGE_CHARACTERS = 200
 
 
 def sample_of(
     index: int, history: Sequence[Graded], *, run: str, seconds: float, ended: str = "", cut_short: bool = False
 ) -> Sample:
-    """What became of one go, and why it `ended`.
+    """Return the sample of one run; `ended` says why the run ended.
 
-    One that was cut short, by an instrument or its policy's server, with nothing that passed yet, is not measured: it
-    might have passed.
+    A run that was cut short by an instrument or the policy's server, without a kernel that passed, counts as not
+    measured, because it might have passed.
     """
     judged = [item for item in history if item.evaluation is not None]
     statuses = Counter(str(item.evaluation.status) for item in judged if item.evaluation is not None)
@@ -72,7 +72,7 @@ def _tokens(item: Graded) -> int:
 
 
 def _progress(item: Graded) -> tuple[bool, int]:
-    """How far it came; of equals, the first."""
+    """Return a key that orders kernels by how far they came."""
     evaluation = item.evaluation
     return (was_called(evaluation), len(evaluation.stages)) if evaluation else (False, 0)
 
@@ -83,7 +83,7 @@ def was_called(evaluation: Evaluation) -> bool:
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:
-    """What a verdict says of the kernel."""
+    """Return the figures of a kernel from its verdict."""
     speeds = tuple(filter(None, map(_speed, evaluation.timings)))
     device = next((s for s in speeds if s.against is Against.EAGER and s.kind is Kind.DEVICE), None)
     diagnosis = evaluation.diagnosis
@@ -128,5 +128,5 @@ def _peak_ratio(evaluation: Evaluation) -> float | None:
 
 
 def first_line(text: str) -> str:
-    """Of a message, as much as fits into a row."""
+    """Return the first line of a message, shortened to fit into a row."""
     return (text.strip().splitlines() or [""])[0][:MESSAGE_CHARACTERS]

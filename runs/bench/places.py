@@ -1,6 +1,7 @@
-"""Where rows are made: the machine, its versions, and the commit of this project's code; and who makes them.
+"""The places where a benchmark judges problems, and the description of the machine and commit for its rows.
 
-A place is a card, or the interpreter, with processes of its own, with one problem at a time. A card may have several.
+A place is a card or the interpreter, with its own processes, and judges one problem at a time. A card may have several
+places.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from triton_agent.tools.versions import installed, project_version
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one problem at a time is worked on."""
+    """A place that judges one problem at a time."""
 
     card: str
     """UUID of the GPU; empty for the first visible one, and for the interpreter."""
     nursery: Nursery
     public: PublicProtocol | None = None
-    """The public benchmark's own check, where that is told as well."""
+    """The public benchmark's own check, if that was asked for."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name of the place for messages."""
         return self.card or "the GPU"
 
 
 def here(chosen: Chosen) -> Where:
-    """As it is now; several cards are of one model."""
+    """Return the description of this machine as it is now; several cards are of one model."""
     gpu = next(iter(chosen.gpus), None)
     return Where(
         device=chosen.device,
@@ -55,7 +56,7 @@ def here(chosen: Chosen) -> Where:
 async def places(
     chosen: Chosen, settings: BenchSettings, folder: Path, shared: Sequence[Nursery], say: Callable[[str], None]
 ) -> AsyncIterator[list[Place]]:
-    """So many for each card, or one for each of the nurseries that are `shared` and stay open."""
+    """Yield the places: so many for each card, or one for each of the nurseries that are `shared` and stay open."""
     numbers = itertools.count()
     cards = [card for card in chosen.uuids for _ in range(settings.at_once)]
 

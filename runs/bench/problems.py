@@ -1,6 +1,6 @@
-"""Which problems a benchmark is made of: the project's own suite, or a public benchmark's clone, as tasks alike.
+"""Lists the problems of a benchmark: those of the project's own suite, or of a clone of a public benchmark.
 
-Text is read and nothing is run. A problem that is listed and cannot be had is a task all the same, with the reason.
+Texts are read and nothing is run. A listed problem that cannot be read is a task all the same, with the reason.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 
 SUITE = "suite"
-"""What the suite's core is called as a benchmark; another part is called by it and its own name."""
+"""Name of the suite's core as a benchmark; another part is named by it and its own name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One problem of a benchmark, not read yet."""
+    """One problem of a benchmark, before it is read."""
 
     label: str
     group: str
     name: str
     number: int | None = None
-    """In a public benchmark, which goes by numbers."""
+    """Number of the problem in a public benchmark."""
     path: Path
     sha256: str
-    """Of the file; empty where there is none."""
+    """Hash of the file; empty without one."""
     origin: layouts.BenchmarkProblem | None = None
-    """None for a problem of the suite, which is judged as it stands."""
+    """None for a problem of the suite, which is judged as it is."""
     dominant: str = ""
     dtype: str = ""
     unusable: str = ""
 
     @property
     def needs_gpu(self) -> bool:
-        """The reference launches Triton kernels itself."""
+        """True if the reference launches Triton kernels itself."""
         return self.origin is not None and self.origin.is_triton
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By which it may be asked for, or a kernel be meant for it."""
+        """Names by which the problem may be asked for and kernels matched."""
         numbered = () if self.number is None else (f"{self.number}_{self.name}", str(self.number))
         short = (self.name, *numbered)
         return (self.label, *short, *(f"{self.group}/{name}" for name in short))
 
     def spec(self, workspace: Path) -> ProblemSpec:
-        """As the evaluator takes it; what has to be written for that goes into `workspace`."""
+        """Return the problem for the evaluator; files that have to be written for it go into `workspace`."""
         if self.origin is None:
             return parse_problem(str(self.path))
         return layouts.problem_spec(self.origin, workspace)
@@ -60,17 +60,17 @@ class Task:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What was asked for, in order."""
+    """The problems that were asked for, in order."""
 
     benchmark: str
     title: str
     tasks: tuple[Task, ...]
     passed_over: tuple[str, ...] = ()
-    """Files that lie there and are no problems, with the reason."""
+    """Files in the folder that are not problems, each with the reason."""
 
     @property
     def digest(self) -> str:
-        """Of all tasks, whatever their order and wherever they lie."""
+        """Hash of all tasks, whatever their order and folder."""
         lines = sorted(f"{task.label} {task.sha256}\n" for task in self.tasks)
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -85,7 +85,7 @@ class Selection:
 
 
 def of_suite(*, quick: bool, names: Sequence[str] = (), part: str = suite.CORE) -> Selection:
-    """The project's own problems of one part, proven to be the ones that were frozen."""
+    """Select problems of one part of the project's suite, and check that they are the frozen ones."""
     whole = suite.load_suite(suite.folder_of(part))
     chosen = whole.pick(quick=quick, names=names)
     if not chosen:
@@ -96,7 +96,7 @@ def of_suite(*, quick: bool, names: Sequence[str] = (), part: str = suite.CORE) 
 
 
 def part_before(resume: str | None) -> str:
-    """The part of the suite that a record is of; the core where there is none."""
+    """Return the part of the suite that a record is of; the core without a record."""
     name = read_record(Path(resume)).head.benchmark if resume else SUITE
     return name.removeprefix(f"{SUITE}-") if name.startswith(f"{SUITE}-") else suite.CORE
 
@@ -116,7 +116,7 @@ def _of_suite(problem: suite.SuiteProblem) -> Task:
 def of_clone(
     folder: Path, benchmark: layouts.Benchmark, groups: Sequence[str], *, names: Sequence[str] = ()
 ) -> Selection:
-    """A public benchmark's problems: of these levels or channels, or of all."""
+    """Select the problems of a public benchmark's clone: of these levels or channels, or all."""
     found = layouts.survey(folder)
     tasks = [_of_clone(problem) for problem in found.problems if problem.benchmark is benchmark]
     if not tasks:

@@ -1,7 +1,7 @@
-"""What a benchmark leaves beside its rows: `rows.csv` for spreadsheets, `summary.json` for programs, tables for people.
+"""Writes the results of a benchmark beside its rows: `rows.csv` for spreadsheets, `summary.json` for programs, tables.
 
-All three are made of the rows alone, so parts of one benchmark put together say what one run of the whole would have
-said. What differs from run to run though nothing else does, seconds, stands apart under `spent`.
+All three are computed from the rows alone, so joined parts of a benchmark give the results of one run of the whole.
+Figures that differ from run to run although nothing else does, such as seconds, are kept apart under `spent`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COLUMNS = (
 
 
 def write_results(folder: Path, record: Record) -> dict[str, Any]:
-    """Both files; what `summary.json` holds."""
+    """Write both files and return the content of `summary.json`."""
     with (folder / "rows.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -62,7 +62,7 @@ def write_results(folder: Path, record: Record) -> dict[str, Any]:
 
 
 def summary_of(record: Record) -> dict[str, Any]:
-    """As plain data."""
+    """Return the summary as plain data."""
     groups = [_plain(summary) for summary in summaries(record)]
     spent = {name: groups[0].pop(name) for name in SPENT}
     for group in groups[1:]:
@@ -87,13 +87,13 @@ def _plain(summary: Summary) -> dict[str, Any]:
 
 
 def _places(record: Record) -> list[dict[str, str]]:
-    """Every machine and code that made a row."""
+    """Return every machine and commit that made a row."""
     found = {json.dumps(to_json(row.where), sort_keys=True) for row in record.rows}
     return [json.loads(text) for text in sorted(found)]
 
 
 def _cells(row: ProblemRow) -> dict[str, Any]:
-    """One problem as a line of the CSV file; a cell is empty where nothing is known."""
+    """Return one problem as a line of the CSV file; a cell without a value is empty."""
     best = standing_for(row)
     known: dict[str, Any] = {
         **{name: getattr(row, name) for name in ("label", "group", "dominant", "dtype", "policy", "policy_version")},
@@ -128,7 +128,7 @@ def _cells(row: ProblemRow) -> dict[str, Any]:
 
 
 def tables(record: Record) -> list[Table | str]:
-    """All problems with intervals, then their groups; in sentences what is not there."""
+    """Return tables of all problems with intervals, then of their groups, and sentences on missing figures."""
     everything, *groups = summaries(record)
     parts: list[Table | str] = [_figures(everything)] if everything.judged else []
     if everything.speeds:
@@ -147,7 +147,7 @@ def _without_gpu(record: Record) -> bool:
 
 
 def _figures(summary: Summary) -> Table:
-    """A line for each figure that speed has no part in."""
+    """Return a line for each figure that does not depend on speed."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("figure", "value", "95% interval", "problems"):
         table.add_column(heading, justify="left" if heading == "figure" else "right")
@@ -168,7 +168,7 @@ def _figures(summary: Summary) -> Table:
 
 
 def _speeds(summary: Summary) -> Table:
-    """A line for each baseline and kind of time."""
+    """Return a line for each baseline and kind of time."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     names = list(dict.fromkeys(name for speed in summary.speeds for name in speed.fast))
     table.add_column("against")
@@ -183,7 +183,7 @@ def _speeds(summary: Summary) -> Table:
 
 
 def _groups(groups: Sequence[Summary], everything: Summary) -> Table:
-    """A line for each group, without intervals: few problems, so they would be wide."""
+    """Return a line for each group, without intervals, which would be wide for few problems."""
     device = [speed.against for speed in everything.speeds if speed.kind is Kind.DEVICE]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("group")
@@ -204,7 +204,7 @@ def _groups(groups: Sequence[Summary], everything: Summary) -> Table:
 
 
 def _public(found: PublicFigures) -> Table:
-    """Of a weaker check; said so in the heading."""
+    """Return the figures of the public benchmark's own check, which is weaker, as the heading says."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("by the benchmark's own, weaker check")
     table.add_column("problems", justify="right")
@@ -222,7 +222,7 @@ def _over(against: Against) -> str:
 
 
 def _value(figure: Figure | None) -> str:
-    """Empty where there is none."""
+    """Format a figure; empty without one."""
     return "" if figure is None else f"{figure.value.median:.2f}"
 
 
@@ -243,7 +243,7 @@ def _remarks(record: Record, everything: Summary) -> list[str]:
 
 
 def _losses(record: Record) -> list[str]:
-    """A line for each problem for which torch.compile is faster."""
+    """Return a line for each problem for which torch.compile is faster."""
     found = ((row.label, best.behind) for row in record.rows if (best := standing_for(row)) and best.behind)
     lines = [f"  {escape(label)}: {escape(why)}" for label, why in found]
     return ["", f"behind torch.compile on the GPU, {len(lines)}:", *lines] if lines else []

@@ -1,9 +1,9 @@
-"""What a benchmark records: a row for each problem, below a head that says what was asked for; and their JSON lines.
+"""The records of a benchmark: a row for each problem, after a head with the request; and their JSON lines.
 
-Rows hold what was seen, statistics are made of them later (`figures.py`). A file `rows.jsonl` begins with its head;
-rows follow in the order in which their problems were finished, each on disk before the next is begun. A problem may
-have several rows, where it could not be measured at first: the last one counts. What was cut off while it was being
-written, at the end of the file, is passed over.
+Rows hold observations; `figures.py` computes statistics from them. A file `rows.jsonl` begins with its head; rows
+follow in the order in which problems were finished, each on disk before the next problem begins. A problem may have
+several rows if it could not be measured at first: the last one counts. A line that was cut off at the end of the file
+is ignored.
 """
 
 from __future__ import annotations
@@ -20,75 +20,75 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Finding, Interval, Status
 
 FORMAT = 1
-"""Of the file; raised whenever an old one could be misread."""
+"""Version of the file format; raised when an old file could be misread."""
 FILE = "rows.jsonl"
 
 
 class Mode(enum.StrEnum):
-    """What a kernel may leave to torch."""
+    """Work that a kernel may leave to torch."""
 
     OWN_KERNELS = "own-kernels"
     ALLOW_LIBRARY = "allow-library"
-    """Heavy work may go to cuBLAS and cuDNN, beside a kernel of its own."""
+    """Heavy work may go to cuBLAS and cuDNN, beside an own kernel."""
 
 
 class Against(enum.StrEnum):
-    """What speed is stated against."""
+    """The baseline of a speed-up."""
 
     EAGER = "eager"
     """The reference as written, at torch's defaults."""
     EAGER_TF32 = "eager-tf32"
-    """The same where float32 products may run in TF32."""
+    """The reference with float32 products allowed in TF32."""
     COMPILE = "compile"
-    """The reference by `torch.compile` at its defaults."""
+    """The reference under `torch.compile` at its defaults."""
 
 
 class Kind(enum.StrEnum):
-    """Which time it is."""
+    """The kind of time that a speed-up is measured in."""
 
     DEVICE = "device"
-    """On the GPU."""
+    """Time on the GPU."""
     LATENCY = "latency"
-    """Of a whole call, seen from the host."""
+    """Time of a whole call, measured on the host."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """A kernel and one baseline, measured in turns."""
+    """The speed of a kernel against one baseline, measured in turns."""
 
     against: Against
     kind: Kind
     speedup: Interval
-    """Baseline over kernel: above 1 the kernel is faster."""
+    """Baseline's time over kernel's time: above 1 the kernel is faster."""
     kernel_ms: Interval
     baseline_ms: Interval
     baseline: str
-    """The baseline's name in full, with the precision that it ran in."""
+    """Full name of the baseline, with its precision."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineTime:
-    """A baseline of a problem, with no kernel beside it."""
+    """The time of a problem's baseline, without a kernel."""
 
     against: Against
     kind: Kind
     ms: Interval
     over_eager: Interval
-    """The speed-up of this baseline over the reference as written, measured in turns; 1 for the reference itself."""
+    """Speed-up of this baseline over the reference as written, measured in turns; 1 for the reference itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PublicCheck:
-    """What a public benchmark's own, weaker check says of a kernel; see `public/protocol.py`. Nothing rests on it."""
+    """Result of a public benchmark's own, weaker check of a kernel; see `public/protocol.py`. Nothing depends on it."""
 
     correct: bool
-    """`allclose` on five draws, 1e-4 for float32 and 1e-2 for halves."""
+    """`allclose` on five draws, with 1e-4 for float32 and 1e-2 for half precision."""
     correct_at_first: bool
-    """The same with 1e-2 throughout, as in its first version."""
+    """`allclose` with 1e-2 for every dtype, as in the check's first version."""
     why: str = ""
-    """One line, where it is not correct."""
+    """One line on why it is not correct."""
     kernel_ms: float | None = None
-    """Mean of a hundred calls; None without a GPU, and where the kernel is wrong."""
+    """Mean time of a hundred calls; None without a GPU, and for a wrong kernel."""
     original_ms: float | None = None
 
     @property
@@ -98,48 +98,48 @@ class PublicCheck:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One independent go at a problem: a whole run of a policy, or one kernel file that somebody else made."""
+    """One independent attempt at a problem: a whole run of a policy, or one kernel file by somebody else."""
 
     index: int
-    """From 0. pass@k is about samples."""
+    """Number of the sample, from 0; pass@k counts samples."""
     kernel: str = ""
-    """What stands for the sample: the key of the run's best attempt, or the file's name; empty where there is none."""
+    """The kernel that represents the sample: key of the run's best attempt, or the file's name; empty without one."""
     run: str = ""
-    """In the store, where every attempt is kept; empty where nothing was kept."""
+    """Id of the run in the store, which holds every attempt; empty if nothing was stored."""
     status: Status | None = None
-    """Of that kernel; where none passed, of the one that came furthest. None: it could not be measured."""
+    """Status of that kernel; if none passed, of the one that came furthest. None if nothing could be measured."""
     finding: Finding | None = None
     message: str = ""
     """One line on why it did not pass."""
     not_measured: str = ""
-    """Why there is no status. Such a problem is asked again when the benchmark goes on."""
+    """Why there is no status. The problem is judged again when the benchmark is continued."""
     called: bool = False
-    """The kernel was called and returned: what TritonBench counts as call accuracy."""
+    """True if the kernel was called and returned: TritonBench's call accuracy."""
     executed: bool = False
-    """It passed: what TritonBench counts as execution accuracy, by a stricter check."""
+    """True if it passed: TritonBench's execution accuracy, by a stricter check."""
     speeds: tuple[Speed, ...] = ()
-    """Empty where it did not pass, and where there was no GPU."""
+    """Empty if it did not pass, or without a GPU."""
     floor_ms: float | None = None
-    """What the least work takes on this GPU; None without one."""
+    """Time that the least work takes on this GPU; None without one."""
     floor_fraction: float | None = None
-    """Floor over the kernel's device time: 1 is as fast as the hardware allows."""
+    """Floor over the kernel's device time; 1 is as fast as the hardware allows."""
     copy_fraction: float | None = None
-    """What a copy of as many bytes takes, over the kernel's device time; None where memory does not bind."""
+    """Time of a copy of as many bytes over the kernel's device time; None unless memory binds."""
     peak_memory_ratio: float | None = None
-    """Device memory that a call takes over what the reference's takes; None without a GPU."""
+    """Device memory of a call over that of the reference; None without a GPU."""
     behind: str = ""
     """The likely reason in one line, if `torch.compile` is faster on the GPU."""
     cheated: bool = False
-    """At least one of its kernels tried to cheat the check or the clock."""
+    """True if at least one of its kernels tried to cheat the check or the clock."""
     statuses: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Number of kernels judged, by status; the share of cheats is counted from it."""
     unmeasured: int = 0
-    """Kernels on the way that could not be judged."""
+    """Number of kernels that could not be judged."""
     public: PublicCheck | None = None
-    """None unless the benchmark's own protocol was asked for as well."""
+    """None unless the benchmark's own protocol was asked for."""
     seconds: float = 0.0
     tokens: int = 0
-    """Read and written by a language model."""
+    """Tokens read and written by a language model."""
 
     def __post_init__(self) -> None:
         if (self.status is None) != bool(self.not_measured):
@@ -152,58 +152,58 @@ class Sample:
             raise ValueError("only what passed has a speed")
 
     def speed(self, against: Against, kind: Kind = Kind.DEVICE) -> Speed | None:
-        """None where that was not measured."""
+        """Return the speed against a baseline; None if it was not measured."""
         return next((item for item in self.speeds if item.against is against and item.kind is kind), None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """The machine and the code a row was made with."""
+    """The machine and the code that made a row."""
 
     device: str
-    """`cpu`: nothing is known of speed; `cuda`."""
+    """`cuda`, or `cpu`, where speed is not measured."""
     gpu: str = ""
     driver: str = ""
     python: str = ""
     torch: str = ""
     triton: str = ""
     commit: str = ""
-    """Of this project."""
+    """Commit of this project."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemRow:
-    """One problem, finished."""
+    """A finished problem."""
 
     label: str
-    """Unique in its benchmark: `norms/group_norm_silu`, `level1/3_name`, `T/7_name`."""
+    """Unique name in its benchmark: `norms/group_norm_silu`, `level1/3_name`, `T/7_name`."""
     group: str
-    """The family, level or channel, by which figures are told apart."""
+    """Family, level or channel, by which figures are grouped."""
     digest: str
-    """Of the problem as it was judged; of its file where it could not be."""
+    """Digest of the problem as it was judged; of its file if it could not be judged."""
     policy: str
-    """As `--policy` takes it, or `kernels:FOLDER`."""
+    """The policy as in `--policy`, or `kernels:FOLDER`."""
     policy_version: str
-    """Of its code or weights; of the files, for kernels by someone else."""
+    """Version of the policy's code or weights; for kernels of others a hash of the files."""
     mode: Mode
     where: Where
     dominant: str = ""
-    """What most of its arithmetic is, where the benchmark says so: gemm, conv, attention, memory."""
+    """Kind of most of its arithmetic, if the benchmark says so: gemm, conv, attention, memory."""
     dtype: str = ""
     unusable: str = ""
-    """Why it cannot serve as a problem here; then there are no samples. It says nothing of the policy."""
+    """Why it cannot be used as a problem here, without samples; this says nothing about the policy."""
     needs_gpu: bool = False
-    """It could not be used for want of a GPU, and may serve elsewhere."""
+    """True if it is unusable only because there is no GPU."""
     samples: tuple[Sample, ...] = ()
     baselines: tuple[BaselineTime, ...] = ()
-    """Empty without a GPU."""
+    """Times of the baselines; empty without a GPU."""
     notes: tuple[str, ...] = ()
-    """What a reader must know: a size scaled down, a baseline that could not be compiled."""
+    """Notes for the reader, such as a size scaled down or a baseline that could not be compiled."""
     seconds: float = 0.0
 
     @property
     def measured(self) -> bool:
-        """Nothing is left to be asked again."""
+        """True if nothing has to be judged again."""
         return bool(self.unusable) or all(sample.status is not None for sample in self.samples)
 
     @property
@@ -213,38 +213,38 @@ class ProblemRow:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What was asked for. Rows of heads with other `settings` or `digest` are not of the same benchmark."""
+    """The request. Rows under heads with other `settings` or `digest` are not of the same benchmark."""
 
     benchmark: str
     """`suite`, `suite-large`, `kernelbench` or `tritonbench`."""
     title: str
-    """In words: `KernelBench levels 1, 2`."""
+    """Title in words: `KernelBench levels 1, 2`."""
     digest: str
-    """Of the problems asked for, by label and content."""
+    """Hash of the problems asked for, by label and content."""
     labels: tuple[str, ...]
-    """All problems asked for, in order, whichever shard runs them: those without a row are still to be run."""
+    """All problems asked for, in order, also those of other shards; those without a row are still to be run."""
     settings: Mapping[str, Any]
-    """What decides how it goes: policy, mode, samples, turns, parallel, budget_s, device, target, seed, timeout_s."""
+    """Settings that decide the results: policy, mode, samples, turns, parallel, budget_s, device, target, ..."""
     format: int = FORMAT
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A benchmark as far as it has come."""
+    """A benchmark as far as it has been run."""
 
     head: Head
     rows: tuple[ProblemRow, ...]
-    """One for each problem that has one, in the head's order."""
+    """The row of each problem that has one, in the head's order."""
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Problems without a row, or whose row holds what could not be measured."""
+        """Problems without a row, or whose row holds something that could not be measured."""
         done = {row.label for row in self.rows if row.measured}
         return tuple(label for label in self.head.labels if label not in done)
 
 
 def head_line(head: Head) -> str:
-    """As it stands in the file, without the end of the line."""
+    """Return the line of the file, without its end."""
     return _line("head", head)
 
 
@@ -257,7 +257,7 @@ def _line(kind: str, value: Head | ProblemRow) -> str:
 
 
 def read_record(path: Path) -> Record:
-    """What a `rows.jsonl`, or a folder with one in it, holds."""
+    """Read the record in a `rows.jsonl`, or in a folder with one."""
     path = path / FILE if path.is_dir() else path
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -266,12 +266,12 @@ def read_record(path: Path) -> Record:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path), remedy=remedy) from None
     found = [_parsed(path, number, text) for number, text in enumerate(lines, start=1) if text.endswith("\n")]
     if not found or not isinstance(found[0], Head):
-        raise UsageError("does not begin with a head", where=str(path), remedy="it is no record of a benchmark")
+        raise UsageError("does not begin with a head", where=str(path), remedy="it is not the record of a benchmark")
     return record_of(found[0], (item for item in found if isinstance(item, ProblemRow)))
 
 
 def record_of(head: Head, rows: Iterable[ProblemRow]) -> Record:
-    """The last row of each problem, in the head's order."""
+    """Return the record with the last row of each problem, in the head's order."""
     last = {row.label: row for row in rows}
     return Record(head=head, rows=tuple(last[label] for label in head.labels if label in last))
 
@@ -285,4 +285,4 @@ def _parsed(path: Path, number: int, text: str) -> Head | ProblemRow:
         return from_plain(Head, data) if kind == "head" else from_plain(ProblemRow, data)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         what = f"is not what a benchmark writes: {type(error).__name__}: {error}"
-        raise UsageError(what, where=f"{path}:{number}", remedy="restore the file, or begin anew elsewhere") from None
+        raise UsageError(what, where=f"{path}:{number}", remedy="restore the file, or start again elsewhere") from None

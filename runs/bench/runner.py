@@ -1,10 +1,9 @@
-"""Runs a benchmark: every problem that is due, one at a time in each place, each a row on disk before the next.
+"""Runs a benchmark: judges every problem that is due, one at a time in each place, and writes a row for each.
 
-A problem goes through what any run goes through: the evaluator, the loop with its policies, the store. Nothing of
-earlier runs is recalled, or samples would not be independent, and a second benchmark would read the answers of the
-first. A problem that cannot be used, and an instrument that failed, are rows too; only the latter are asked again: at
-once where there is another card, and when the benchmark goes on. Kernels by someone else are judged as they are,
-without a loop.
+A problem is judged as in any run: by the evaluator, the loop with its policies, and the store. Nothing is recalled from
+earlier runs, because samples have to be independent, and a second benchmark would see the answers of the first. A
+problem that cannot be used, and a failed instrument, are rows too; only the latter are judged again: at once if there
+is another card, and when the benchmark is continued. Kernels of others are judged as they are, without a loop.
 """
 
 from __future__ import annotations
@@ -50,18 +49,18 @@ from triton_agent.tools.versions import project_version
 PROBLEMS = "problems"
 """Folder for problem files that have to be written."""
 FRUITLESS = 5
-"""Problems in a row for which nothing could be measured, after which the instrument is what is broken."""
+"""Consecutive problems without any measurement after which the benchmark stops with an instrument failure."""
 
 
 class Watcher(Protocol):
-    """Whoever is told how it goes."""
+    """Receives the progress of a benchmark."""
 
     def expect(self, due: int, total: int) -> None:
-        """So many of all problems are to be judged now."""
+        """Note that `due` of all problems will be judged now."""
 
     def begin(self, task: Task, number: int) -> None: ...
     def event(self, event: dict[str, Any]) -> None:
-        """Of the problem whose `label` it names; from any thread."""
+        """Note an event of the problem with its `label`; called from any thread."""
 
     def finished(self, row: ProblemRow) -> None: ...
     def say(self, text: str) -> None: ...
@@ -69,25 +68,25 @@ class Watcher(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """Everything a benchmark runs with."""
+    """Everything that a benchmark runs with."""
 
     settings: BenchSettings
     policies: Sequence[Policy]
     kernels: KernelFolder | None
-    """In place of policies."""
+    """Kernel files that are graded instead of policies."""
     store: Store
     journal: Journal
     places: Sequence[Place]
-    """Each has a problem at a time."""
+    """Places that judge one problem at a time each."""
     where: Where
     machine: GradingMachine
     watcher: Watcher
     references: References
 
     async def run(self, tasks: Sequence[Task], *, baselines_again: bool = False) -> None:
-        """Every task that has no finished row, with the baselines of all beside it.
+        """Judge every task that has no finished row, and measure the baselines of all of them meanwhile.
 
-        Raises `InstrumentError` where several in a row bring nothing.
+        Raise `InstrumentError` if several in a row cannot be measured.
         """
         missing = set(self.journal.record().missing)
         self.watcher.expect(sum(task.label in missing for task in tasks), len(tasks))
@@ -105,7 +104,7 @@ class Bench:
             await asyncio.gather(measuring, return_exceptions=True)
 
     def _baselines_came(self, task: Task, found: Baselines) -> None:
-        """Keep them; a row that was there before is written once more."""
+        """Keep the baselines; a row that exists already is written again with them."""
         self.journal.keep_baselines(task.label, found)
         row = next((row for row in self.journal.record().rows if row.label == task.label), None)
         if row is not None:
@@ -126,13 +125,13 @@ class Bench:
                 if fruitless >= FRUITLESS:
                     raise InstrumentError(
                         f"nothing could be measured of {FRUITLESS} problems in a row; {self._trouble(row)}",
-                        remedy="see `triton-agent doctor`; the same command goes on from here",
+                        remedy="see `triton-agent doctor`; the same command continues from here",
                     )
 
         await side_by_side(one_after_another, len(self.places))
 
     async def _tried(self, task: Task, pool: Pool[Place]) -> ProblemRow:
-        """In the place that is free; where that brought nothing, in another one."""
+        """Judge the task in a free place; if that place fails, in another one."""
 
         async def at(place: Place) -> ProblemRow:
             row = with_baselines(await self._problem(task, place), self.references.found.get(task.label))
@@ -146,7 +145,9 @@ class Bench:
         return await pool.tried(at, self._trouble, at_once=len(pool.members), left_out=left_out)
 
     def _trouble(self, row: ProblemRow) -> str:
-        """What an instrument failed at; that a kernel cannot be judged without a GPU is the kernel's way."""
+        """Return what the instrument failed at. Without a GPU a kernel that cannot be judged is not the
+        instrument's fault.
+        """
         judged_here = self.settings.device == "cuda" or not any(sample.unmeasured for sample in row.samples)
         return f"{row.label}: {_complaint(row)}" if not row.measured and judged_here else ""
 
@@ -166,14 +167,14 @@ class Bench:
         try:
             row = await self._judged(task, row, place)
         except (UsageError, StoreError, OSError):
-            raise  # of the request or the machine: the next problem would meet it as well
+            raise  # an error of the request or the machine would occur for the next problem as well
         except Exception as error:  # the edge of a rollout: one problem must not end a benchmark
             self.journal.keep_story(task.label, error)
             row = dataclasses.replace(row, samples=self._unmeasured(task, f"a bug of ours: {_last_line(error)}"))
         return dataclasses.replace(row, seconds=round(time.monotonic() - began, 3))
 
     async def _judged(self, task: Task, row: ProblemRow, place: Place) -> ProblemRow:
-        """The row with its samples, or with the reason why there are none."""
+        """Return the row with its samples, or with the reason why there are none."""
         if task.unusable:
             return dataclasses.replace(row, unusable=task.unusable)
         if task.needs_gpu and self.settings.device == "cpu":
@@ -201,7 +202,7 @@ class Bench:
         return dataclasses.replace(row, samples=samples, notes=notes)
 
     def _judging(self, task: Task, place: Place) -> EvaluatorSettings:
-        """Without torch.compile where that is known to give no baseline: the checker would wait for it in vain."""
+        """Return the evaluator's settings, without a compiled baseline that is known to fail, to save the wait."""
         judging, known = self.settings.judging(place.card), self.references.found.get(task.label)
         if known is None or not known.not_compiled:
             return judging
@@ -223,7 +224,7 @@ class Bench:
         return tuple(known[index] for index in range(self.settings.samples))
 
     def _samples_before(self, task: Task) -> tuple[Sample, ...]:
-        """Of a row that has something left to be measured."""
+        """Return the samples of an earlier row of this problem."""
         rows = self.journal.record().rows
         return next((row.samples for row in rows if row.label == task.label), ())
 
@@ -232,7 +233,7 @@ class Bench:
     async def _go(
         self, task: Task, spec: ProblemSpec, evaluator: Evaluator, index: int, public: PublicProtocol | None
     ) -> Sample:
-        """One run of the loop; one that was interrupted goes on where it was."""
+        """Run the loop for one sample, or continue it after an interruption."""
         began = time.monotonic()
         ledger = self._ledger(task, spec, evaluator, index)
         run = ledger.run.id
@@ -254,14 +255,14 @@ class Bench:
         return await self._with_public_check(spec, sample, source, public)
 
     def _is_open(self, run: str) -> bool:
-        """It was killed, or its policy could not be reached: there is something left to be said."""
+        """Return whether a run can be continued: it was interrupted, or its policy could not be reached."""
         end = self.store.end(run)
         return end is None or end.stop_reason in (StopReason.INTERRUPTED, StopReason.POLICY_FAILED)
 
     async def _with_public_check(
         self, spec: ProblemSpec, sample: Sample, source: str | None, public: PublicProtocol | None
     ) -> Sample:
-        """The same sample; nothing rests on that check, so where it fails it is missing."""
+        """Return the sample with the public benchmark's own check; if that fails, without it."""
         if public is None or source is None:
             return sample
         try:
@@ -271,7 +272,7 @@ class Bench:
             return sample
 
     def _ledger(self, task: Task, spec: ProblemSpec, evaluator: Evaluator, index: int) -> Ledger:
-        """The sample's run; a new one where the last brought no verdict."""
+        """Return the sample's run; a new one if the last run gave no verdict."""
         run = self.journal.begun(task.label).get(index)
         fruitless = {sample.run for sample in self._samples_before(task) if sample.status is None}
         if run is not None and (self._is_open(run) or run not in fruitless):
@@ -303,7 +304,7 @@ class Bench:
     ) -> tuple[Sample, ...]:
         files = kernels.of(task)
         if not files:
-            return (Sample(index=0, status=Status.NO_ANSWER, message="there is no kernel for it in the folder"),)
+            return (Sample(index=0, status=Status.NO_ANSWER, message="the folder has no kernel for this problem"),)
         ledger = Ledger.begin(self.store, self._run(spec, evaluator, self.settings.loop(0)))
         grader = FileGrader(
             settings=self.settings,
@@ -325,7 +326,7 @@ class Bench:
 
 
 async def side_by_side(work: Callable[[], Coroutine[Any, Any, None]], count: int) -> None:
-    """So many of the same at once; where one raises, the others are ended and its error is raised."""
+    """Run `work` this many times at once; if one raises, cancel the others and raise its error."""
     running = [asyncio.create_task(work()) for _ in range(count)]
     try:
         await asyncio.gather(*running)
@@ -336,13 +337,13 @@ async def side_by_side(work: Callable[[], Coroutine[Any, Any, None]], count: int
 
 
 def _in_words(why: StopReason, ledger: Ledger) -> str:
-    """Why a run ended, with what its policy complained of last."""
+    """Return why a run ended, with the last complaint of its policy."""
     failed = ledger.noted(FAILED) if why is StopReason.POLICY_FAILED else []
     return f"{MEANS[why]}: {failed[-1].data['what']}" if failed else MEANS[why]
 
 
 def _last_line(error: Exception) -> str:
-    """Where a traceback of another process says what it was."""
+    """Return the last line of an error, where the traceback of another process states the cause."""
     return ([line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__])[-1][:200]
 
 

@@ -1,6 +1,6 @@
-"""What one sees of a benchmark while it goes on: a table that fills in a terminal, a line a problem in a pipe.
+"""Shows a benchmark while it runs: a live table in a terminal, a line for each problem in a pipe.
 
-With `--json` every row goes to stdout as it stands in the record, and everything else to stderr.
+With `--json` every row goes to stdout as it is in the record, and everything else to stderr.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LABEL_WIDTH, VERDICT_WIDTH = 36, 16
 
 
 class Screen(Protocol):
-    """Whoever is told how it goes."""
+    """Shows the progress of a benchmark."""
 
     def say(self, text: str) -> None: ...
     def expect(self, due: int, total: int) -> None: ...
@@ -44,7 +44,7 @@ def make_screen(*, as_json: bool) -> Screen:
 
 
 def verdict_of(row: ProblemRow) -> str:
-    """One word or two on how a problem ended."""
+    """Return in one or two words how a problem ended."""
     if row.unusable:
         return "not usable"
     if not row.samples:
@@ -59,7 +59,7 @@ def verdict_of(row: ProblemRow) -> str:
 
 
 def remark_on(row: ProblemRow) -> str:
-    """The figure that counts where it passed, else why it did not."""
+    """Return the main figure of a problem that passed, otherwise the reason why it did not."""
     if row.unusable:
         return row.unusable
     eager = speed_of(row, Against.EAGER, Kind.DEVICE)
@@ -105,14 +105,14 @@ class Lines:
 
 
 class LiveScreen:
-    """The last problems, those under way, and how it stands."""
+    """A live table of the last problems, those under way, and the totals."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._rows: deque[ProblemRow] = deque(maxlen=ROWS_SHOWN)
         self._counts = {"solved": 0, "judged": 0}
         self._doing: dict[str, str] = {}
-        """Of problems under way, by label."""
+        """Stage of each problem under way, by label."""
         self._progress = Pace()
         self._live = Live(console=console, refresh_per_second=REFRESHES_PER_S, get_renderable=self._render)
 
@@ -123,7 +123,7 @@ class LiveScreen:
         self._progress.expect(due, total)
 
     def begin(self, task: Task, number: int) -> None:
-        self._doing[task.label] = "reading it, running the reference"
+        self._doing[task.label] = "reading the problem, running the reference"
         if not self._live.is_started:
             self._live.start()
 

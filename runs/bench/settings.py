@@ -1,4 +1,4 @@
-"""How a benchmark is run: who writes, how often, under which rules. Kept with its record, so that it can go on."""
+"""Settings of a benchmark: policy, number of samples, rules. Kept with its record, so that it can be continued."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from triton_agent.tools.settings import EvaluatorSettings
 VERIFIED, ORIGINAL = "verified", "original"
 PROTOCOLS = (VERIFIED, ORIGINAL)
 ELSEWHERE = ("kernels", "clone", "base_url", "api_key_env", "vllm_python", "cards", "at_once", "compile_limit_s")
-"""Settings that may differ between parts of one benchmark: where a folder or a server is, which cards are free, how
-many problems share one, and how long torch.compile may take. Each is timed with its card to itself."""
+"""Settings that may differ between parts of one benchmark: the place of a folder or a server, the free cards, the
+problems that share one, and the time limit of torch.compile. Each kernel is timed with its card to itself.
+"""
 UNSAID = {"precision": "same"}
-"""What holds where a record says nothing, since it is older than the setting."""
+"""Values for records that are older than a setting."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,36 +30,36 @@ class BenchSettings:
     """Settings of a benchmark, except its problems."""
 
     policy: str
-    """As `--policy` takes it, or `kernels:NAME`."""
+    """The policy as in `--policy`, or `kernels:NAME`."""
     policy_version: str
     model: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What was said of how language models are asked: fields of `ModelOptions`."""
+    """Options for language models that were given: fields of `ModelOptions`."""
     kernels: str = ""
-    """The folder of kernels by someone else, absolute; empty where a policy writes."""
+    """Absolute path of the folder with kernels of others; empty if a policy writes."""
     clone: str = ""
-    """The public benchmark's folder, absolute; empty for the project's own suite."""
+    """Absolute path of the public benchmark's folder; empty for the project's own suite."""
     mode: Mode = Mode.OWN_KERNELS
     precision: str = "same"
-    """`tf32`: float32 products may run in TF32, the reference's and its baselines' as well as the kernels'."""
+    """`tf32`: float32 products may run in TF32, in the reference and its baselines as in the kernels."""
     samples: int = 1
-    """Independent goes at each problem; with kernels by someone else as many as there are files."""
+    """Independent attempts at each problem; for kernels of others the number of files."""
     turns: int = 12
     parallel: int = 4
     budget_s: float | None = None
-    """Of one sample."""
+    """Time limit of one sample."""
     device: str = "cpu"
     cards: str = ""
-    """Which of the visible GPUs, as `--device` says it behind the colon; empty: the first."""
+    """The visible GPUs to use, as named after the colon of `--device`; empty for the first."""
     at_once: int = 1
-    """Problems side by side on each of them: while one is read or compiled, another is timed."""
+    """Problems at a time on each GPU: while one is read or compiled, another is timed."""
     target: str = "cuda:90"
     seed: int = 0
     timeout_s: float = 120.0
     compile_limit_s: float = COMPILE_LIMIT_S
-    """For torch.compile on one reference. One that takes longer has no such baseline."""
+    """Time limit for torch.compile on one reference; if that takes longer, the baseline is missing."""
     trust: bool = True
     protocol: str = VERIFIED
-    """`original`: the public benchmark's own check is told beside the verdicts."""
+    """`original`: report the public benchmark's own check beside the verdicts."""
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -82,7 +83,7 @@ class BenchSettings:
         return Rules(allow_library=self.mode is Mode.ALLOW_LIBRARY, precision=self.precision, target=self.target)
 
     def loop(self, index: int) -> LoopSettings:
-        """Of one sample; each has a seed of its own."""
+        """Return the search settings of one sample; each sample has its own seed."""
         return LoopSettings(
             rules=self.rules,
             turns=self.turns,
@@ -92,7 +93,7 @@ class BenchSettings:
         )
 
     def judging(self, card: str = "") -> EvaluatorSettings:
-        """How to judge, on the GPU of that UUID."""
+        """Return the evaluator's settings, on the GPU with that UUID."""
         return EvaluatorSettings(
             device=self.device,
             card=card,
@@ -114,7 +115,7 @@ class BenchSettings:
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """In words, where two sets of settings are not of the same benchmark."""
+    """Describe why two sets of settings are not of the same benchmark; empty if they are."""
     there, now = ({**UNSAID, **settings, **settings.get("model", {})} for settings in (one, other))
     names = [name for name in {**there, **now} if name not in ("model", *ELSEWHERE)]
     return [

@@ -1,4 +1,4 @@
-"""How one problem of a benchmark stands: solved or not, by which sample, how fast, and what was judged on the way."""
+"""Determines the result of one problem: solved or not, the sample that counts, its speed, and all judged kernels."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ HALF, SINGLE = ("float16", "bfloat16"), ("float32",)
 
 
 def is_solved(row: ProblemRow) -> bool | None:
-    """None where that cannot be told: it could not be measured, has no place here, or no kernel was asked for."""
+    """Return None if unknown: it could not be measured, cannot be used here, or has no samples."""
     if row.unusable or not row.samples:
         return None
     return True if row.solved else (False if row.measured else None)
 
 
 def standing_for(row: ProblemRow) -> Sample | None:
-    """The sample that a problem's figures are of: of those that passed the fastest, else one that has a status.
+    """Return the sample that a problem's figures come from: the fastest that passed, else one that has a status.
 
-    The fastest of several flatters by what the clock happened to read; with one sample there is nothing to choose.
+    Choosing the fastest of several samples flatters a little, since it also selects favourable readings of the clock.
     """
     passed = [sample for sample in row.samples if sample.executed]
     if passed:
@@ -46,13 +46,13 @@ def dtype_class(dtype: str) -> str:
 
 
 def cheating(row: ProblemRow) -> tuple[int, int]:
-    """Kernels that cheated, and kernels that got a status, of all that were judged on the way."""
+    """Return the number of kernels that cheated, and of all kernels with a status."""
     counts = kernel_counts([row])
     return counts[Status.CHEATED], sum(counts.values())
 
 
 def kernel_counts(rows: Iterable[ProblemRow]) -> Counter[str]:
-    """Every kernel judged on the way, by status."""
+    """Count all judged kernels by status."""
     counts: Counter[str] = Counter()
     for sample in (sample for row in rows for sample in row.samples):
         if sample.statuses:

@@ -1,9 +1,9 @@
-"""The frozen suite of benchmark problems: what is in it, what is quick, and that no file was changed since.
+"""The frozen suite of benchmark problems: lists and selects them, and checks that no file has changed.
 
 A suite is a folder with problems as `family/name.py` and a manifest, `suite.toml`, which `benchmarks/freeze.py` writes.
-Figures of two commits can be compared only if the problems are the same ones, so a changed, missing or added file is
-refused, and what was run has one digest. Reads text alone and needs no torch. Not covered: whether the problems are
-worth judging by, which is `triton-agent check-problem`.
+Figures of two commits can be compared only if the problems are the same, so a changed, missing or added file is
+refused, and the selected problems have one digest. Reads text only and needs no torch. Not covered: whether the
+problems are worth judging by, which `triton-agent check-problem` examines.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any
 from triton_agent.tools.errors import UsageError
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "problems"
-"""The project's own problems, in a clone and in the installed package alike."""
+"""The project's own problems, in a clone and in the installed package."""
 CORE, LARGE = "core", "large"
 PARTS = (CORE, LARGE)
-"""Each has a digest of its own, so that figures of one stay comparable when another is added."""
+"""Parts of the suite. Each has its own digest, so its figures stay comparable when another part is added."""
 MANIFEST = "suite.toml"
 FREEZE = "python benchmarks/freeze.py"
 MOST_NAMED = 5
-"""Files that one message names."""
+"""Files that a message names."""
 
 
 class Dominant(enum.StrEnum):
@@ -37,25 +37,25 @@ class Dominant(enum.StrEnum):
     GEMM = "gemm"
     CONV = "conv"
     ATTENTION = "attention"
-    """Fused, or as batched products around a softmax."""
+    """Attention, fused or as batched products around a softmax."""
     MEMORY = "memory"
-    """None of the above makes up half of it; moving data is what takes time."""
+    """No other kind makes up half of it; moving data takes most of the time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteProblem:
-    """One problem as the manifest has it."""
+    """One problem in the manifest."""
 
     key: str
     """`family/name`."""
     path: Path
     dominant: Dominant
     dtype: str
-    """Of most of its floating-point inputs and parameters, as torch calls it."""
+    """Dtype of most of its floating-point inputs and parameters, as torch names it."""
     quick: bool
-    """True if it is one of the stratified few that `--quick` runs."""
+    """True for the stratified third that `--quick` runs."""
     sha256: str
-    """Of the file as it was frozen."""
+    """Hash of the frozen file."""
 
     @property
     def family(self) -> str:
@@ -68,10 +68,10 @@ class SuiteProblem:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """One of `count` parts, which together are the whole and do not overlap."""
+    """One of `count` parts that together are the whole and do not overlap."""
 
     index: int
-    """From 1."""
+    """Number of the part, from 1."""
     count: int
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class Shard:
 
 
 def parse_shard(text: str) -> Shard:
-    """The value of `--shard`: `2/8` is the second of eight parts."""
+    """Parse the value of `--shard`: `2/8` is the second of eight parts."""
     match = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
     try:
         if match:
@@ -97,7 +97,7 @@ def parse_shard(text: str) -> Shard:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """All problems of a folder, sorted by key."""
+    """All problems of a suite, sorted by key."""
 
     folder: Path
     problems: tuple[SuiteProblem, ...]
@@ -113,7 +113,9 @@ class Suite:
     def pick(
         self, *, quick: bool = False, names: Sequence[str] = (), shard: Shard | None = None
     ) -> tuple[SuiteProblem, ...]:
-        """The problems asked for: by name, family or `family/name` (all where none is named), quick ones, one part."""
+        """Return the problems by name, family or `family/name` (all without names), only quick ones, or of one
+        shard.
+        """
         wanted = self._named(names) if names else {problem.key for problem in self.problems}
         chosen = [problem for problem in self.problems if problem.key in wanted and (problem.quick or not quick)]
         return shard.of(chosen) if shard else tuple(chosen)
@@ -150,7 +152,7 @@ def folder_of(part: str) -> Path:
 
 
 def load_suite(folder: Path = FOLDER) -> Suite:
-    """The suite, every file proven to be the one that was frozen."""
+    """Load the suite and check that every file is the frozen one."""
     suite = read_manifest(folder)
     changes = drift(suite)
     if changes:
@@ -164,7 +166,7 @@ def load_suite(folder: Path = FOLDER) -> Suite:
 
 
 def read_manifest(folder: Path) -> Suite:
-    """What the manifest says, believed as far as it agrees with itself."""
+    """Read the manifest and check that it agrees with itself."""
     path = folder / MANIFEST
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -197,13 +199,13 @@ def _problem(folder: Path, key: str, entry: dict[str, Any]) -> SuiteProblem:
 
 
 def problem_files(folder: Path) -> dict[str, Path]:
-    """Key and path of every problem that lies in the folder, listed or not; not of other parts, which lie deeper."""
+    """Return the path of every problem in the folder by key, listed or not; other parts lie deeper and are left out."""
     files = sorted(folder.glob("*/*.py"))
     return {f"{path.parent.name}/{path.stem}": path for path in files if path.stem != "__init__"}
 
 
 def drift(suite: Suite) -> list[str]:
-    """How the folder differs from what was frozen, a phrase for each file; empty where it does not."""
+    """Describe how the folder differs from the frozen suite, a phrase for each file; empty if it does not."""
     listed = {problem.key: problem for problem in suite.problems}
     present = problem_files(suite.folder)
     found = [f"{key}.py is missing" for key in listed.keys() - present.keys()]

@@ -1,4 +1,4 @@
-"""References alone, in processes of their own: the memory that one needs (`memory.py`), and how fast they run
-(`measuring.py`). `references.py` has both ready for a benchmark while its earlier problems are judged. Imported by
-`runs/bench` only.
+"""Measures references alone, in separate processes: the memory of a call (`memory.py`) and its time (`clock.py`).
+
+`references.py` does both for a benchmark while earlier problems are judged. Imported by `runs/bench` only.
 """

@@ -1,6 +1,6 @@
-"""One problem's reference and its baselines on a GPU: compiled, then timed in turns with the reference as written.
+"""Times one problem's baselines on a GPU, each in turns with the reference as written.
 
-The same clock, input sets and cold caches as for candidates. What TF32 may do is switched outside of what is timed, so
+Clock, input sets and cold caches are those of candidates. The switches for TF32 are set outside the timed part, so
 both sides of a pair call the same module. Runs in a child of `process.py`.
 """
 
@@ -27,24 +27,26 @@ from triton_agent.tools.results import Interval, to_json
 from triton_agent.tools.truth.distributions import randomise
 
 READINGS = 24
-"""Of the reference by itself."""
+"""Readings of the reference by itself."""
 PAIRS = 24
 LIMIT_S = 10.0
-"""For one baseline: a slow problem gets fewer pairs."""
+"""Time limit for one baseline; a slow problem gets fewer pairs."""
 SEED = 0
 ONE = Interval(median=1.0, low=1.0, high=1.0)
 
 Switches = tuple[bool, bool]
-"""True if matrix products and convolutions of float32 may run in TF32."""
+"""Two flags: float32 matrix products may run in TF32, float32 convolutions may."""
 
 
 class Contest:
-    """The reference and its compiled self, ready to be timed."""
+    """The reference and the compiled reference, ready to be timed."""
 
     def __init__(
         self, spec: ProblemSpec, gpu: str, compiled: CompiledProcess | None, *, without_compile: str = ""
     ) -> None:
-        """`gpu`: its UUID. `compiled`: has compiled it. `without_compile`: why torch.compile is left out."""
+        """`gpu` is its UUID, `compiled` the process that compiled the reference, `without_compile` why there is
+        none.
+        """
         self.spec = spec
         self.notes = [without_compile] if without_compile else []
         self._gpu = gpu
@@ -60,7 +62,7 @@ class Contest:
             torch.cuda.synchronize()
 
     def measure(self) -> dict[str, Any]:
-        """Every baseline, as plain data, taken while nothing disturbed."""
+        """Return every baseline as plain data, measured while nothing disturbed the GPU."""
         alone = lease(self._gpu, what=f"triton-agent: baselines of {self.spec.name}", mode=Mode.EXCLUSIVE)
         with alone, self._reference.running("forward"):
             times = undisturbed(self._times, GpuWatch(self._gpu), after=lambda found: ())
@@ -93,7 +95,7 @@ class Contest:
         return found
 
     def _model(self) -> torch.nn.Module:
-        """The reference on the GPU, its parameters off their defaults; equal at each call."""
+        """Return the reference on the GPU, with parameters changed from their defaults; equal at each call."""
         model = self._reference.make_model(SEED)
         randomise(model, SEED)
         return model.to("cuda").eval()

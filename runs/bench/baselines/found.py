@@ -1,7 +1,7 @@
-"""What is known of a problem's baselines, and where that is kept between benchmarks.
+"""The measured baselines of a problem, and the cache that keeps them between benchmarks.
 
-What was measured lies in the user's cache folder by problem, card, driver and versions: another run, or another policy,
-has it at once. A problem of which nothing was measured is not kept there; a benchmark's own record remembers it.
+The user's cache folder holds measurements by problem, card, driver and versions, so another run or another policy can
+use them. A problem without any measurement is not cached; a benchmark's own record remembers it.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from triton_agent.tools.results import to_json
 from triton_agent.tools.versions import installed
 
 METHOD = 2
-"""Of measuring; raised whenever earlier figures would come out otherwise."""
+"""Version of the measurement; raised when earlier figures would come out differently."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Baselines:
-    """Of one problem."""
+    """Baselines of one problem."""
 
     times: tuple[BaselineTime, ...]
     notes: tuple[str, ...] = ()
-    """Baselines that are missing, each with the reason."""
+    """Missing baselines, each with the reason."""
     failure: str = ""
     """Why nothing was measured."""
     measured_at: str = ""
     """Date and time, UTC."""
     commit: str = ""
-    """Of this project."""
+    """Commit of this project."""
     limit_s: float = 0.0
-    """Time that torch.compile was given."""
+    """Time limit that torch.compile was given."""
 
     @property
     def not_compiled(self) -> bool:
@@ -49,12 +49,12 @@ class Baselines:
         return bool(self.times) and not any(item.against is Against.COMPILE for item in self.times)
 
     def settles(self, limit_s: float) -> bool:
-        """Return whether another try, with this limit for torch.compile, has nothing to add."""
+        """Return whether another measurement with this limit for torch.compile would add nothing."""
         return not (self.failure or self.not_compiled) or limit_s <= self.limit_s
 
 
 def with_baselines(row: ProblemRow, found: Baselines | None) -> ProblemRow:
-    """The row with its baselines, and the reasons for those that are missing."""
+    """Return the row with its baselines, and notes on those that are missing."""
     if found is None:
         return row
     reason = f"its baselines were not measured: {found.failure}" if found.failure else ""
@@ -63,12 +63,12 @@ def with_baselines(row: ProblemRow, found: Baselines | None) -> ProblemRow:
 
 
 def place_of(gpu: Gpu) -> str:
-    """What figures hold for."""
+    """Return the key of the machine that figures hold for: card, driver and versions."""
     return " ".join(map(str, (gpu.uuid, gpu.driver, installed("torch"), installed("triton"), METHOD)))
 
 
 def cached(spec: ProblemSpec, places: Iterable[str]) -> Baselines | None:
-    """By the first of these cards that measured it."""
+    """Return the baselines measured by the first of these cards that has some; None without any."""
     for place in places:
         try:
             return from_plain(Baselines, json.loads(_file(spec, place).read_text(encoding="utf-8")))
@@ -78,7 +78,7 @@ def cached(spec: ProblemSpec, places: Iterable[str]) -> Baselines | None:
 
 
 def cache(spec: ProblemSpec, place: str, result: Baselines) -> None:
-    """Whole or not at all; a cache that cannot be written to is none."""
+    """Write baselines into the cache, atomically; do nothing if the cache cannot be written."""
     path = _file(spec, place)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,7 +1,8 @@
-"""How much of a card a problem needs, and smaller sizes for a problem whose reference does not fit.
+"""Predicts how much memory of a card a problem needs, and finds smaller sizes if its reference does not fit.
 
-The prediction runs the problem's code on fake tensors, so it is made in a process of its own (`process.py`), as is the
-text at smaller sizes. Not covered: references that do not run on fake tensors, for which half a card is reserved.
+The prediction runs the problem's code on fake tensors, and the text at smaller sizes is found the same way, so both
+happen in a separate process (`process.py`). Not covered: references that do not run on fake tensors, for which half of
+a card is reserved.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec, parse_p
 from triton_agent.tools.reference.sizes import INPUTS, SIZES, SMALL, free_sizes, resize_tree
 
 VERDICT_TIMES, VERDICT_MORE_BYTES = 2.5, 6 << 30
-"""Peaks of one call of the reference, and bytes beside them, that a verdict may take (decision 13)."""
+"""Memory that a verdict may take: a multiple of the peak of one call of the reference, plus bytes (decision 13)."""
 BASELINE_TIMES, BASELINE_MORE_BYTES = 3.0, 2 << 30
-"""The same for measuring baselines: reference and compiled reference, and their answers compared."""
+"""Memory that measuring baselines may take: reference and compiled reference, and their compared answers."""
 FITS_TIMES = 2.0
-"""A card that cannot hold so many calls of the reference gets the problem at smaller sizes."""
+"""A card has to hold this many calls of the reference; otherwise the problem is judged at smaller sizes."""
 MOST_STEPS = 12
-"""Halvings before a problem is taken as it is."""
+"""Halvings of a size that are tried before the problem is judged at the sizes reached."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """A problem as it is judged on a card."""
+    """A problem at the sizes at which it is judged on a card."""
 
     spec: ProblemSpec
     verdict_bytes: int = 0
-    """0 where no card is used."""
+    """Memory to reserve for a verdict; 0 without a card."""
     baseline_bytes: int = 0
     sentence: str = ""
-    """How it was scaled down; empty where it fits as given."""
+    """How the problem was scaled down, in words; empty if it fits at the sizes given."""
 
 
 def fitted(spec: ProblemSpec, told: dict[str, Any], capacity_bytes: int, folder: Path) -> Fitted:
-    """Read what the process says of a problem; a text at smaller sizes is written into the folder."""
+    """Read the answer of the process about a problem; write a text at smaller sizes into the folder."""
     peak = told.get("peak_bytes")
     if peak is None:
         return Fitted(spec=spec, verdict_bytes=capacity_bytes // 2, baseline_bytes=capacity_bytes // 2)
@@ -60,7 +61,7 @@ def fitted(spec: ProblemSpec, told: dict[str, Any], capacity_bytes: int, folder:
 
 
 def sized(spec: ProblemSpec, capacity_bytes: int) -> dict[str, Any]:
-    """The reference's peak, and the file at smaller sizes where that does not fit; runs the problem's code."""
+    """Return the reference's peak and, if that does not fit, the file at smaller sizes; runs the problem's code."""
     from triton_agent.tools.reference.peak_memory import predicted_peak
     from triton_agent.tools.reference.reference import load
 
@@ -86,7 +87,7 @@ def sized(spec: ProblemSpec, capacity_bytes: int) -> dict[str, Any]:
                 smaller.append((its_parameters != parameters, number, its_peak, trial))
         if not smaller:
             break
-        _, _, peak, at = min(smaller, key=lambda item: item[:2])  # batch and lengths before the module's own sizes
+        _, _, peak, at = min(smaller, key=lambda item: item[:2])  # batch and lengths before sizes of the module itself
         changed = {key: value for key, value in at.items() if value != given[key]}
     if not changed:
         return {"peak_bytes": peak}
@@ -96,7 +97,7 @@ def sized(spec: ProblemSpec, capacity_bytes: int) -> dict[str, Any]:
 
 
 def _halved(sizes: dict[str, int]) -> Iterator[dict[str, int]]:
-    """One size halved, in the order in which they are written; then those that are equal together."""
+    """Yield the sizes with one of them halved, in the order of the file; then with all equal sizes halved together."""
     large = [key for key, value in sizes.items() if value > SMALL or (value > 1 and key.startswith(INPUTS))]
     large += [key for key, value in sizes.items() if 1 < value <= SMALL and "batch" in key.lower()]
     for key in large:

@@ -1,13 +1,13 @@
-"""The process that works on references: `python -m triton_agent.runs.bench.baselines.process`, asked in JSON on stdin.
+"""The process that measures references: `python -m triton_agent.runs.bench.baselines.process`, with JSON on stdin.
 
 A line is a question, and a line on stdout its answer:
 
-    {"size": PROBLEM, "capacity_bytes": N}              how much memory its reference needs (`memory.py`)
-    {"measure": PROBLEM, "limit_s": S}                  its baselines on the first GPU that is seen (`clock.py`)
+  {"size": PROBLEM, "capacity_bytes": N}              how much memory the reference needs (`memory.py`)
+  {"measure": PROBLEM, "limit_s": S}                  its baselines on the first visible GPU (`clock.py`)
 
-It imports torch once, makes no CUDA context itself, and forks a child for each piece of work. torch.compile gets a
-child that stands still while anybody wants the GPU alone, and then runs what it made for the child that measures. The
-problem's code runs unconfined, as a reference trusted by its user.
+It imports torch once, makes no CUDA context itself, and forks a child for each question. torch.compile runs in a
+child that pauses while another process holds the GPU alone, and then makes the calls that the measuring child asks
+for. The problem's code is trusted and runs outside the sandbox.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from triton_agent.tools.sandbox import privileges
 
 SIZING_S = 60.0
 MEASURING_S = 300.0
-"""Limits of the children; waiting for others' leases of the GPU counts."""
+"""Time limits of the children, waiting for the GPU's lease included."""
 COMPILED = ("compile",)
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     """Answer until stdin ends."""
     privileges.die_with_parent()
     os.environ.update(QUIET)
-    import torch  # noqa: F401 - paid once, before the forks
+    import torch  # noqa: F401 - imported once, before the forks
 
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
@@ -56,7 +56,7 @@ def _size(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure(asked: dict[str, Any]) -> dict[str, Any]:
-    """Compile beside others, then time with the GPU alone."""
+    """Compile while others use the GPU, then time with the GPU held alone."""
     from triton_agent.tools.machine.lease import Mode, awaited, lease
     from triton_agent.tools.processes.torch_switches import DEFAULT
     from triton_agent.tools.race.compiled_process import CompiledProcess
@@ -84,14 +84,14 @@ def _measure(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _gpu() -> dict[str, Any]:
-    """The key of the GPU's lease, by which checkers know it as well."""
+    """Return the key of the GPU's lease, which checkers use as well."""
     from triton_agent.tools.machine.hardware import uuid_of
 
     return {"gpu": uuid_of(0)}
 
 
 def in_child(work: Callable[[], dict[str, Any]], limit_s: float) -> dict[str, Any]:
-    """What `work` returns in a forked child; `failure` says why it returned nothing in time."""
+    """Return the result of `work` in a forked child; `failure` says why there is none."""
     reading, writing = os.pipe()
     parent = os.getpid()
     sys.stdout.flush()
@@ -100,7 +100,7 @@ def in_child(work: Callable[[], dict[str, Any]], limit_s: float) -> dict[str, An
         try:
             privileges.die_with_parent()
             if os.getppid() == parent:
-                os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the problem's code prints is no answer
+                os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keep the problem's own output out of the answer
                 with open(writing, "w", encoding="utf-8") as pipe:
                     pipe.write(json.dumps(_answer(work), allow_nan=False))
         finally:

@@ -1,8 +1,8 @@
-"""Has the references of a benchmark ready: the memory that each needs, and its baselines, measured beside the verdicts.
+"""Prepares the references of a benchmark: the memory that each needs, and baselines measured while others are judged.
 
-Each problem is sized before it begins. Baselines of problems that are still to come are compiled and timed while
-earlier ones are judged; those of a problem that has begun wait until it is finished, since its checker compiles the
-same reference meanwhile. What works on a card reserves the memory that it needs there, and waits until it fits.
+Each problem is sized before it begins. Baselines of later problems are compiled and timed while earlier ones are
+judged; those of a problem that has begun wait until it is finished, since its checker compiles the same reference. Each
+process reserves the memory it needs on a card, and waits until that is free.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ POLL_S = 0.1
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceSettings:
-    """How references are looked at."""
+    """Settings for measuring references."""
 
     workspace: Path
-    """For problem files that have to be written."""
+    """Folder for problem files that have to be written."""
     compile_limit_s: float = COMPILE_LIMIT_S
     at_once: int = 1
-    """Baselines side by side on each card."""
+    """Baselines measured at the same time on each card."""
     again: bool = False
-    """Measure what was measured before."""
+    """Measure baselines again that are known already."""
     leases: Path = FOLDER
 
 
 class References:
-    """Everything is done in one event loop, by processes of its own. Without cards nothing is sized or measured."""
+    """Sizes problems and measures baselines, in separate processes. Does neither without cards."""
 
     def __init__(self, chosen: Chosen | None, settings: ReferenceSettings, say: Callable[[str], None]) -> None:
-        """`chosen`: the cards; None where there is no GPU, or the problems' code is not trusted."""
+        """`chosen` is None without a GPU, or if the problems' code is not trusted."""
         self.found: dict[str, Baselines] = {}
-        """By label."""
+        """Baselines by the problem's label."""
         self._settings = settings
         self._say = say
         self._cards = dict(zip(chosen.uuids, chosen.gpus)) if chosen else {}
@@ -63,13 +63,13 @@ class References:
 
     @property
     def capacity_bytes(self) -> int:
-        """What may be reserved on the smallest of the cards; 0 where that is not known."""
+        """Memory that may be reserved on the smallest of the cards; 0 if unknown."""
         sizes = [gpu.memory_bytes for gpu in self._cards.values()]
         known = [size for size in sizes if size is not None]
         return max(0, min(known) - KEPT_FREE_BYTES) if known and len(known) == len(sizes) else 0
 
     async def of(self, task: Task) -> Fitted:
-        """The problem as it is judged here. Raise `UsageError` if it cannot be read."""
+        """Return the problem at the sizes at which it is judged here. Raise `UsageError` if it cannot be read."""
         spec = task.spec(self._settings.workspace)
         if not self.capacity_bytes:
             return Fitted(spec=spec)
@@ -83,7 +83,7 @@ class References:
 
     @contextlib.asynccontextmanager
     async def admitted(self, card: str, size_bytes: int, what: str) -> AsyncIterator[None]:
-        """Hold the memory on that card for the length of the block, once it is free."""
+        """Wait until the memory on that card is free, and reserve it for the length of the block."""
         gpu = self._cards.get(card)
         if gpu is None or not size_bytes or not self.capacity_bytes:
             yield
@@ -98,7 +98,9 @@ class References:
 
     @contextlib.asynccontextmanager
     async def judged(self, label: str) -> AsyncIterator[None]:
-        """While a problem is judged its baselines wait, unless they are under way; then they are the next."""
+        """Hold back the baselines of a problem while it is judged, unless they are under way; they come first
+        afterwards.
+        """
         self._begun.add(label)
         try:
             yield
@@ -110,7 +112,7 @@ class References:
                 self._changed.notify_all()
 
     async def measure(self, tasks: Sequence[Task], on_found: Callable[[Task, Baselines], None]) -> None:
-        """Measure the baselines of all of these, in their order as far as problems do not begin before."""
+        """Measure the baselines of these tasks in order; problems that are being judged come later."""
         self._due = {task.label: task for task in tasks if self._cards}
         places = [card for card in self._cards for _ in range(self._settings.at_once)]
         async with asyncio.TaskGroup() as group:
@@ -126,12 +128,12 @@ class References:
                     self.found[task.label] = result
                     on_found(task, result)
         except InstrumentError as error:
-            self._say(f"no baselines are measured on {card or 'the GPU'} any more: {error.what}")
+            self._say(f"baselines are no longer measured on {card or 'the GPU'}: {error.what}")
         finally:
             await worker.close()
 
     async def _next(self) -> Task | None:
-        """The first that is due and not being judged; None where nothing is left."""
+        """Return the first task that is due and not being judged; None if nothing is left."""
         async with self._changed:
             while self._due:
                 for label in self._due:
@@ -142,7 +144,7 @@ class References:
             return None
 
     async def _baselines(self, task: Task, worker: Worker) -> Baselines | None:
-        """From the cache or measured; None of a problem that cannot be read, which its row says."""
+        """Return baselines from the cache or measured; None if the problem cannot be read, which its row reports."""
         try:
             problem = await self.of(task)
         except UsageError:
@@ -163,5 +165,5 @@ class References:
         return result
 
     async def close(self) -> None:
-        """End the process that sizes; those that measure end with `measure`."""
+        """End the process that sizes problems; those that measure end with `measure`."""
         await self._sizer.close()

@@ -1,7 +1,7 @@
-"""`bench baselines`: the references of the suite alone, timed on this machine's GPU, as a table and a CSV file.
+"""`bench baselines`: times the references of the suite on this machine's GPU, as a table and a CSV file.
 
-One line a problem, each with its own machine, versions and commit. The file is written anew after each problem, so that
-what was measured before an interruption is in it.
+Each line names its machine, versions and commit. The file is written after each problem, so it holds everything that
+was measured before an interruption.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from triton_agent.tools.results import to_json
 from triton_agent.tools.versions import require_supported
 
 AT_ONCE, CORES_FOR_ONE = 4, 3
-"""Baselines side by side on a card at most, and processors that each needs: torch.compile keeps several busy."""
+"""Most baselines at a time on a card, and processors for each, since torch.compile keeps several busy."""
 PARTS = ("ms", "ms_low", "ms_high", "over_eager", "over_eager_low", "over_eager_high")
 COLUMNS = (
     *("measured_at", "commit", "gpu", "driver", "python", "torch", "triton"),
@@ -40,7 +40,7 @@ COLUMNS = (
 
 
 def run(selection: Selection, *, device: str, out: str | None, again: bool, compile_limit_s: float, json: bool) -> int:
-    """Measure what is not known yet, and tell."""
+    """Measure the unknown baselines and print the table."""
     require_supported()
     chosen = choose(device)
     where = here(chosen)
@@ -58,7 +58,7 @@ def run(selection: Selection, *, device: str, out: str | None, again: bool, comp
 async def _measured(
     selection: Selection, chosen: Chosen, where: Where, out: str | None, again: bool, compile_limit_s: float
 ) -> Mapping[str, Baselines]:
-    """By label; the file is written after each problem."""
+    """Return the baselines by label; the file is written after each problem."""
 
     def say(text: str) -> None:
         console.progress().print(text, markup=False)
@@ -89,7 +89,7 @@ async def _measured(
 
 
 def cells(task: Task, digest: str, result: Baselines, where: Where) -> dict[str, Any]:
-    """One line of the file; a cell is missing where nothing was measured."""
+    """Return one line of the file; a cell without a measurement is missing."""
     line: dict[str, Any] = {
         "measured_at": result.measured_at,
         "commit": result.commit,

@@ -1,4 +1,4 @@
-"""The driver's end of `process.py`: one process, one question at a time, begun anew after it has ended."""
+"""Asks `process.py` from the driver: one process, one question at a time, restarted after it has ended."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from triton_agent.tools.processes.zygotes import kept_environment
 from triton_agent.tools.race.disturbances import ZYGOTE
 
 PROCESS = "triton_agent.runs.bench.baselines.process"
-"""Called with the zygote's name: its children ask for the GPU's lease, too, which is what that name tells a watcher."""
+"""Module of the process. It is started with the zygotes' name as argument, by which a check for disturbances knows
+it.
+"""
 READY_S = 120.0
 
 
 class Worker:
-    """Begun with the first question."""
+    """A process that is started with the first question."""
 
     def __init__(self, card: str) -> None:
-        """`card`: UUID of the only GPU that it sees; empty for what the driver sees."""
+        """`card` is the UUID of the only GPU that the process sees; empty for all that the driver sees."""
         self.card = card
         self._process: asyncio.subprocess.Process | None = None
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
 
     async def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer; one with a `failure` where this problem ended the process.
+        """Return the answer; it holds a `failure` if the problem ended the process.
 
-        Raise `InstrumentError` where no process could be begun.
+        Raise `InstrumentError` if no process could be started.
         """
         process = self._process or await self._begun()
         assert process.stdin is not None and process.stdout is not None
@@ -68,6 +70,6 @@ class Worker:
                 return process
         self._complaints.seek(0)
         raise InstrumentError(
-            f"the process that measures references did not begin:\n{self._complaints.read()[-1500:]}",
+            f"the process that measures references did not start:\n{self._complaints.read()[-1500:]}",
             remedy="see `triton-agent doctor`",
         )

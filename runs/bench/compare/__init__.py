@@ -1,4 +1,4 @@
-"""Two benchmark records side by side: what changed, and whether it could be noise.
+"""Compares two benchmark records: what changed, and whether the change could be noise.
 
-`compare.py` works it out.
+`compare.py` computes the comparison.
 """

@@ -1,4 +1,4 @@
-"""`triton-agent bench compare BEFORE AFTER`: two result folders, what changed between them, and whether it is noise."""
+"""`triton-agent bench compare BEFORE AFTER`: compares two records and says which changes are not noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import to_json
 
 DIFFERENCES_NAMED = 3
-"""In the message of a refusal."""
+"""Differences that the message of a refusal names."""
 
 
 def run(
@@ -35,7 +35,7 @@ def run(
 def compared(
     before: str, after: str, *, against: str = "eager", kind: str = "device", anyway: bool = False
 ) -> tuple[Comparison, tuple[Record, Record]]:
-    """The comparison, refused where figures of the two mean different things, unless that is wanted."""
+    """Return the comparison; raise UsageError if figures of the two mean different things, unless `anyway`."""
     chosen = _chosen(Against, against, "--baseline"), _chosen(Kind, kind, "--time")
     records = read_record(Path(before)), read_record(Path(after))
     found = compare(*records, names=(before, after), against=chosen[0], kind=chosen[1])
@@ -61,7 +61,7 @@ def _chosen(kind: Any, name: str, option: str) -> Any:
 
 
 def as_json(found: Comparison) -> str:
-    """One object: everything, for each problem what happened to it, and which moves are no noise."""
+    """Return one JSON object with everything: the outcome for each problem, and the moves that are not noise."""
     data = to_json(found)
     moved = found.speed
     data["changed"] = {

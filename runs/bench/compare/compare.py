@@ -2,14 +2,14 @@
 
     compare(before, after) -> Comparison
 
-Problems are paired by label and digest. Each statement has a test of its own, so that a figure that moved is not taken
-for a change: for gained against lost problems McNemar's exact one; for speed-ups as a whole, sign flips of the paired
-log-ratios. One problem's speed-up counts as changed only beyond what a rerun of one kernel moves by (`MARGIN`) and
-beyond both sides' own intervals, corrected for how many problems are looked at: of twenty comparisons of equal kernels
-at most one names any.
+Problems are paired by label and digest. Each statement has its own test, so that a change by chance is not taken for a
+real one: McNemar's exact test for gained against lost problems; sign flips of the paired log-ratios for speed-ups as a
+whole. The speed-up of one problem counts as changed only beyond what a rerun of one kernel moves by (`MARGIN`) and
+beyond both sides' intervals, corrected for the number of problems: of twenty comparisons of equal kernels at most one
+names any problem.
 
-Not covered: a clock that another day moves by more than that margin, and the luck of a policy that would write other
-kernels next time. What makes figures not comparable at all is in `differences.py`; whoever compares them has to say so.
+Not covered: a clock that differs by more than that margin on another day, and a policy that would write other kernels
+next time. `differences.py` finds what makes figures incomparable; the caller has to report it.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from triton_agent.tools.race.intervals import MARGIN
 from triton_agent.tools.results import Interval
 
 LEVEL = 0.05
-"""Of equal things, at most this share is called changed: by each test, and by the list of problems as a whole."""
+"""Probability of calling equal things changed, at most: for each test, and for the list of problems as a whole."""
 REACH = statistics.NormalDist().inv_cdf(0.975)
 """Standard errors from an estimate to the end of its 95% interval."""
 FEW = 7
-"""Degrees of freedom that an interval is taken to have. Kernels that are not ahead are timed in eight pairs only, and
-intervals of so few are at times far too narrow; where there were more, this costs little."""
+"""Degrees of freedom assumed for an interval. Kernels that are not ahead are timed in eight pairs only, and intervals
+of so few pairs are sometimes far too narrow; with more pairs this assumption costs little.
+"""
 
 Rows = tuple[ProblemRow, ProblemRow]
-"""One problem, before and after."""
+"""The rows of one problem, before and after."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One problem on both sides."""
+    """One problem in both records."""
 
     label: str
     group: str
@@ -50,14 +51,14 @@ class Pair:
     speedup_before: Interval | None
     speedup_after: Interval | None
     ratio: Interval | None
-    """After over before; above 1 it became faster. None unless both sides are timed."""
+    """Speed-up after over before; above 1 the kernel became faster. None unless it was timed on both sides."""
     changed: bool
-    """Faster or slower beyond noise, all problems taken together."""
+    """True if the change is beyond noise, with all problems taken together."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """How one kind of figure moved over many problems."""
+    """Change of one kind of figure over many problems."""
 
     ratio: Interval
     """Geometric mean of after over before, with its bootstrap interval over problems."""
@@ -65,9 +66,9 @@ class Shift:
     higher: int
     lower: int
     chance: float
-    """Of a move as large, were it noise: sign flips of the log-ratios."""
+    """Probability of a change as large by noise alone, by sign flips of the log-ratios."""
     chance_by_sign: float
-    """The same from how many are higher and lower alone: blind to how much, and to outliers."""
+    """The same probability by the numbers of higher and lower problems only, which ignores sizes and outliers."""
 
     @property
     def changed(self) -> bool:
@@ -76,7 +77,7 @@ class Shift:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedShift:
-    """Speed against one baseline in one kind of time."""
+    """Change of speed against one baseline in one kind of time."""
 
     against: Against
     kind: Kind
@@ -90,13 +91,13 @@ class SpeedShift:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All that two records say about each other."""
+    """The comparison of two records."""
 
     before: str
     after: str
     differences: tuple[Difference, ...]
     only_before: tuple[str, ...]
-    """Problems with a row on this side only, or with other contents on the other."""
+    """Problems with a row in this record only, or with other contents in the other."""
     only_after: tuple[str, ...]
     pairs: tuple[Pair, ...]
     gained: tuple[str, ...]
@@ -104,12 +105,12 @@ class Comparison:
     both_solved: int
     neither_solved: int
     unknown: int
-    """Paired, but of one side at least it is not known whether it is solved."""
+    """Pairs for which at least one record does not tell whether the problem is solved."""
     chance_solved: float
-    """Of gains and losses as uneven, were a change to either side as likely."""
+    """Probability of gains and losses as uneven, if both were equally likely."""
     against: Against
     kind: Kind
-    """What the speed-ups of `pairs` are."""
+    """Kind of time of the speed-ups in `pairs`."""
     speeds: tuple[SpeedShift, ...]
 
     @property
@@ -122,7 +123,9 @@ class Comparison:
 
     @property
     def speed(self) -> SpeedShift | None:
-        """In the time of `pairs`. Only this one is judged: of six tables looked through, one would often differ."""
+        """Change in the kind of time of `pairs`. Only this one is tested: of six tables one would often differ by
+        chance.
+        """
         return next((item for item in self.speeds if (item.against, item.kind) == (self.against, self.kind)), None)
 
     @property
@@ -142,7 +145,7 @@ def compare(
     against: Against = Against.EAGER,
     kind: Kind = Kind.DEVICE,
 ) -> Comparison:
-    """Everything, whatever differs: look at `deciding` before believing it."""
+    """Compare everything, even if figures are not comparable: check `deciding` before using the result."""
     old, new = ({row.label: row for row in record.rows} for record in (before, after))
     rows = [(row, new[label]) for label, row in old.items() if label in new and new[label].digest == row.digest]
     paired = {row.label for row, _ in rows}
@@ -197,7 +200,7 @@ def _speedup(row: ProblemRow, against: Against, kind: Kind) -> Interval | None:
 
 
 def ratio(before: Interval, after: Interval) -> Interval:
-    """After over before; errors of two measurements add up as squares, each side's own."""
+    """Return after over before; the errors of the two measurements add up as squares, separately for each side."""
     middle = math.log(after.median / before.median)
     down = math.hypot(math.log(after.median / after.low), math.log(before.high / before.median))
     up = math.hypot(math.log(after.high / after.median), math.log(before.median / before.low))
@@ -205,7 +208,7 @@ def ratio(before: Interval, after: Interval) -> Interval:
 
 
 def chance_of_change(before: Interval, after: Interval) -> float:
-    """Of intervals as far apart, were the kernels equal but for a margin that reruns move by."""
+    """Return the probability of intervals as far apart, if the kernels differ by no more than reruns do."""
     found = ratio(before, after)
     toward_one = found.median / found.low if found.median > 1 else found.high / found.median
     beyond, error = abs(math.log(found.median)) - math.log1p(MARGIN), math.log(toward_one) / REACH
@@ -215,7 +218,7 @@ def chance_of_change(before: Interval, after: Interval) -> float:
 
 
 def beyond_by_chance(errors: float) -> float:
-    """The probability that Student's t, with `FEW` degrees of freedom, is as far from zero, to either side."""
+    """Return the probability that Student's t with `FEW` degrees of freedom is as far from zero, on either side."""
     angle = math.atan(errors / math.sqrt(FEW))
     term, inside = math.cos(angle), 0.0
     for odd in range(3, FEW + 1, 2):
@@ -228,14 +231,14 @@ def beyond_by_chance(errors: float) -> float:
 
 
 def _speed_shifts(rows: Sequence[Rows]) -> Iterator[SpeedShift]:
-    """For each time that some problem has on both sides."""
+    """Yield the change for each kind of time that some problem has in both records."""
     for kind in Kind:
         for against in Against:
             speeds = [tuple(speed_of(row, against, kind) if row.solved else None for row in pair) for pair in rows]
             timed = [(old, new) for old, new in speeds if old and new]
             if not timed:
                 continue
-            # Solved without this time is not unsolved: such a problem is left out.
+            # A solved problem without this kind of time does not count as unsolved; it is left out.
             told = [
                 with_unsolved(speed.speedup.median if speed else None for speed in found)
                 for pair, found in zip(rows, speeds)
@@ -251,7 +254,7 @@ def _speed_shifts(rows: Sequence[Rows]) -> Iterator[SpeedShift]:
 
 
 def shift(ratios: Sequence[float]) -> Shift | None:
-    """How figures moved, from each one's ratio of after to before; None where there is none."""
+    """Return the change of figures, given each one's ratio of after to before; None without any."""
     if not ratios:
         return None
     higher, lower = sum(value > 1 for value in ratios), sum(value < 1 for value in ratios)

@@ -1,4 +1,4 @@
-"""What two benchmark records were not made alike in, and whether figures can be compared nevertheless."""
+"""Finds in which settings, problems and machines two benchmark records differ, and what makes figures incomparable."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from triton_agent.runs.bench.rows import ProblemRow, Record
 from triton_agent.runs.bench.settings import UNSAID
 
 DECIDING = ("mode", "device", "precision", "autocast", "samples")
-"""Settings with other values make other figures, not better or worse ones."""
+"""Settings whose values change what the figures mean."""
 PLACES = ("torch", "triton", "driver", "python", "commit")
-"""Other versions make other baselines; that is told, and shows in how far the baselines' own times moved."""
+"""Versions change the baselines; a difference is reported, and the change of the baselines' times shows its effect."""
 ABSENT = "not set"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Something that is not the same on both sides."""
+    """Something that differs between two records."""
 
     what: str
     before: str
     after: str
     deciding: bool
-    """True if figures cannot be compared because of it."""
+    """True if the figures cannot be compared because of it."""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.before} / {self.after}"
 
 
 def differences(before: Record, after: Record) -> tuple[Difference, ...]:
-    """Whatever is not the same of what was asked for and where it ran; deciding ones first."""
+    """Return all differences of requests and machines, those that decide comparability first."""
     found = [item for item in _all(before, after) if item.before != item.after]
     return tuple(sorted(found, key=lambda item: not item.deciding))
 
@@ -56,7 +56,7 @@ def _said(value: object) -> str:
 
 
 def _sets(before: Record, after: Record) -> tuple[str, str]:
-    """How the two sets lie to each other; equal words would hide that contents differ."""
+    """Describe how the two sets of problems relate; equal words would hide that contents differ."""
     old, new = (set(record.head.labels) for record in (before, after))
     own = [f"{len(side)} asked for, {len(side - other)} of them here only" for side, other in ((old, new), (new, old))]
     if own[0] == own[1]:
@@ -67,6 +67,6 @@ def _sets(before: Record, after: Record) -> tuple[str, str]:
 def _seen(
     what: str, before: Record, after: Record, of: Callable[[ProblemRow], str], *, deciding: bool = False
 ) -> Difference:
-    """Of the rows; shards may have run in several places."""
+    """Compare values of the rows; shards may have run in several places."""
     sides = (" and ".join(sorted({of(row) or "unknown" for row in record.rows})) for record in (before, after))
     return _difference(what, *sides, deciding=deciding)

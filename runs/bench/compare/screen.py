@@ -18,7 +18,7 @@ NAMED_AT_MOST = 40
 
 
 def comparison(found: Comparison, before: Record, after: Record) -> RenderableType:
-    """From who is compared down to the single problems."""
+    """Return the tables: the two records, the summary, then the single problems."""
     parts: list[RenderableType] = [_sides(found, before, after), ""]
     if found.differences:
         parts += [_differences(found), ""]
@@ -61,20 +61,20 @@ def _differences(found: Comparison) -> Table:
 
 
 def solved_said(found: Comparison) -> str:
-    """What became of the problems both sides tried."""
+    """Describe how many problems were solved before and after."""
     known = found.both_solved + found.neither_solved + len(found.gained) + len(found.lost)
     before, after = found.both_solved + len(found.lost), found.both_solved + len(found.gained)
     moved = f"{len(found.gained)} gained, {len(found.lost)} lost"
     said = f"Solved: {before} before, {after} after, of {known} problems known on both sides; {moved}"
     if found.gained or found.lost:
         said += f" (chance {chance(found.chance_solved)}: {_judged(found.chance_solved <= LEVEL)})"
-    asides = [(found.unknown, "paired, and not known on both sides")]
+    asides = [(found.unknown, "paired, but unknown on at least one side")]
     asides += [(len(found.only_before), "before only"), (len(found.only_after), "after only")]
     return "; ".join([said, *(f"{count} {words}" for count, words in asides if count)]) + "."
 
 
 def problems_said(found: Comparison) -> str:
-    """How many problems changed by themselves, and how sure that is."""
+    """Describe how many single problems changed, and with which certainty."""
     return (
         f"Problem by problem: of {found.timed} timed on both sides {len(found.faster)} faster and "
         f"{len(found.slower)} slower, beyond {MARGIN:.0%} and their own intervals; where nothing has changed, "
@@ -94,7 +94,7 @@ def _judged(changed: bool) -> str:
 
 
 def speed_said(found: Comparison) -> str:
-    """Return whether speed moved as a whole, in the time that was chosen."""
+    """Describe whether speed changed as a whole, in the chosen kind of time."""
     moved = found.speed
     if moved is None or moved.solved is None or moved.everything is None:
         return f"Speed against {found.against} in {found.kind} time: no problem was timed on both sides."
@@ -105,7 +105,7 @@ def speed_said(found: Comparison) -> str:
 
 
 def shift_said(moved: Shift) -> str:
-    """`1.03x [1.01, 1.05] (chance 0.02: not noise) over 28 problems`"""
+    """Format a change: `1.03x [1.01, 1.05] (chance 0.02: not noise) over 28 problems`."""
     sure = f"chance {chance(moved.chance)}: {_judged(moved.changed)}"
     return f"{interval(moved.ratio)} ({sure}) over {moved.of} problems"
 
@@ -135,7 +135,7 @@ def _cells(moved: Shift | None) -> list[str]:
 
 
 def what_happened(found: Comparison, pair: Pair) -> str:
-    """`gained`, `lost`, `faster`, `slower`; empty where nothing did that can be told from noise."""
+    """Return `gained`, `lost`, `faster` or `slower`; empty if nothing changed beyond noise."""
     if pair.label in found.gained:
         return "gained"
     if pair.label in found.lost:

@@ -1,4 +1,4 @@
-"""A benchmark record, or two compared, as one HTML page that needs nothing else.
+"""A benchmark record, or a comparison of two, as one self-contained HTML page.
 
 `page.py` puts it together.
 """

@@ -1,4 +1,4 @@
-"""`triton-agent bench report FOLDER [OTHER] -o page.html`: a record, or two compared, as one page."""
+"""`triton-agent bench report FOLDER [OTHER] -o page.html`: writes a record, or the comparison of two, as one page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE, COMPARISON = "report.html", "comparison.html"
 
 
 def run(folder: str, other: str | None = None, *, output: str | None = None, anyway: bool = False) -> int:
-    """Write the page and say where it is; `-` writes to stdout."""
+    """Write the page and print its path; `-` writes to stdout."""
     if other is None:
         page, usual = render_page(read_record(Path(folder)), folder), _beside(Path(folder))
     else:
@@ -32,5 +32,5 @@ def run(folder: str, other: str | None = None, *, output: str | None = None, any
 
 
 def _beside(record: Path) -> Path:
-    """In the record's folder, also where its file was named."""
+    """Return the default path of the page, in the record's folder, also if the record's file was named."""
     return (record if record.is_dir() else record.parent) / PAGE

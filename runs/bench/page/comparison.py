@@ -1,4 +1,4 @@
-"""Two benchmark records compared, as one HTML page: what changed, each problem's ratio, and what is not the same.
+"""Draws the comparison of two benchmark records as one HTML page: changes, each problem's ratio, and differences.
 
 render_comparison(comparison, before, after) -> HTML
 """
@@ -24,7 +24,7 @@ OUTCOMES = {True: "solved", False: "not solved", None: "not known"}
 
 
 def render_comparison(found: Comparison, before: Record, after: Record) -> str:
-    """The page, as text in UTF-8."""
+    """Return the page, as text in UTF-8."""
     sections: list[tuple[str, str, Sequence[object]]] = [
         ("summary", "Summary", _summary(found, before, after)),
         ("speed", "Speed", _speed(found)),

@@ -1,7 +1,7 @@
-"""Drawings of a benchmark, as SVG: every problem's speed-up, the share faster than any factor, nearness to the floor.
+"""Draws a benchmark as SVG: every problem's speed-up, the share faster than any factor, nearness to the floor.
 
-Each takes plain numbers and gives markup with a title and a description for those who do not see it. Colours come from
-the page's style; no meaning rests on colour alone.
+Each function takes plain numbers and returns markup with a title and a description for screen readers. Colours come
+from the page's style; no meaning rests on colour alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BINS = 10
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One problem."""
+    """One problem in a chart."""
 
     label: str
     href: str
@@ -47,7 +47,7 @@ class Point:
 
 
 def ladder(points: Sequence[Point], title: str, unit: str) -> Html:
-    """Problems from the fastest to the slowest, then the unsolved ones, on a logarithmic scale."""
+    """Draw problems from the fastest to the slowest, then the unsolved ones, on a logarithmic scale."""
     known = sorted((p for p in points if p.value), key=lambda p: p.value.median if p.value else 0, reverse=True)
     ordered = [*known, *(point for point in points if point.value is None)]
     lows, highs = zip(*((p.value.low, p.value.high) for p in known if p.value), (1.0, 1.0))
@@ -85,7 +85,7 @@ def _mark(point: Point, x: float, y: Callable[[float], float]) -> Html:
 
 
 def _logarithmic(low: float, high: float) -> Callable[[float], float]:
-    """From a factor to its height, kept within the frame."""
+    """Return a function from a factor to its height, limited to the frame."""
     bottom, span = math.log(low), math.log(high / low)
 
     def height(factor: float) -> float:
@@ -96,7 +96,7 @@ def _logarithmic(low: float, high: float) -> Callable[[float], float]:
 
 
 def _factors(y: Callable[[float], float]) -> list[float]:
-    """Round factors that lie within the frame, thinned out where they would touch; 1 is always among them."""
+    """Return round factors within the frame, without those that would overlap; 1 is always among them."""
     inside = [factor for factor in FACTORS if TOP < y(factor) < HEIGHT - BOTTOM]
     kept = [1.0]
     for factor in sorted(inside, key=lambda factor: abs(math.log(factor))):
@@ -106,10 +106,10 @@ def _factors(y: Callable[[float], float]) -> list[float]:
 
 
 def fast_curves(series: Mapping[str, Sequence[float | None]]) -> Html:
-    """For every factor p the share of all problems that are solved and faster than p, one line for each baseline."""
+    """Draw for every factor p the share of all problems that are solved and faster than p, a line for each baseline."""
     seen = [value for values in series.values() for value in values if value is not None]
     low, high = min(0.5, *seen, 1.0) * 0.95, max(2.0, *seen, 1.0) * 1.05
-    across = _logarithmic(low, high)  # the same scale, laid on its side
+    across = _logarithmic(low, high)  # the same scale for the horizontal axis
     along = (WIDTH - LEFT - RIGHT) / (HEIGHT - TOP - BOTTOM)
 
     def x(factor: float) -> float:
@@ -145,7 +145,7 @@ def _stairs(
     low: float,
     high: float,
 ) -> str:
-    """The share falls by one problem at each speed-up."""
+    """Return a step line: the share falls by one problem at each speed-up."""
     known = sorted(value for value in values if value is not None)
     points = [(low, _share_above(values, low))]
     for value in known:
@@ -155,7 +155,7 @@ def _stairs(
 
 
 def histogram(shares: Sequence[float], title: str, unit: str) -> Html:
-    """How many problems lie in each tenth; what is above 1 is in the last."""
+    """Draw how many problems lie in each tenth; values above 1 are in the last one."""
     edges = [index / BINS for index in range(1, BINS)]
     counts = [0] * BINS
     for share in shares:

@@ -1,9 +1,9 @@
-"""A benchmark record as one HTML page that needs nothing else: figures of all and of each group, then every problem.
+"""Lays out a benchmark record as one self-contained HTML page: figures of all and of each group, then every problem.
 
     render_page(record, name) -> HTML
 
-Nothing is measured here, and what is not in the record is said to be not measured. `docs/benchmarks.md` says what each
-column means and what it can be compared with.
+Figures come from the record only; a figure that it does not have is shown as not measured. `docs/benchmarks.md`
+explains each column and what it can be compared with.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from triton_agent.runs.report.markup import Html, facts, folded, join, table, ta
 from triton_agent.runs.report.style import STYLE
 
 WIDER = "body { max-width: 80rem; }"
-"""Than a run's page: tables have a column for each figure."""
+"""Wider than a run's page, since tables have a column for each figure."""
 LOOKS = STYLE + WIDER + drawings.STYLE + SORTABLE_STYLE
 BY = {"": "", "group": "group", "dominant": "work", "dtype": "dtype"}
 
 
 def render_page(record: Record, name: str) -> str:
-    """The page, as text in UTF-8."""
+    """Return the page, as text in UTF-8."""
     found = summaries(record)
     sections: list[tuple[str, str, Sequence[object]]] = [
         ("summary", "Summary", _summary(record, found)),
@@ -72,7 +72,7 @@ def _summary(record: Record, found: Sequence[Summary]) -> list[object]:
 
 
 def verdict(record: Record, whole: Summary) -> str:
-    """What a reader wants to know first."""
+    """Return the sentences that summarise the record."""
     if whole.solved is None:
         return "No problem has been judged."
     done = "" if whole.rows == len(record.head.labels) else f", {whole.rows} of {len(record.head.labels)} run so far"
@@ -97,7 +97,7 @@ def _counts(whole: Summary) -> str:
 
 
 def _shares(found: Sequence[Summary]) -> Html:
-    # With one sample of each problem pass@1 is fast_0 over again.
+    # With one sample of each problem pass@1 equals fast_0.
     passes = list(dict.fromkeys(name for item in found for name in item.pass_at)) if len(found[0].pass_at) > 1 else []
     rows = [
         (

@@ -1,4 +1,4 @@
-"""The problems of a benchmark on its page: why those that are not solved are not, and a sortable table of all."""
+"""Draws the problems of a benchmark: why unsolved ones are not solved, and a sortable table of all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _by_reason(item: tuple[ProblemRow, tuple[str, str]]) -> tuple[str, str]:
 
 
 def why(row: ProblemRow) -> tuple[str, str]:
-    """In a word, and in more: why a problem has no kernel."""
+    """Return the reason why a problem has no kernel, in a few words and with the details."""
     if row.unusable:
         return "cannot be used here", in_a_line(row.unusable, MESSAGE_AT_MOST)
     if not row.samples:
@@ -97,7 +97,7 @@ def number(value: float | None, form: str) -> Cell:
 
 
 def _more(row: ProblemRow) -> Html:
-    """What does not fit into a line."""
+    """Return the details that do not fit into a line."""
     told = [(f"sample {sample.index}", _of_sample(sample)) for sample in row.samples]
     return facts(
         [
@@ -118,7 +118,7 @@ def _of_sample(sample: Sample) -> str:
 
 
 def anchor(label: str) -> str:
-    """Of a problem on the page."""
+    """Return the anchor of a problem on the page."""
     return "p-" + "".join(letter if letter.isalnum() and letter.isascii() else f"-{ord(letter):x}-" for letter in label)
 
 

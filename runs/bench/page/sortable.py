@@ -1,7 +1,7 @@
-"""A table that the reader can sort without a network: one small script, and a policy that lets nothing else run.
+"""A table that the reader can sort without a network, by one small script that the page's policy allows by its hash.
 
-Names, messages and kernels' texts come from anywhere, so a page allows exactly this script, by its hash. Without it the
-table is there all the same. A page opened as `report.html#by-4` or `#by-4-down` begins sorted by its fourth column.
+Names, messages and kernels' texts come from anywhere, so no other script may run. Without the script the table is
+shown unsorted. A page opened as `report.html#by-4` or `#by-4-down` is sorted by its fourth column.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   if (asked && heads[asked[1] - 1]) sort(asked[1] - 1, Boolean(asked[2]));
 }
 """
-"""What is unknown comes last either way; numbers begin with the largest, words with the first."""
+"""Unknown values come last in either direction; numbers begin with the largest, words with the first."""
 STYLE = """
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer; }
 th button::after { content: " \\2195"; color: var(--soft); }
@@ -52,16 +52,16 @@ ONLY_THIS_SCRIPT = (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What is shown, and what it is sorted by."""
+    """The content of a cell, and the key that it is sorted by."""
 
     shown: object
     key: object = ""
-    """A number or a text; empty where nothing is known, which comes last."""
+    """A number or a text; an empty text for an unknown value, which comes last."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A row that can be linked to."""
+    """A row with an anchor."""
 
     anchor: str
     cells: Sequence[Cell]
@@ -72,7 +72,7 @@ def sorting_script() -> Html:
 
 
 def sortable(headings: Sequence[str], lines: Iterable[Line], *, right: Iterable[int] = (), caption: str) -> Html:
-    """Columns in `right` hold numbers; those in which nothing is known are left out."""
+    """Return the table. Columns in `right` hold numbers; columns without any known value are left out."""
     rows = list(lines)
     known = [column for column in range(len(headings)) if any(line.cells[column].key != "" for line in rows)]
     class_of = {column: "n" if column in set(right) else None for column in known}

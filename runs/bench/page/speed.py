@@ -1,4 +1,4 @@
-"""Speed on the page of a benchmark: tables and drawings of it, the baselines, and a public benchmark's own check."""
+"""Draws the speed of a benchmark: tables and charts, the baselines, and the public benchmark's own check."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _speeds(found: Sequence[Summary]) -> Html:
 
 
 def _drawn(record: Record, first: SpeedFigures) -> list[object]:
-    """Every problem against the first baseline, and the shares against each."""
+    """Draw every problem against the first baseline, and the shares against each baseline."""
     judged = [row for row in record.rows if is_solved(row) is not None]
     series = {BASELINES[against]: _medians(judged, against, first.kind) for against in _timed(judged, first.kind)}
     points = [
@@ -103,7 +103,7 @@ def _timed(rows: Sequence[ProblemRow], kind: Kind) -> list[Against]:
 
 
 def _medians(rows: Sequence[ProblemRow], against: Against, kind: Kind) -> list[float | None]:
-    """None for unsolved; solved without this time is left out."""
+    """Return median speed-ups with None for unsolved problems; solved problems without this time are left out."""
     found = [(row, speed_of(row, against, kind) if row.solved else None) for row in rows]
     return [speed.speedup.median if speed else None for row, speed in found if speed or not row.solved]
 
@@ -127,7 +127,7 @@ def _baselines(whole: Summary) -> Html:
 
 
 def public(record: Record) -> Iterator[tuple[str, str, Sequence[object]]]:
-    """A section, where that check was asked for."""
+    """Yield the section on the public benchmark's own check, if that was asked for."""
     found = public_figures(record)
     if found is None:
         return

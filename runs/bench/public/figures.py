@@ -1,4 +1,4 @@
-"""Counts by the own check of a public benchmark, reported beside the verdicts. Nothing depends on them."""
+"""Counts results of a public benchmark's own check, which are reported beside the verdicts. Nothing depends on them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from triton_agent.runs.bench.standing import is_solved
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PublicFigures:
-    """How many of the judged problems were correct, and how many fast."""
+    """Numbers of judged problems that are correct and fast by that check."""
 
     of: int
     correct: int
-    """In any sample."""
+    """Correct in any sample."""
     correct_at_first: int
-    """With the tolerance of that check's first version."""
+    """Correct with the tolerance of the check's first version."""
     only_there: int
-    """Correct by that check and not solved by a verdict."""
+    """Correct by that check, but not solved by a verdict."""
     fast: Mapping[str, int]
-    """By fast_p; empty where nothing was timed."""
+    """Numbers of fast problems, by fast_p; empty if nothing was timed."""
 
 
 def public_figures(record: Record) -> PublicFigures | None:
-    """The counts; None where that check was not requested."""
+    """Return the counts; None if that check was not asked for."""
     rows = [row for row in record.rows if is_solved(row) is not None]
     checks = {row.label: [sample.public for sample in row.samples if sample.public] for row in rows}
     if not any(checks.values()):

@@ -1,4 +1,4 @@
-"""The problems in clones of public benchmarks, and how each becomes a problem of this project.
+"""Finds the problems in clones of public benchmarks, and converts each to a problem of this project.
 
     KernelBench    levelN/<number>_<name>.py below KernelBench/ or at the top; each file is a problem as it stands
     TritonBench    channel T: PyTorch functions, channel G: functions that launch Triton kernels; a folder each,
@@ -130,7 +130,9 @@ def _kernelbench(folder: Path) -> Iterator[BenchmarkProblem | LeftOut]:
 
 
 def _below(folder: Path, pattern: re.Pattern[str], homes: tuple[str, ...]) -> list[Path]:
-    """The folders of that name: the folder itself, those in it, or those in one of its `homes`, in this order."""
+    """Return the folders of that name: the folder itself, those in it, or those in one of its `homes`, in this
+    order.
+    """
     folder = folder.resolve()
     for candidates in (
         [folder],
@@ -170,7 +172,7 @@ def _operator(channel: str, number: int, path: Path) -> BenchmarkProblem:
 
 
 def _listing(channel: Path) -> list[str]:
-    """Names of files in the order of the JSON beside the folder; empty where there is none.
+    """Return the names of files in the order of the JSON file beside the folder; empty without one.
 
     The published files are arrays, one of them with the suffix .jsonl. One record for each line is accepted, too.
     """

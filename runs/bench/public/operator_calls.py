@@ -1,7 +1,7 @@
 """Reads a function and the test that calls it, the form of TritonBench's operators, without running them.
 
-Finds the two halves of the file, what the first one defines, where the second one calls it, and which statement gives a
-name its value. Calls inside loops, branches and `with` are not found, and values are followed in straight lines only.
+Finds the two halves of a file, the definitions in the first half, the calls in the second, and the statement that gives
+a name its value. Not covered: calls inside loops, branches and `with`, and values that depend on these.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.source import SourceFile
 
 SEPARATOR = re.compile(r"^#{80,}[ \t]*$", re.MULTILINE)
-"""The published files have 146 of them; other lines are not that long."""
+"""The published files have lines of 146 characters; no other line of `#` is that long."""
 DTYPES = re.compile(r"torch\.(bfloat16|bool|uint8|(float|int|complex)\d+|half|float|double|long|int)")
 TAKEN_NAMES = ("Model", "get_inputs", "get_init_inputs")
 """Names that a problem file defines itself."""
@@ -42,7 +42,7 @@ def unfit(source: SourceFile, what: str) -> ProblemError:
 
 
 def halves(source: SourceFile) -> tuple[str, ast.Module]:
-    """The text of the operator, and the test, which follows the last line of #."""
+    """Return the text of the operator, and the test, which follows the last line of #."""
     lines = list(SEPARATOR.finditer(source.text))
     if not lines:
         raise unfit(source, "no line of # parts an operator from its test")
@@ -55,7 +55,7 @@ def halves(source: SourceFile) -> tuple[str, ast.Module]:
 
 
 def callables(source: SourceFile, operator: ast.Module) -> Callables:
-    """What the first half defines and Python can call."""
+    """Return what the first half defines and Python can call."""
     names: Callables = {}
     for statement in operator.body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -72,7 +72,7 @@ def callables(source: SourceFile, operator: ast.Module) -> Callables:
 
 
 def sites(test: ast.Module, names: Callables) -> Iterator[Site]:
-    """Calls in the straight lines of the test functions, in order."""
+    """Yield calls in the straight-line code of the test functions, in order."""
     for function in tests_in(test):
         before: list[ast.stmt] = [*_outside(test), *_defaults(function)]
         for statement in function.body:
@@ -88,14 +88,14 @@ def tests_in(test: ast.Module) -> list[ast.FunctionDef]:
 
 
 def _outside(test: ast.Module) -> list[ast.stmt]:
-    """Assignments at the top level of the test, except those that run the tests."""
+    """Return assignments at the top level of the test, except those that run the tests."""
     tests = {function.name for function in tests_in(test)}
     assigned = [node for node in test.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
     return [node for node in assigned if not tests & names_read(node)]
 
 
 def _defaults(function: ast.FunctionDef) -> list[ast.stmt]:
-    """The parameters of a test as assignments of their defaults."""
+    """Return the parameters of a test as assignments of their defaults."""
     taking = function.args.args[len(function.args.args) - len(function.args.defaults) :]
     return [
         ast.Assign(targets=[ast.Name(id=argument.arg, ctx=ast.Store())], value=default)
@@ -112,7 +112,7 @@ def _outermost_calls(node: ast.AST, names: Callables) -> Iterator[ast.Call]:
 
 
 def called(call: ast.Call) -> str:
-    """`f` of `f(x)` and of `f.apply(x)`; empty for anything else."""
+    """Return `f` for `f(x)` and `f.apply(x)`; an empty text for anything else."""
     function = call.func
     if isinstance(function, ast.Attribute) and function.attr == "apply":
         function = function.value
@@ -129,14 +129,14 @@ def names_bound(node: ast.AST) -> set[str]:
 
 
 def names_rebound(statement: ast.stmt) -> set[str]:
-    """Names to which the statement gives new values: `x = ...`, `x, y = ...`."""
+    """Return the names to which the statement gives new values: `x = ...`, `x, y = ...`."""
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     names = [name for target in targets for name in (target.elts if isinstance(target, ast.Tuple) else [target])]
     return {name.id for name in names if isinstance(name, ast.Name)}
 
 
 def names_touched(statement: ast.stmt) -> set[str]:
-    """Names that a statement binds, or whose objects it may change: `x[0] = 1`, `x.fill_(1)`, `write(x)`."""
+    """Return the names that a statement binds, or whose objects it may change: `x[0] = 1`, `x.fill_(1)`, `write(x)`."""
     touched = names_bound(statement)
     for node in ast.walk(statement):
         is_part = isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store)
@@ -147,13 +147,13 @@ def names_touched(statement: ast.stmt) -> set[str]:
 
 
 def names_imported(*trees: ast.Module) -> set[str]:
-    """Names bound by imports, which no statement changes."""
+    """Return the names bound by imports, which no statement changes."""
     aliases = [a for tree in trees for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names]
     return {(alias.asname or alias.name).partition(".")[0] for alias in aliases}
 
 
 def literal(value: ast.expr, before: Sequence[ast.stmt]) -> ast.expr | None:
-    """The value as a literal, also if it is a name that was last given one; None for any other value."""
+    """Return the value as a literal, also if it is a name that was last assigned one; None for any other value."""
     if isinstance(value, ast.Name):
         last = next((i for i, statement in reversed([*enumerate(before)]) if value.id in names_bound(statement)), None)
         assigned = _assigned(before[last], value.id) if last is not None else None
@@ -173,7 +173,7 @@ def literal(value: ast.expr, before: Sequence[ast.stmt]) -> ast.expr | None:
 
 
 def _assigned(statement: ast.stmt, name: str) -> ast.expr | None:
-    """The value that `name = ...` or `name, other = ..., ...` gives the name; None for other statements."""
+    """Return the value that `name = ...` or `name, other = ..., ...` assigns; None for other statements."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     target, value = statement.targets[0], statement.value

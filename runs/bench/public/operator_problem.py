@@ -1,9 +1,9 @@
 """Converts a function and a test that calls it, the form of TritonBench's operators, to a problem file.
 
 The part before the line of `#` becomes the reference unchanged. One call of the test is selected: its arguments become
-the inputs, literals among them become part of the reference, and the statements that make the inputs are kept. So sizes
-are numbers in `get_inputs()`, where they can be varied, and seeds that the test sets are gone. A function that returns
-nothing writes into its arguments, which are then returned.
+the inputs, literals among them become part of the reference, and the statements that make the inputs are kept. Sizes
+are then numbers in `get_inputs()`, where they can be varied, and seeds set by the test are gone. A function that
+returns nothing is taken to write into its arguments, which the reference then returns.
 
 Nothing is executed here. The test's comparison of results is ignored, and its sizes, which are small, are kept.
 """
@@ -87,7 +87,7 @@ class _Writer:
         return [call, f"return ({', '.join(self.parameters)},)"]
 
     def _call_of_parameters(self) -> str:
-        """The call, with parameters of `forward` in place of arguments that are no literals."""
+        """Return the call, with parameters of `forward` in place of arguments that are not literals."""
         call = copy.deepcopy(self.site.call)
         if any(isinstance(argument, ast.Starred) for argument in call.args) or any(
             k.arg is None for k in call.keywords
@@ -111,7 +111,7 @@ class _Writer:
         return ast.Name(id=name, ctx=ast.Load())
 
     def _preparation(self) -> list[ast.stmt]:
-        """The statements before the call on which its inputs depend."""
+        """Return the statements before the call on which its inputs depend."""
         needed = set().union(*(names_read(value) for value in self.given)) - self.imported
         kept: list[ast.stmt] = []
         for statement in reversed(self.site.before):
@@ -127,7 +127,7 @@ class _Writer:
         return isinstance(call, ast.Call) and called(call) in self.names
 
     def _kept_from_test(self) -> list[list[str]]:
-        """The imports of the test, and its definitions other than tests."""
+        """Return the imports of the test, and its definitions other than tests."""
         imports = [_lines(node) for node in self.test.body if isinstance(node, (ast.Import, ast.ImportFrom))]
         tests = tests_in(self.test)
         others = [

@@ -1,8 +1,8 @@
 """The process behind `--protocol original`: `python -m triton_agent.runs.bench.public.process DEVICE`, jobs on stdin.
 
-It imports torch and triton once, and forks a confined child for each kernel. In the child, reference and kernel share a
-process, as in the public harness. So the child's answer is that of the protocol, and a kernel can forge it as it can
-there. One line of JSON comes in, one goes out.
+It imports torch and triton once, and forks a sandboxed child for each kernel. In the child, reference and kernel share
+a process, as in the public harness, so a kernel can forge the child's answer as it can there. One line of JSON comes
+in, one goes out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TIMED_CALLS = 100
 TOLERANCE = {"float16": 1e-2, "bfloat16": 1e-2}
 TOLERANCE_ELSE = 1e-4
 TOLERANCE_AT_FIRST = 1e-2
-"""For every dtype, in the version behind most published figures."""
+"""Tolerance for every dtype in the version behind most published figures."""
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def _warm_up(device: str) -> None:
     from triton_agent.tools.emulate import interpreter
 
     if device == "cuda":
-        # Compile and load Triton's own C module, so that no confined child has to run a C compiler.
+        # Compile and load Triton's own C module here, so that no sandboxed child has to run a C compiler.
         from triton.backends.nvidia.driver import CudaUtils
 
         CudaUtils()
@@ -103,7 +103,7 @@ def _answer(job: dict[str, Any], device: str) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    """A time, or None: the kernel may have forged any value."""
+    """Return a time as a number, or None: a kernel may have forged any value."""
     number = 0.0 if value is None else float(value)
     return number if math.isfinite(number) and number > 0 else None
 
@@ -128,7 +128,7 @@ def _serve(channel: Channel, job: dict[str, Any], device: str) -> None:
 
 
 def _judge(spec: ProblemSpec, source: str, device: str) -> dict[str, Any]:
-    """Compare for five draws of the inputs; if the kernel is correct, time a hundred calls of it and the reference."""
+    """Compare for five draws of the inputs; if the kernel is correct, time a hundred calls of kernel and reference."""
     import torch
 
     from triton_agent.tools.reference.reference import load
@@ -155,7 +155,7 @@ def _judge(spec: ProblemSpec, source: str, device: str) -> dict[str, Any]:
 
 
 def _held(device: str, mode: Mode) -> contextlib.AbstractContextManager[None]:
-    """The lease of the GPU; nothing on a CPU."""
+    """Return the lease of the GPU, or an empty context on a CPU."""
     if device == "cpu":
         return contextlib.nullcontext()
     from triton_agent.tools.machine.hardware import uuid_of
@@ -175,7 +175,7 @@ def _module(source: str) -> ModuleType:
 
 
 def _made(model: Any, reference: Any, device: str) -> Any:
-    """Make a module. As in that protocol, parameters are equal only if they are drawn in the reference's order."""
+    """Construct a module. As in that protocol, parameters are equal only if they are drawn in the reference's order."""
     import torch
 
     positional, keywords = reference.init_arguments()
@@ -215,7 +215,7 @@ def _close(expected: Any, got: Any, tolerance: float) -> bool:
 
 
 def _mean_ms(model: Any, args: list[Any]) -> float:
-    """The mean time of single calls between events, on the same inputs and with warm caches."""
+    """Return the mean time of single calls between events, on the same inputs and with warm caches."""
     import torch
 
     from triton_agent.tools.race.clock import timing_event

@@ -27,7 +27,7 @@ from triton_agent.tools.results import to_json
 
 PROCESS = "triton_agent.runs.bench.public.process"
 LIMIT_S = 180.0
-"""For one kernel: five calls, two hundred timed ones, and the wait for the GPU."""
+"""Time limit for one kernel: five calls, two hundred timed ones, and the wait for the GPU."""
 
 
 class PublicProtocol:
@@ -41,7 +41,7 @@ class PublicProtocol:
         self._turn = asyncio.Lock()
 
     async def check(self, spec: ProblemSpec, source: str) -> PublicCheck:
-        """Judge one kernel. Raise `WorkerLost` where the process itself failed."""
+        """Judge one kernel. Raise `WorkerLost` if the process itself failed."""
         async with self._turn:
             return await asyncio.to_thread(self._check, spec, source)
 
@@ -79,7 +79,7 @@ class PublicProtocol:
             )
 
     def close(self) -> None:
-        """End the process, and the kernel it judges."""
+        """End the process and the kernel it is judging."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -88,7 +88,7 @@ class PublicProtocol:
 
 @contextmanager
 def public_protocol(device: str, card: str = "") -> Iterator[PublicProtocol]:
-    """Start the check on the card of this UUID, or on the first. Refuse where kernels cannot be confined."""
+    """Start the check on the card with this UUID, or on the first. Raise an error if kernels cannot be sandboxed."""
     require_layers()
     with tempfile.TemporaryDirectory(prefix="triton-agent-public-") as folder:
         protocol = PublicProtocol(device, Path(folder), card)

@@ -54,5 +54,5 @@ def test_what_costs_most_comes_first() -> None:
     assert causes == [
         "registers spill, 24 bytes a thread",
         "torch does aten.sort beside",
-        "3 launches, with what passes between them written to memory and read again",
+        "3 launches, which pass their values through memory",
     ]

@@ -191,7 +191,7 @@ def test_other_options_in_the_same_folder_are_refused_and_resuming_takes_its_own
     before = (whole / FILE).read_bytes()
     done = call("bench", "kernelbench", "--resume", str(whole))
     assert (done.code, (whole / FILE).read_bytes()) == (exit_codes.GOOD, before)
-    assert "3 of them are there" in done.stderr
+    assert "3 of them are finished" in done.stderr
 
 
 def test_without_a_folder_or_a_record_that_names_one_nothing_can_be_run() -> None:
