@@ -35,7 +35,9 @@ class Backup:
 
 
 def backup(store: Store, path: Path) -> Backup:
-    """Copy `store` to a new file. Others may go on reading and writing; what they add meanwhile is not in the copy."""
+    """Copy `store` to a new file. Other processes may read and write meanwhile; their new records are not in the
+    copy.
+    """
     with new_file(path) as part:
         if store.database.dialect == "sqlite":
             _copy_pages(store.database, part)
@@ -66,7 +68,7 @@ def new_file(path: Path) -> Iterator[Path]:
         try:
             os.link(part, path)
         except FileExistsError:
-            raise UsageError("a file of that name came up meanwhile", where=str(path)) from None
+            raise UsageError("a file of that name appeared meanwhile", where=str(path)) from None
     finally:
         for leftover in (part, *(part.with_name(part.name + end) for end in ("-wal", "-shm", "-journal"))):
             leftover.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from triton_agent.tools.errors import TritonAgentError, UsageError
 
 
 class StoreError(TritonAgentError):
-    """The store cannot do what was asked, through no fault of the request."""
+    """The store cannot carry out a request, through no fault of the request."""
 
 
 class StoreUnreachable(StoreError):

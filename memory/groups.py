@@ -1,8 +1,8 @@
 """Names the group of an attempt: attempts whose results may be compared by a trainer.
 
-One definition for the trainer and for exports. Answers to different prompts, tokens of different vocabularies, verdicts
-of different graders or GPUs are no evidence about each other. Versions of one policy are compared: importance weights
-correct for those.
+Trainers and exports share this definition. Answers to different prompts, tokens of different vocabularies, and verdicts
+of different graders or GPUs cannot be compared. Versions of one policy can: importance weights correct for the
+difference.
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ def group_of(attempt: Attempt, evaluation: Evaluation | None) -> str:
         f"tokenizer={said.tokenizer}",
         f"policy={said.policy}",
         f"grader={where.grader if where else ''}",
-        f"device={(where.device if where else '') or seen.problem.device}",  # an answer without a file ran nowhere
+        f"device={(where.device if where else '') or seen.problem.device}",  # an answer without a file has no device
     )
     return "|".join(parts)

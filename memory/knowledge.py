@@ -1,8 +1,8 @@
-"""Counts kept up to date with every grading, so that recall need not scan: structures, failures, techniques.
+"""Counts of structures, failures and techniques, updated with every grading so that recall need not scan the records.
 
-A technique is *tried* when the plan of an attempt names it and the attempt is timed on the same GPU as its parent. It
-wins if the whole interval of the attempt's speed-up lies above the parent's median, loses if the whole interval lies
-below, and otherwise the trial says nothing. Each newer trial reduces the weight of older ones.
+A technique is *tried* if the plan of an attempt names it and the attempt was timed on the GPU of its parent. It wins if
+the whole interval of the attempt's speed-up lies above the parent's median, loses if the whole interval lies below, and
+otherwise the trial is undecided. Each newer trial reduces the weight of older ones.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _NOT_WORK = ("view", "metadata", "allocation")
 
 
 def insert_into(connection: Connection, table: type) -> Any:
-    """An insert with a clause for conflicts, which each database spells in its own way."""
+    """Return an insert that can handle conflicts, for which each database has its own syntax."""
     make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     return make(table)
 
 
 def operators_of(view: ProblemView) -> Counter[str]:
-    """Count the operators that do work, in the problem at its first sizes."""
+    """Count the operators that do computation, in the problem at its first sizes."""
     nodes = view.graphs[0]["nodes"] if view.graphs else ()
     return Counter(node["operator"] for node in nodes if kind_of(node["operator"]) not in _NOT_WORK)
 
@@ -54,7 +54,7 @@ def _ids_by_view(connection: Connection, shas: list[bytes]) -> dict[bytes, int]:
 
 
 def structure_id(connection: Connection, view: ProblemView) -> int | None:
-    """Return the row id of the problem's operator graph, added where it is missing; None where there is no graph."""
+    """Return the row id of the problem's operator graph, added if missing; None for a problem without a graph."""
     if not view.fingerprint:
         return None
     query = select(Structure.id).where(Structure.fingerprint == column_text(view.fingerprint))
@@ -76,7 +76,7 @@ class _Trials:
     wins: int = 0
     losses: int = 0
     kept: float = 1.0
-    """Share of the earlier standing that remains."""
+    """Factor on the earlier standing, for trials that are newer."""
     gained: float = 0.0
     attempt_id: int = 0
     device: str = ""

@@ -12,7 +12,7 @@ from triton_agent.tools.results import Finding, Interval, Status
 class RunState(enum.StrEnum):
     ENDED = "ended"
     OPEN = "open"
-    """It is running, or was killed and can be resumed."""
+    """The run is under way, or was killed and can be resumed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

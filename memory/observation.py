@@ -1,7 +1,7 @@
-"""What an author is shown before a turn: problem, rules, earlier attempts, remaining budget.
+"""The observation: everything an author is shown before a turn. Problem, rules, earlier attempts, remaining budget.
 
-It holds everything that a policy may use, since policies keep nothing between calls, and all of it is plain data,
-stored with the answer it led to. Rendering it for a language model is the policy's task.
+It holds everything that a policy may use, because policies keep nothing between calls. All of it is plain data and is
+stored with the answer. Rendering it for a language model is the policy's task.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ProblemView:
     inputs at a time.
     """
     train_graphs: tuple[dict[str, Any], ...] = ()
-    """Operator graphs in training mode; empty where both modes run the same operators or training is not checked."""
+    """Operator graphs in training mode; empty if both modes run the same operators or training is not checked."""
     numbers: tuple[dict[str, float], ...] = ()
     """For each graph, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`."""
     tensors: tuple[HeldTensor, ...] = ()
@@ -52,7 +52,7 @@ class ProblemView:
     floor_bytes: int = 0
     floor_flops: int = 0
     beside: str = ""
-    """Texts of the modules beside the problem file which it imports, concatenated."""
+    """Texts of the modules that the problem file imports from beside it, concatenated."""
     floor_ms: float | None = None
     """Time of the floor at the measured ceilings of the GPU; None without a GPU."""
     device: str = "cpu"
@@ -65,7 +65,7 @@ class ProblemView:
     rates: Rates | None = None
     """Measured rates of the GPU; None without one, and in older records."""
     torch: str = ""
-    """Version that the reference ran under; empty in older records, as is `triton`."""
+    """Version of torch that the reference ran under; empty in older records, as is `triton`."""
     triton: str = ""
 
     @classmethod
@@ -98,7 +98,7 @@ class ProblemView:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules that candidates are judged by, as far as an author has to know them."""
+    """The rules by which candidates are judged, as far as an author has to know them."""
 
     allow_library: bool = False
     """Allow library calls beside at least one kernel of the author's own."""
@@ -113,7 +113,7 @@ class Role(enum.StrEnum):
     INCUMBENT = "incumbent"
     """One of the best so far."""
     CONTRAST = "contrast"
-    """A slower relative of an incumbent, for comparison."""
+    """A slower attempt related to an incumbent, for comparison."""
     TRIED = "tried"
     """Shown in short, so that it is not repeated."""
 
@@ -138,7 +138,7 @@ class Tried:
     """An earlier attempt of the same run, condensed."""
 
     attempt: str
-    """Its key."""
+    """Key of the attempt."""
     turn: int
     role: Role
     status: Status | None
@@ -146,7 +146,7 @@ class Tried:
     finding: Finding | None = None
     message: str = ""
     right_at: tuple[str, ...] = ()
-    """Sizes at which a candidate was right before it failed; empty in older records."""
+    """Sizes at which a candidate was right before the size at which it failed; empty in older records."""
     plan: str = ""
     """The author's intention, in a sentence or two."""
     source: str = ""
@@ -190,13 +190,13 @@ class BudgetLeft:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Everything an author is told before one answer."""
+    """Everything an author is shown before one answer."""
 
     problem: ProblemView
     rules: Rules
     turn: int
     attempts_before: int = 0
-    """Number of answers that the run asked for before; the number of the turn's first answer."""
+    """Number of answers that the run requested before; the number of the turn's first answer."""
     seed: int
     """Seed for an author's random draws; each run has its own (`trajectory_seed` in `policy/episode.py`)."""
     budget: BudgetLeft

@@ -1,9 +1,9 @@
 """Removes whole runs from a store: the only operation that deletes records.
 
-It needs the store for itself. A process that has it open remembers which blobs are stored and would go on referring to
-a removed one. So nothing is removed while anybody else has the store open, and nobody can open it meanwhile. Everything
-happens in one transaction. The counts of failures and techniques are computed anew for the problems concerned, and
-blobs without a reference are removed, too.
+It needs the store for itself: a process that has the store open remembers which blobs are stored and would refer to a
+removed one. So nothing is removed while another process has the store open, and none can open it meanwhile. Everything
+happens in one transaction. Failures and techniques of the affected problems are counted again, and blobs without a
+reference are removed, too.
 
 Not covered: checkpoints beside the store, which belong to open runs; earlier copies.
 """

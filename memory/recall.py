@@ -1,12 +1,12 @@
 """Recalls what earlier runs teach about a problem: fast kernels, frequent failures, techniques confirmed by
 measurement.
 
-Deterministic, and bounded both in rows read and in lessons returned. Every lesson says why it is shown. Later evidence
-overrules earlier: a kernel counts by the newest verdict on its source for that problem, a failure that a later grading
-took back is not counted, and a technique needs two wins, more wins than losses, and a positive balance of recent trials
-(`knowledge.py`).
+The result is deterministic, with a bounded number of rows read and of lessons returned. Every lesson says why it is
+shown. Later evidence overrules earlier evidence: a kernel counts by the newest verdict on its source for that problem,
+a failure that a later grading revoked is not counted, and a technique needs two wins, more wins than losses, and a
+positive balance of recent trials (`knowledge.py`).
 
-No model weighs anything, and nothing is recalled from problems without a common operator.
+Lessons are not weighed by a model, and nothing is recalled from problems without a common operator.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from triton_agent.memory.store import Store
 from triton_agent.tools.results import DECISIONS, Finding, Status
 
 LEAST_WINS = 2
-"""One win may be chance, even with an interval around it: of many that are tried, some win by luck."""
+"""A single win may be chance: of many techniques that are tried, some win by luck."""
 _ATTEMPT_COLUMNS = ("turn", "answer", "source_sha", "speedup", "speedup_low", "device", "merit")
 
 
@@ -53,7 +53,7 @@ def recall(
     *,
     exclude_run: str | None = None,
 ) -> tuple[Lesson, ...]:
-    """Return lessons: kernels, then techniques, then failures; the most related and best first."""
+    """Return lessons: kernels, then techniques, then failures; closest problems and best results first."""
     settings = settings or RecallSettings()
     with store.reading() as connection:
         relatives = relatives_of(connection, problem, settings.problems)
@@ -127,7 +127,7 @@ def _best_attempts(connection: Connection, problem_id: int, most: int) -> Sequen
 
 
 def _worth(relative: Relative, row: RowMapping) -> float:
-    """Merit, reduced where the problem is less alike; kernels that were never timed rank below all timed ones."""
+    """Return the merit, reduced for less similar problems; kernels that were never timed rank below all timed ones."""
     merit: float = row["merit"]
     return merit * relative.likeness if merit >= 0 else merit
 
@@ -194,8 +194,9 @@ def _techniques(connection: Connection, relatives: dict[int, Relative], settings
 
 
 def _trials(connection: Connection, relatives: Iterable[int], most: int) -> Sequence[RowMapping]:
-    """Read the trials, on all related problems, of the techniques with the best balance on any: they may have lost
-    elsewhere.
+    """Read trials on all related problems of the techniques with the best balance on any of them.
+
+    A technique may have lost on other problems.
     """
     names: set[str] = set()
     for problem_id in relatives:

@@ -1,7 +1,7 @@
 """The records of the store: runs, attempts, completions, gradings. Frozen values.
 
-An attempt is what an author saw and answered. It is written once and never changed; its result is a grading, of which
-there may be several, since graders, drivers and GPUs change. A trajectory is a path through parents.
+An attempt holds the observation and the answer. It is written once and never changed. Its result is a grading; an
+attempt may have several, since graders, drivers and GPUs change. A trajectory is a path through parents.
 """
 
 from __future__ import annotations
@@ -43,17 +43,19 @@ class Message:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Cost of an answer, over all requests that it took; requests for several answers are shared out."""
+    """Cost of an answer, over all requests that it took; the cost of a request for several answers is divided among
+    them.
+    """
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
-    """Tokens of the prompt that the server had in its cache, as far as it says."""
+    """Prompt tokens that the server had in its cache, if it reports them."""
     completion_tokens: int = 0
-    """Thoughts included."""
+    """Tokens of the answer, thoughts included."""
     reasoning_tokens: int = 0
-    """Tokens of thoughts, as far as the server says."""
+    """Tokens of thoughts, if the server reports them."""
     cost: float = 0.0
-    """In the currency of the policy's price list; 0 where none is known."""
+    """Cost in the currency of the policy's price list; 0 if unknown."""
     wall_s: float = 0.0
 
 
@@ -61,11 +63,11 @@ class Distribution(enum.StrEnum):
     """The distribution that stored log-probabilities belong to."""
 
     UNKNOWN = ""
-    """The engine does not say, or the record is older than the question."""
+    """The engine does not say, or the record is older than this field."""
     SAMPLED = "sampled"
-    """The one the tokens were drawn from: after temperature, cut-offs and penalties."""
+    """The distribution that the tokens were drawn from: after temperature, cut-offs and penalties."""
     MODEL = "model"
-    """The model's own, before any of these: temperature 1."""
+    """The model's own distribution, before any of these: temperature 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +85,12 @@ class SamplingRecord:
     pattern: str | None = None
     """Regular expression that the answer had to match; empty for none."""
     tokens_at_most: int | None = None
-    """Most tokens the answer could have had, thoughts included."""
+    """Token limit of the answer, thoughts included."""
     thinking_tokens_at_most: int | None = None
-    """How many of these were meant for thoughts."""
+    """Part of that limit for thoughts."""
     reasoning_effort: str | None = None
     extra_body: str | None = None
-    """Further fields of the request, as JSON text; see `--extra-body`."""
+    """Additional fields of the request, as JSON text; see `--extra-body`."""
     seed: int | None = None
     """Seed of the engine's random draws: equal prompts, settings and seeds are one draw, not two."""
 
@@ -109,14 +111,14 @@ class SamplingRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """An answer as a policy gave it, with how it was drawn."""
+    """An answer as a policy gave it, and how it was drawn."""
 
     text: str
     """The answer, without thoughts."""
     reasoning: str = ""
     """The model's thoughts before it answered; no later prompt shows them."""
     policy: str
-    """Name of the policy, as `--policy` takes it."""
+    """Name of the policy, as in `--policy`."""
     policy_version: str = ""
     """Version of its weights or code, adapter included; importance weights and staleness limits refer to it."""
     adapter_version: str = ""
@@ -132,16 +134,16 @@ class Completion:
     """The conversation shown to the model; empty for policies that read the observation itself."""
     prompt_ids: tuple[int, ...] | None = None
     token_ids: tuple[int, ...] | None = None
-    """Sampled tokens; None where the policy has none or its server does not return them."""
+    """Sampled tokens; None if the policy has none or its server does not return them."""
     log_probabilities: tuple[float, ...] | None = None
     """Log-probability of each token under the policy that sampled it."""
     log_probabilities_of: Distribution = Distribution.UNKNOWN
-    """Which distribution the log-probabilities belong to, as the engine states it."""
+    """The distribution that the log-probabilities belong to, as reported by the engine."""
     mask: tuple[bool, ...] | None = None
-    """True for tokens that the policy chose itself; None for all of them."""
+    """True for tokens that the policy chose itself; None if it chose all of them."""
     finish_reason: str = "stop"
     missing: str = ""
-    """Why tokens or log-probabilities are missing, or may not belong to the text, where one would expect them."""
+    """Why expected tokens or log-probabilities are missing, or may not belong to the text."""
     usage: Usage = dataclasses.field(default_factory=Usage)
 
     def __post_init__(self) -> None:
@@ -154,7 +156,7 @@ class Completion:
 
     @property
     def whole(self) -> str:
-        """Thoughts and answer, for reading the answer: some models write their file into a thought."""
+        """Thoughts and answer together, from which the file is read: some models write it into their thoughts."""
         if not self.reasoning:
             return self.text
         return f"<think>{self.reasoning}</think>\n{self.text}" if self.text else f"<think>{self.reasoning}"
@@ -175,12 +177,12 @@ class Attempt:
     plan: str = ""
     """What the author wrote beside the code."""
     source: str | None = None
-    """The candidate's text; None if the answer held none."""
+    """Text of the candidate; None if the answer holds none."""
     created_at: datetime.datetime
 
     @property
     def key(self) -> str:
-        """Unique, and known before the attempt is made, so that a resumed run can look it up first."""
+        """Unique key, known before the attempt is made, so that a resumed run can look it up first."""
         return attempt_key(self.run, self.turn, self.index)
 
 
@@ -209,7 +211,7 @@ class InstrumentFailure:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GradingMachine:
-    """The machine of a grading, beyond what the evaluation itself says."""
+    """The machine that made a grading, beyond what the evaluation itself says."""
 
     gpu: str = ""
     driver: str = ""

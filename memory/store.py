@@ -114,7 +114,7 @@ class Store:
             return reading_runs.find_run(connection, name)
 
     def runs(self, wanted: RunFilter | None = None) -> list[RunSummary]:
-        """Newest first."""
+        """Return the runs that match, newest first."""
         with self.reading() as connection:
             return reading_runs.list_runs(connection, wanted or RunFilter())
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 
 MOST = 4
-"""Techniques counted per plan; a plan that names everything has tried nothing in particular."""
+"""Techniques counted per plan, since a plan that names everything is about nothing in particular."""
 CHARACTERS_READ = 600
-"""Characters of a plan that are read: its beginning says what it is about, and models go on for pages."""
+"""Characters of a plan that are read: the beginning states its subject, and models write long plans."""
 LONGEST_OWN_WORDS = 80
 
 _PATTERNS: dict[str, str] = {

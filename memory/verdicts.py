@@ -39,7 +39,7 @@ class AttemptState:
         return self.status == Status.PASSED
 
     def after(self, grading: Grading, graded_us: int) -> AttemptState:
-        """Return the standing after one more grading; gradings may arrive in any order."""
+        """Return the state after one more grading; gradings may arrive in any order."""
         if grading.evaluation is None:
             unmeasured = grading.failure.kind if grading.failure is not None and self.status is None else None
             return dataclasses.replace(self, unmeasured=unmeasured)

@@ -1,7 +1,7 @@
 """Imports records into a store; importing a file twice changes nothing.
 
-A stored run gets the records it lacks. If an id refers to different content, the import is refused and that run left
-unchanged: ids are drawn so that they do not collide, so one of the two was altered. A file is read twice: first to
+A stored run gets the records it lacks. If an id refers to different content, the import is refused and that run is
+left unchanged: ids do not collide by chance, so one of the two was altered. A file is read twice: first to
 validate it, then to store it.
 """
 

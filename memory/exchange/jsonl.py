@@ -54,7 +54,7 @@ def write_lines(rows: Iterable[Any], path: Path) -> int:
 @contextlib.contextmanager
 def whole_or_not(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file that appears at `path` once it is complete."""
-    try:  # private: what a model was told and said is its owner's
+    try:  # readable by the owner only: it holds prompts and answers of models
         descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except FileNotFoundError:
         what = "nothing can be written there" if path.parent.is_dir() else f"there is no folder {path.parent}"

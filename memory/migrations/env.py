@@ -1,6 +1,6 @@
-"""What Alembic runs for every command: it migrates over the connection it is handed, in the transaction that is open.
+"""Alembic's environment: migrates over the connection that it is given, in the open transaction.
 
-There is no command line and no .ini file here: `memory/sql/schema.py` is the only caller.
+There is no command line and no .ini file; `memory/sql/schema.py` is the only caller.
 """
 
 from alembic import context

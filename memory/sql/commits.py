@@ -1,7 +1,7 @@
 """Group commit: records that arrive while a commit is under way are written together by the next one.
 
-A commit is mostly waiting for the disk and costs the same for one record as for hundreds. Nobody waits for others to
-join: the first thread writes at once, for itself and for every thread that has arrived meanwhile. A record is
+A commit is mostly waiting for the disk and costs the same for one record as for hundreds. No thread waits for others to
+join: the first thread writes at once, for itself and for all threads that have arrived meanwhile. A record is
 acknowledged only after it is on disk.
 
 `GroupWriter` does the same for one thread with much to write: it returns futures instead of waiting.
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from triton_agent.memory.store import Store
 
 MOST_AT_ONCE = 512
-"""Most records in one commit, as long as they came singly: about 10 MB, written in a fraction of a second."""
+"""Most records in one commit, if they arrive singly: about 10 MB, written in a fraction of a second."""
 FEW = 64
-"""With fewer records than this it is worth waiting a moment for more: a commit has a fixed cost of some dozens of
+"""Below this number of records it is worth waiting a moment for more, since a commit has a fixed cost of some dozens of
 statements.
 """
 MOST_WAITING = 4 * MOST_AT_ONCE
 Outcome: TypeAlias = Exception | None
-"""None for a record that is on disk, otherwise the error that kept it from being written."""
+"""None for a record that is on disk, otherwise the error that prevented writing it."""
 _OF_THE_STORE = (StoreFull, StoreReadOnly, StoreUnreachable, StoreDamaged, RecordConflict, NotInStore)
 
 
@@ -58,7 +58,7 @@ class _Ticket:
 
 
 class Committer:
-    """Write for all threads of a process, one transaction at a time."""
+    """Writes for all threads of a process, one transaction at a time."""
 
     def __init__(self, database: Database) -> None:
         self.preparer = Preparer()
@@ -71,7 +71,7 @@ class Committer:
         """Held by the thread that writes."""
 
     def add(self, batch: Sequence[Prepared]) -> None:
-        """Commit and raise the first refusal, after all other records were written."""
+        """Commit the records; raise the first refusal, after all others were written."""
         for outcome in self.commit(batch):
             if outcome is not None:
                 raise outcome
@@ -138,7 +138,7 @@ class _Task:
 
 
 class GroupWriter:
-    """Write records from a thread of its own; each future resolves once its record is on disk.
+    """Writes records in a thread of its own; each future resolves once its record is on disk.
 
     A context manager: leaving it waits until everything is written. Records are written in the order of `add`. A
     refused record raises from its future and nowhere else.
@@ -148,7 +148,7 @@ class GroupWriter:
     """
 
     def __init__(self, store: Store, *, linger_s: float = 0.02) -> None:
-        """`linger_s`: how long the first record of a commit waits for others to share its cost."""
+        """`linger_s` is the time for which the first record of a commit waits for others to share its cost."""
         self._store = store
         self._linger_s = linger_s
         self._tasks: queue.Queue[_Task | None] = queue.Queue(MOST_WAITING)
@@ -195,7 +195,7 @@ class GroupWriter:
             self._settle([task for task in tasks if task is not None])
 
     def _settle(self, tasks: list[_Task]) -> None:
-        """Write the records and resolve every future, even after an error: somebody waits for it."""
+        """Write the records and resolve every future, also after an error, because a caller waits for it."""
         ready: list[tuple[_Task, Prepared]] = []
         for task in tasks:
             try:

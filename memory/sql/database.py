@@ -31,7 +31,8 @@ Result = TypeVar("Result")
 
 VARIABLE = "TRITON_AGENT_STORE"
 BUSY_TIMEOUT_S = 30.0
-"""How long a writer waits for the lock. Commits take milliseconds; only a migration or a stopped process takes longer.
+"""How long a writer waits for the lock. Commits take milliseconds; only a migration or a suspended process takes
+longer.
 """
 TRIES = 8
 FIRST_PAUSE_S = 0.02
@@ -71,7 +72,7 @@ def locate(where: str | Path | None) -> Path | URL:
 
 
 class Database:
-    """An open store: read and write transactions; a write that failed for a passing reason is tried again."""
+    """An open store: read and write transactions; a write that failed for a temporary reason is repeated."""
 
     def __init__(self, where: str | Path | None = None, *, read_only: bool = False) -> None:
         place = locate(where)
@@ -91,7 +92,7 @@ class Database:
         return self._engine.dialect.name
 
     def url_for_drivers(self) -> str:
-        """URL for clients other than SQLAlchemy. It holds the password: never show it."""
+        """URL for clients other than SQLAlchemy. It contains the password: never show it."""
         return self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     @contextmanager
@@ -138,7 +139,7 @@ def _open_server(url: URL, read_only: bool) -> Engine:
         raise UsageError(
             "a PostgreSQL store needs the package psycopg", remedy="pip install 'triton-agent[postgres]'"
         ) from None
-    # The server's own default may be off; what is acknowledged has to be on its disk.
+    # The server's default may be off; an acknowledged record has to be on its disk.
     options = "-c synchronous_commit=on" + (" -c default_transaction_read_only=on" if read_only else "")
     return sqlalchemy.create_engine(
         url, connect_args={"options": options, "connect_timeout": 10}, pool_pre_ping=True, hide_parameters=True

@@ -1,8 +1,8 @@
 """Records as JSON text and back, without loss: the store's internal format.
 
-Unlike JSON for others (`tools/results.to_json`), it may hold what only Python reads: NaN and infinities, and lone
-surrogates, which models do produce and stricter readers refuse. Dictionaries keep their order. Values of untyped fields
-have to be plain data: a tuple there comes back as a list.
+Unlike JSON for others (`tools/results.to_json`), it may hold values that only Python reads: NaN and infinities, and
+lone surrogates, which models produce and stricter readers refuse. Dictionaries keep their order. Values of untyped
+fields have to be plain data: a tuple there comes back as a list.
 
 Reading follows the annotations of the dataclasses. A missing field gets its default, as in records that are older than
 the field; an unknown field is ignored.

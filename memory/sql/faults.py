@@ -1,4 +1,4 @@
-"""Translates database errors into those of `memory/errors.py` and says which are worth a second try."""
+"""Translates database errors into those of `memory/errors.py`, and says which transactions are worth repeating."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from triton_agent.memory.errors import (
 )
 
 _PRIMARY_CODE = 0xFF
-"""SQLite's extended codes carry the plain one in their lowest byte."""
+"""Mask of SQLite's extended error codes, whose lowest byte is the primary code."""
 _TRY_AGAIN = ("40001", "40P01", "55P03")
 """PostgreSQL: transactions that could not be put in order, deadlock, lock not available."""
 _FULL = ("53100", "54000")

@@ -1,4 +1,4 @@
-"""Reads blobs by their hash, many at once, and checks that they are what was written.
+"""Reads blobs by their hash, many at once, and checks that their bytes still have that hash.
 
 A bounded cache keeps those that are read often: problem views, sources of parents.
 """

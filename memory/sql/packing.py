@@ -1,7 +1,7 @@
-"""Packs bytes for the store: tokens and log-probabilities without loss, compressed where that pays.
+"""Packs bytes for the store: tokens and log-probabilities without loss, compressed if that saves space.
 
-The first byte of every packed value says how it was packed, so that a better method can be added later and both be
-read. Numbers are little-endian.
+The first byte of every packed value names the method, so that a better one can be added later and both be read.
+Numbers are little-endian.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Takes an attempt apart for storing and puts it together again.
 
 Parts that attempts share become blobs under the hash of their bytes: sources, messages, problem views, whole
-observations (siblings have equal ones), prompts. The rest, mostly the answer's text, is a small JSON body. Where the
-text contains the source, as it mostly does, the body holds only the text around it.
+observations (siblings have equal ones), prompts. The rest, mostly the answer's text, is a small JSON body. If the text
+contains the source, as it usually does, the body holds only the text around it.
 
 Short texts are not worth a blob and stay in place; a blob is referred to by `{"blob": hash}`.
 """
@@ -22,7 +22,7 @@ from triton_agent.memory.records import Attempt, Completion, Message, ToolCall
 from triton_agent.memory.sql import encoding, packing
 
 SHORT_CHARACTERS = 160
-"""Up to this length a text costs less in its place than a row of its own."""
+"""Up to this length a text takes less space inline than as a blob."""
 _SEPARATE = ("text", "messages", "prompt_ids", "token_ids", "log_probabilities", "mask")
 """Fields of a completion that are stored outside its body."""
 
@@ -144,7 +144,7 @@ def put_observation(observation: Observation, shelf: Shelf) -> tuple[bytes, byte
 
 
 def get_observation(data: bytes, fetch: Fetch, view_of: Callable[[bytes], ProblemView]) -> Observation:
-    """`view_of` reads a problem view by its hash; many observations share one."""
+    """Read an observation; `view_of` reads a problem view by its hash, which many observations share."""
     plain = json.loads(data)
     view = view_of(bytes.fromhex(plain["problem"]["blob"]))
     for items, name in ((plain["tried"], "source"), (plain["recalled"], "text")):
@@ -178,7 +178,9 @@ def _put_conversation(messages: tuple[Message, ...], shelf: Shelf) -> bytes:
 
 
 def _about_tools(message: Message) -> tuple[Any, ...]:
-    """Return what only messages about tools have; nothing for others, so that their conversations stay as they were."""
+    """Return the parts that only messages about tools have; nothing for other messages, whose encoding must not
+    change.
+    """
     return (message.calls, message.answers_call) if message.calls or message.answers_call else ()
 
 

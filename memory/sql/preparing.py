@@ -105,7 +105,7 @@ class Preparer:
         self._shelved: dict[int, _Shelved] = {}
 
     def learn(self, shas: set[bytes]) -> None:
-        """Remember blobs as stored; call it only after the commit."""
+        """Remember blobs as stored; to be called after the commit only."""
         if len(self._known) > MOST_KNOWN:
             self._known = set()
         self._known |= shas

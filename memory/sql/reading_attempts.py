@@ -30,7 +30,7 @@ from triton_agent.tools.results import Finding, Status
 CHUNK = 256
 """Attempts read at once: about 5 MB."""
 RUNS_AT_ONCE = 500
-"""Runs named in one query: SQLite limits how many values one has."""
+"""Runs named in one query, since SQLite limits the number of values."""
 
 
 def attempt_headers(connection: Connection, name: str, wanted: HeaderFilter) -> list[AttemptHeader]:
@@ -49,10 +49,10 @@ def attempt_headers(connection: Connection, name: str, wanted: HeaderFilter) -> 
 
 
 def attempt_header(connection: Connection, key: str) -> AttemptHeader | None:
-    """Return the line of one attempt; None if it is not in this store."""
+    """Return the header of one attempt; None if it is not in this store."""
     try:
         run, turn, answer = parse_key(key)
-    except NotInStore:  # a key of another form, from elsewhere
+    except NotInStore:  # a key of another form, from another program
         return None
     query = select(*(getattr(AttemptRow, name) for name in _HEADER_COLUMNS)).join(
         RunRow, AttemptRow.run_seq == RunRow.seq
@@ -190,7 +190,7 @@ def _parent_id(connection: Connection, number: int) -> int | None:
     parent = connection.execute(select(AttemptRow.parent).where(AttemptRow.id == number)).scalar()
     try:
         return None if parent is None else attempt_id(connection, parent)
-    except NotInStore:  # a key of another form, from elsewhere
+    except NotInStore:  # a key of another form, from another program
         return None
 
 

@@ -34,9 +34,9 @@ COMPARED_RUNS = 2_000
 COMPARED_ATTEMPTS = 64
 """Attempts of an open run whose verdicts are read to find its best."""
 MANY_RUNS = 2_000
-"""Matches of a search from which on they are not sorted, but taken in the order of an index."""
+"""From this number of matches on, a search returns them in the order of an index instead of sorting them."""
 SHIPPED_AT_ONCE = 100
-"""Attempts that are looked up by one query: SQLite limits the depth of an expression."""
+"""Attempts looked up by one query, since SQLite limits the depth of an expression."""
 _AFTER_ALL_TEXT = "\U0010ffff"
 
 
@@ -134,7 +134,9 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
 
 
 def _matching(connection: Connection, text: str) -> ColumnElement[bool]:
-    """Select runs by a search. Few are looked up by id and problem; of many, the newest are soon found one by one."""
+    """Select runs by a search. Few matches are looked up by id and problem; of many, the newest are found one by
+    one.
+    """
     in_name = ViewRow.name.icontains(text, autoescape=True)
     problems = select(ViewRow.id).where(or_(in_name, _begins(ViewRow.digest, text)))
     by_index = or_(_begins(RunRow.id, text), RunRow.problem_id.in_(problems))
@@ -145,7 +147,7 @@ def _matching(connection: Connection, text: str) -> ColumnElement[bool]:
 
 
 def _begins(column: Any, text: str) -> ColumnElement[bool]:
-    """Compare as a range, which an index serves."""
+    """Compare with a prefix as a range, which an index serves."""
     return and_(column >= text, column < text + _AFTER_ALL_TEXT)
 
 

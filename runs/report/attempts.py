@@ -1,4 +1,6 @@
-"""An attempt as markup: verdict with evidence, code with its changes, what its author was shown and answered."""
+"""An attempt as markup: the verdict with its evidence, the code and its changes, what the author was shown, its
+answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evidence for a verdict: why in words, then times, profile and errors as pictures, with their tables folded."""
+"""The evidence for a verdict: the reasons in words, then times, profile and errors as charts with folded tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ERRORS = "Errors closest to their limits"
 
 
 def reasons(evaluation: Evaluation) -> Iterator[object]:
-    """Yield what the verdict is founded on, in words."""
+    """Yield the reasons for the verdict, in words."""
     if evaluation.finding is not None:
         yield tag("p", f"Because {finding_said(evaluation.finding)}.", class_="because")
     if evaluation.message:
@@ -173,7 +173,7 @@ def _share(case: CaseAccuracy) -> float:
 
 
 def kernels(evaluation: Evaluation) -> Iterator[object]:
-    """Yield what is known of the kernels without a clock: compiler's report, launches, memory, notes."""
+    """Yield what is known about the kernels without timing: compiler's report, launches, memory, notes."""
     diagnosis = evaluation.diagnosis
     rows = [
         (
@@ -223,7 +223,7 @@ def kernels(evaluation: Evaluation) -> Iterator[object]:
 
 
 def stages(evaluation: Evaluation) -> Html:
-    """Return where the time of the evaluation itself went."""
+    """Return how the time of the evaluation itself divides into stages."""
     if not evaluation.stages:
         return Html("")
     parts = [bars.Share(label=item.stage, value=item.wall_ms) for item in evaluation.stages if item.wall_ms > 0]

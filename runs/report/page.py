@@ -2,9 +2,9 @@
 
     render_report(RunView(history=...)) -> HTML
 
-The headline and the speed-up over the turns come first, then pictures; long tables and code are folded. For light and
-dark screens, phones and paper. Nothing is measured here: missing figures are shown as not measured. `runs/serve` shows
-runs with the same parts.
+The headline and the speed-up over the turns come first, then charts; long tables and code are folded. The page suits
+light and dark screens, phones and paper. It shows recorded figures only; a missing figure is shown as not measured.
+`runs/serve` shows runs with the same parts.
 """
 
 from __future__ import annotations

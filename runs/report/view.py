@@ -24,7 +24,7 @@ class RunView:
     shipped: Evaluation | None = None
     """Evaluation of the shipped file; None shows the best attempt's."""
     ranges: tuple[str, ...] = ()
-    """What holds where in the problem's ranges of sizes, a sentence each."""
+    """What runs where in the problem's ranges of sizes, a sentence each."""
 
     @property
     def run(self) -> Run:

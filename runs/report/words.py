@@ -1,4 +1,4 @@
-"""Says in words what records hold as identifiers: statuses, findings, ends, settings, amounts of bytes."""
+"""Turns identifiers of records into words: statuses, findings, stop reasons, settings, amounts of bytes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Actions that a page may start where the server may write: the commands themselves, as processes.
+"""Commands that a page may start, as processes, if the server was started with `--write`.
 
-Each is `python -m triton_agent ...` with its words shown and kept; Cancel sends it the Ctrl-C that it knows: the first
-ships the best so far, the second stops at once. Not covered: jobs end with the server.
+Each is `python -m triton_agent ...`; its arguments are shown and kept. Cancel sends SIGINT, as Ctrl-C does: the first
+one ships the best so far, the second stops at once. Not covered: jobs end with the server.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from triton_agent.tools.errors import UsageError
 
 LINES_KEPT = 2_000
 CLOSING_S = 20.0
-"""How long the server waits at its end for a job to stop its processes."""
+"""Time that the server waits, when it ends, for a job to stop its processes."""
 TURNS_AT_MOST = 1_000
 CARD = Path("/dev/nvidiactl")
-"""Is there where the driver of a GPU is."""
+"""Exists where the driver of a GPU is loaded."""
 Made = Callable[[Mapping[str, str]], list[str]]
 
 
 class CommandJob:
-    """One command, running in a process of its own."""
+    """One command in a process of its own."""
 
     def __init__(self, arguments: Sequence[str], store: str, out: Path) -> None:
         self.id = f"{arguments[0]}-{secrets.token_hex(4)}"
@@ -63,7 +63,7 @@ class CommandJob:
         self._thread.start()
 
     def cancel(self, *, at_once: bool = False) -> str:
-        """End it as Ctrl-C would; `at_once` sends a second one."""
+        """Send the SIGINT that Ctrl-C sends; `at_once` sends a second one."""
         for _ in range(2 if at_once else 1):
             self._signals += 1
             with contextlib.suppress(ProcessLookupError):
@@ -71,7 +71,7 @@ class CommandJob:
         return "stopping"
 
     def join(self) -> None:
-        """Wait for its processes to be gone."""
+        """Wait until the job's processes are gone."""
         self._thread.join(CLOSING_S)
         if not self.done.is_set():
             with contextlib.suppress(ProcessLookupError):
@@ -87,7 +87,7 @@ class CommandJob:
 
 
 class Actions:
-    """The commands that pages offer; without a right to write, none."""
+    """The commands that pages offer; none if the server may not write."""
 
     def __init__(self, jobs: Jobs[CommandJob], store: str, out: Path, token: str, *, write: bool) -> None:
         self._jobs, self._store, self._out, self._token = jobs, store, out, token
@@ -96,14 +96,14 @@ class Actions:
     # Forms
 
     def of_run(self, run: RunSummary) -> Html:
-        """Return what can be done with a run."""
+        """Return the forms for a run."""
         forms = [self._form("regrade", "Judge all again", run=run.id)]
         if run.device == "cpu" and run.best is not None and CARD.exists():
             forms.append(self._form("promote", "Promote the draft", run=run.id))
         return self._block(_downloads(run.id), forms)
 
     def of_attempt(self, run: RunSummary, name: str, *, judged: bool) -> Html:
-        """Return what can be done with an attempt."""
+        """Return the forms for an attempt."""
         turns = tag("label", "turns", tag("input", type="number", name="turns", value="4", min="1", max=TURNS_AT_MOST))
         forms = [self._form("fork", "Fork from here", turns, run=run.id, attempt=name)] if judged else []
         forms.append(self._form("regrade", "Judge again", run=run.id, attempt=name))
@@ -145,7 +145,7 @@ class Actions:
         return page("Jobs", "", [("jobs", "Jobs", parts)], here="/jobs", live=True, jobs=True)
 
     def render_job(self, id: str) -> str:
-        """Return what a job has said."""
+        """Return the page of a job with its output."""
         job = self._jobs.find(id)
         parts: list[object] = [
             facts([("command", tag("code", job.command)), ("state", job.state), ("folder", str(job.folder))]),

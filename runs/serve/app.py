@@ -1,9 +1,9 @@
-"""The addresses of the viewer, and who may ask for them.
+"""Maps the viewer's addresses to pages, and checks host, token and forms of every request.
 
-It listens on 127.0.0.1, answers to no other host name (a page elsewhere could have its own name point here), and wants
-the token that the command printed: other users of the machine can connect as well. The token comes once in the address
-and is then kept in a cookie that no other site can use. Forms carry it again. Nothing is loaded from anywhere, and the
-store is opened for reading only.
+The server listens on 127.0.0.1 and refuses other host names, since a foreign page could point its own name here. It
+requires the token that the command printed, since other users of the machine can connect as well. The token comes once
+in the address and is then kept in a cookie that no other site can use; forms carry it again. Pages load nothing from
+elsewhere, and the store is opened for reading only.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from triton_agent.tools.errors import TritonAgentError, UsageError
 
 HOSTS = ("127.0.0.1", "localhost")
 COOKIE = "triton-agent-view"
-"""With the port behind it: browsers share cookies between the ports of a host."""
+"""Name of the cookie, to which the port is added: browsers share cookies between the ports of a host."""
 BODY_AT_MOST = 16_384
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -67,7 +67,7 @@ Render = Callable[[Request], str]
 
 
 def make_app(store: Store, folders: Folders, actions: Actions, token: str) -> Starlette:
-    """Put the pages at their addresses."""
+    """Return the application with its pages."""
     write = actions.write
 
     def run(request: Request) -> str:
@@ -140,7 +140,7 @@ def make_app(store: Store, folders: Folders, actions: Actions, token: str) -> St
 
 
 def _answer(request: Request, render: Render, policy: str, *, jobs: bool) -> Response:
-    """Render a page; an unchanged one is not sent again, and an anticipated error is a page."""
+    """Render a page; an unchanged page is not sent again, and an anticipated error becomes a page."""
     try:
         text, status = render(request), 200
     except (NotInStore, UsageError) as error:

@@ -43,7 +43,7 @@ def run(*, store: str | None, port: int, folders: Sequence[str], write: bool, ou
 
 
 def _listening(port: int) -> socket.socket:
-    """Return a socket on that port, which is where the pages will be; early requests wait in it."""
+    """Return a socket that listens on that port already, so that early requests wait in it."""
     try:
         return socket.create_server((ADDRESS, port))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Two attempts or two runs side by side: what came of each, then the difference of the code or of the progress."""
+"""Compares two attempts or two runs: their results side by side, then the difference of their code or progress."""
 
 from __future__ import annotations
 

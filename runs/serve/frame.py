@@ -1,4 +1,4 @@
-"""The frame of a page: navigation, style, the one script, and the policy that lets nothing else run or load.
+"""The frame of a viewer page: navigation, style, one script, and a policy that forbids everything else.
 
 The script fetches a live page again and swaps its content; without it the pages are complete, but stand still. Style
 and script are allowed by their hashes, since code, messages and names on a page come from anywhere.

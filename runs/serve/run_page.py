@@ -1,7 +1,7 @@
-"""A run: how far it is, its speed-up over the turns, its tree, and its attempts a page at a time.
+"""The page of a run: its state, speed-up over the turns, tree, and attempts a page at a time.
 
-Everything but the best attempt's verdict is read from headers, so that a run of many thousand attempts is as quick to
-see as a small one.
+Everything except the best attempt's verdict is read from headers, so that a run of many thousand attempts is shown as
+quickly as a small one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from triton_agent.runs.serve.frame import attempt_link, link, page, run_link
 from triton_agent.tools.results import Status
 
 DRAWN = 250
-"""Most attempts in the chart of speeds; of more, the best."""
+"""Most attempts in the chart of speeds; of more attempts the best are drawn."""
 IN_TREE = 240
 """Most attempts in a tree that can be read."""
 ROWS = 60
 FORKS = 20
 IN_LINEAGE = 40
-"""Most ancestors of the best attempt that are drawn where the whole tree is too large."""
+"""Most ancestors of the best attempt that are drawn if the whole tree is too large."""
 
 
 def render_run(store: Store, query: Mapping[str, str], actions: Html, *, jobs: bool) -> str:

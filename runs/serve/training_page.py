@@ -1,8 +1,8 @@
-"""The pages of trainings: curves of what the trainer logged, and of an online training its updates with their rollouts.
+"""The pages of trainings: curves of logged figures, and the updates of an online training with their rollouts.
 
-A trainer keeps its log in its checkpoints, so nothing is shown of one before its first. An online training also writes
-a line for each update as it ends; there each point leads to the update's rollouts, if the viewer's store holds them.
-The files may be anyone's: only numbers are taken from them, and the id of the training.
+A trainer keeps its log in its checkpoints, so nothing is shown before its first checkpoint. An online training also
+writes a line after each update; its point links to the update's rollouts, if the viewer's store holds them. The files
+may come from anyone: only numbers and the id of the training are taken from them.
 """
 
 from __future__ import annotations

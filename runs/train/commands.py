@@ -25,7 +25,7 @@ STORE = Annotated[
     typer.Option(
         "--store",
         metavar="WHERE",
-        help="Store file or postgresql:// URL; default: $TRITON_AGENT_STORE, else your own store.",
+        help="Store file or postgresql:// URL; default: $TRITON_AGENT_STORE, else a file in your data folder.",
     ),
 ]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
@@ -135,7 +135,7 @@ ONLINE: dict[str, tuple[Any, Any]] = {
 """Options of `train grpo --online`; each is None if it was not given."""
 
 FILES = ("problems", "turns", "engine", "device", "prompt_tokens", "vllm_python", "gpu_memory")
-"""Those of them that `train eval` has, too."""
+"""Options of online training that `train eval` has, too."""
 
 HELP = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
 train_app = typer.Typer(name="train", help="Train a policy on logged runs.", **HELP)  # type: ignore[arg-type]
@@ -339,7 +339,7 @@ def _require_one_kind(online: bool, said: Mapping[str, Any], offline: Mapping[st
 
 
 OPTION_NAMES = {"version": "version_name"}
-"""Options that are not called as their parameter is."""
+"""Options whose names differ from their parameters."""
 
 
 def _online(
@@ -394,7 +394,7 @@ def _settings(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _handling(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that are no settings of a trainer."""
+    """Return the options that are not settings of a trainer."""
     return {name: said[name] for name in ("lora", "resume", "store", "json")}
 
 

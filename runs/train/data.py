@@ -1,4 +1,4 @@
-"""Loads the data of a training: stored runs by a filter, texts for a tokenizer; and judges for held-out problems.
+"""Loads the data of a training: stored runs by a filter, and texts for a tokenizer. Opens judges for held-out problems.
 
 A filter is a comma-separated list of words: `all`, ids of runs (or their beginnings, or `last`), and `problem=`,
 `policy=`, `status=`, `since=`, as in `runs list`.
@@ -61,7 +61,7 @@ class Parts:
 
 
 def in_parts(where: str | None, runs: str) -> Parts:
-    """Split runs for several processes; few attempts are read in this one, as others take time to start."""
+    """Split runs for several processes; few attempts are read in this process, since others take time to start."""
     slices: list[list[str]] = [[]]
     held = 0
     for run in reversed(_chosen(where, runs)):
@@ -94,7 +94,7 @@ def _records_of(where: str | None, ids: tuple[str, ...]) -> Iterator[Record]:
 
 
 def soundness(paths: Sequence[str]) -> dict[str, bool]:
-    """Read reports of `check-problem --json`, one or several to a file; return by digest which problems are sound."""
+    """Read reports of `check-problem --json`, one or several in a file; return by digest whether a problem is sound."""
     found = {}
     for name in paths:
         try:
@@ -158,7 +158,7 @@ def _encode(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
 
 
 def questions(found: Iterable[Record], tokenizer: Any) -> dict[str, tuple[Attempt, tuple[int, ...]]]:
-    """Return the first prompt of each problem: its attempt and its tokens, by the problem's digest."""
+    """Return the first attempt at each problem and the tokens of its prompt, by the problem's digest."""
     asked: dict[str, tuple[Attempt, tuple[int, ...]]] = {}
     for attempt, _ in found:
         said = attempt.completion

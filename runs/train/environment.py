@@ -26,7 +26,7 @@ class Problems:
     """The problems in files and folders for many episodes side by side, each opened when it is first used."""
 
     def __init__(self, paths: Sequence[str], *, device: str = "auto", at_once: int = 8) -> None:
-        """`places` are for `at_once` episodes or answers at a time; the others wait."""
+        """`at_once` episodes or answers are judged at a time; the others wait."""
         self._judges = Judges(problem_files(paths), choose(device))
         self.places, self._opening = asyncio.Semaphore(at_once), asyncio.Lock()
 

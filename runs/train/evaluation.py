@@ -1,6 +1,6 @@
 """`train eval`: asks models for kernels and compares figures with intervals.
 
-The problems are those of stored runs, each asked about once, or files, over several turns as in online training.
+The problems are those of stored runs, with one answer each, or files, over several turns as in online training.
 """
 
 from __future__ import annotations

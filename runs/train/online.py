@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 ENGINES = ("hf", "vllm")
 CORES = len(os.sched_getaffinity(0))
 OPEN_AT_MOST = 32
-"""Problems whose evaluators run at the same time; each keeps its reference's inputs in memory, of a GPU if it has one.
-Without a GPU there may be more, four for each core."""
+"""Problems whose evaluators run at the same time; each keeps its reference's inputs in memory, on the GPU if there is
+one. Without a GPU there may be more, four for each core.
+"""
 OPENED_AT_ONCE = max(2, CORES // 2)
 """Problems that are opened at the same time: each starts a process that runs the reference."""
 EPISODES_ON_A_CPU, EPISODES_ON_A_GPU = 16, 64
-"""Episodes that `hf` is asked about at once; on a GPU more cost hardly more time."""
+"""Episodes for which `hf` generates at once; on a GPU more episodes cost hardly more time."""
 LEASE_WAIT_S = 600.0
 
 
@@ -180,7 +181,7 @@ class Judges:
         return list(self._specs)
 
     async def open(self, names: Sequence[str]) -> Mapping[str, OpenProblem]:
-        """Open the problems; one that cannot be judged is told once and left out."""
+        """Open the problems; a problem that cannot be judged is reported once and left out."""
         at_once = asyncio.Semaphore(OPENED_AT_ONCE)
 
         async def opened(name: str) -> None:
@@ -228,7 +229,7 @@ class Judges:
 
 
 class SharedCard:
-    """An engine of vLLM on a card that also judges: it does not draw while the clock runs."""
+    """An engine of vLLM on a card that also judges: it does not generate while a measurement runs."""
 
     def __init__(self, engine: VllmEngine, card: str) -> None:
         self._engine, self._card = engine, card
@@ -251,9 +252,9 @@ class SharedCard:
 
 
 def asked_at_once(kind: str, *, cpu: bool) -> int | None:
-    """Return about how many episodes an engine is asked at once, as verdicts are reached meanwhile; None for all.
+    """Return about how many episodes an engine is asked at once, while others are judged; None for all.
 
-    `cpu`: the model stays on the CPU. Where verdicts are reached makes no difference.
+    `cpu` says that the model stays on the CPU. The device of the verdicts makes no difference.
     """
     if kind == "vllm":
         return None
@@ -276,7 +277,7 @@ def open_engine(
     vllm_python: str | None = None,
     gpu_memory: float | None = None,
 ) -> Any:
-    """Make an engine that answers with the model; it loads the weights at its first question."""
+    """Make an engine that answers with the model; it loads the weights at its first request."""
     if kind not in ENGINES:
         raise UsageError(f"--engine {kind}", remedy=f"one of {', '.join(ENGINES)}")
     if kind != "vllm":
@@ -286,7 +287,7 @@ def open_engine(
     from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
 
     told = {"python": vllm_python, "gpu_memory": gpu_memory}
-    told |= {"adapter": model} if adapter else {}  # replaced by the adapter in training
+    told |= {"adapter": model} if adapter else {}  # training replaces it by the trained adapter
     engine = VllmEngine(model, VllmSettings(**{k: v for k, v in told.items() if v is not None}))  # type: ignore[arg-type]
     return SharedCard(engine, chosen.gpus[0].uuid) if chosen.gpus and not cpu else engine
 
@@ -295,7 +296,7 @@ def open_engine(
 
 
 class Telling:
-    """Prints a line for each update, with the time that is left at the pace of the latest ones."""
+    """Prints a line for each update, with the time left at the pace of the latest ones."""
 
     def __init__(self, updates: int) -> None:
         self._updates = updates

@@ -36,12 +36,12 @@ from triton_agent.runs.train.environment import Problems
 from triton_agent.tools.versions import installed
 
 UNAUTHORIZED = 4401
-"""Why a connection is closed, in the range of codes that applications choose."""
+"""Code for closing a connection without a token, from the range for applications."""
 
 
 class KernelAction(Action):
     answer: str
-    """All that the model said: a plan, and one complete file in a Python block."""
+    """The whole answer of the model: a plan, and one complete file in a Python block."""
 
 
 class KernelObservation(Observation):
@@ -49,9 +49,9 @@ class KernelObservation(Observation):
     messages: list[dict[str, str]]
     """The prompt for the next answer, earlier attempts included; empty after the last turn."""
     verdict: str = ""
-    """What is said about the last answer, for a conversation that shows the answers themselves."""
+    """Feedback on the last answer, for a conversation that shows the answers themselves."""
     status: str = ""
-    """As in verdicts: passed, wrong_values, ..."""
+    """Status of the verdict: passed, wrong_values, ..."""
     passed: bool = False
     hack: bool = False
 
@@ -59,7 +59,7 @@ class KernelObservation(Observation):
 class KernelState(State):
     problem: str = ""
     problems: list[str] = Field(default_factory=list)
-    """All that `reset(problem=...)` takes."""
+    """Names that `reset(problem=...)` accepts."""
 
 
 class KernelEnvironment(Environment):
@@ -90,7 +90,7 @@ class KernelEnvironment(Environment):
         return KernelObservation(problem=name, messages=self._prompt())
 
     async def step_async(self, action: KernelAction, timeout_s: float | None = None, **_: Any) -> KernelObservation:
-        """Judge an answer. The reward is None if it could not be measured: do not train on it."""
+        """Judge an answer. The reward is None if the answer could not be measured: do not train on it."""
         if self._episode is None:
             raise ValueError("reset the environment first")
         async with self._problems.places:
@@ -124,7 +124,7 @@ class KernelEnvironment(Environment):
         return EnvironmentMetadata(name="triton-agent", description=description, version=installed("triton-agent"))
 
     def close(self) -> None:
-        """Let go of the problem; called in a thread of the session's own."""
+        """Release the problem; called in a thread of the session's own."""
         if self._loop is not None and self._loop.is_running():
             asyncio.run_coroutine_threadsafe(self._held.aclose(), self._loop).result()
 
@@ -143,7 +143,7 @@ def make_app(
     idle_seconds: float,
     token: str,
 ) -> ASGIApp:
-    """Return the server's application. A session that nobody has used for `idle_seconds` is closed."""
+    """Return the server's application. A session unused for `idle_seconds` is closed."""
     app = create_fastapi_app(
         lambda: KernelEnvironment(problems, recipe, turns=turns, context_tokens=context_tokens),
         KernelAction,
@@ -154,7 +154,7 @@ def make_app(
 
 
 class WithToken:
-    """Answers only to whoever sends the token, as a bearer or as the password of the address."""
+    """Serves only requests with the token, as a bearer or as the password of the address."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._token = app, token
@@ -170,7 +170,7 @@ class WithToken:
 
 
 def _given(headers: Sequence[tuple[bytes, bytes]]) -> str:
-    """Return the token that was sent; nothing if there is none."""
+    """Return the token that was sent; empty without one."""
     kind, _, text = dict(headers).get(b"authorization", b"").decode("latin-1").partition(" ")
     if kind.lower() == "bearer":
         return text if text.isascii() else ""

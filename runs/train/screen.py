@@ -1,4 +1,4 @@
-"""The screen of a training: one live line at a terminal, a line now and then in a pipe. On stderr."""
+"""The screen of a training on stderr: one live line at a terminal, a line now and then in a pipe."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ LINE_EVERY_S = 10.0
 
 
 def load_libraries() -> None:
-    """Import what trains, and say so where that takes long; raise UsageError if the extra is missing."""
+    """Import the training libraries, and say so if that takes long; raise UsageError if the extra is missing."""
     require_training()
     with waiting("loading torch, transformers and trl"):
         importlib.import_module("triton_agent.policy.train.update.session")
 
 
 class TrainScreen:
-    """Shows figures; a context manager. `show` takes what the trainer logs."""
+    """Shows figures; a context manager. `show` takes the figures that the trainer logs."""
 
     def __init__(self, title: str, rows_a_step: int) -> None:
         self.console = console.progress()

@@ -131,7 +131,7 @@ def grpo(request: GRPORequest) -> int:
 
 
 def _kept_back(request: GRPORequest) -> dict[str, str]:
-    """Return the problems of the held-out runs, name by identity."""
+    """Return the names of the held-out runs' problems, by identity."""
     from triton_agent.policy.train.prepare import held_out
     from triton_agent.runs.train.data import records
 
@@ -141,7 +141,7 @@ def _kept_back(request: GRPORequest) -> dict[str, str]:
 
 
 def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mapping[str, str]) -> Any:
-    """Prepare rows with advantages, and print what is left out and what no run could pay."""
+    """Prepare rows with advantages; print what is left out, and which parts of the reward no run can earn."""
     from triton_agent.policy.llm.engines.vllm_worker import vocabulary_digest
     from triton_agent.policy.train.prepare import held_out
     from triton_agent.policy.train.prepare.prepared import TrainingLimits, prepare
@@ -185,7 +185,9 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mappi
 
 
 def _start(request: GRPORequest) -> str:
-    """Return the model to start from: as named, or by `--start-by` the good checkpoint of highest entropy."""
+    """Return the model to start from: the named one, or with `--start-by` the good checkpoint with the highest
+    entropy.
+    """
     if request.start_by is None or request.resume:
         return request.model
     from triton_agent.memory.exchange.trl import JudgedAttempt
@@ -236,7 +238,7 @@ def _shown(title: str, rows_a_step: int) -> Iterator[Any]:
 
 
 def _given(settings: Settings) -> dict[str, Any]:
-    """Drop options that were left at their defaults."""
+    """Drop options that have their default values."""
     return {name: value for name, value in settings.items() if value is not None or name == "steps"}
 
 
@@ -246,7 +248,7 @@ def _note(left_out: Mapping[str, int]) -> None:
 
 
 def _end(outcome: Any, json: bool) -> int:
-    """Print the result, in the first process; exit code 1 if the training stopped itself."""
+    """Print the result in the first process; exit code 1 if the training stopped itself."""
     from accelerate import PartialState
 
     last: Mapping[str, Any] = next((entry for entry in reversed(outcome.history) if "loss" in entry), {})

@@ -1,9 +1,9 @@
-"""The problems as an environment of the library verifiers; `src/triton_agent_verifiers.py` gives it its name there.
+"""The problems as an environment of the library verifiers, under the name that `src/triton_agent_verifiers.py` gives.
 
     vf-eval triton_agent_verifiers --env.taskset.problems '["examples"]' --env.turns 4 -m MODEL
 
-The conversation is: the prompt that policies get here, an answer with a file, its verdict, the next answer. Evaluators
-run in the process of the environment, `at_once` episodes at a time; further ones wait.
+The conversation is: the prompt that policies get, an answer with a file, its verdict, the next answer. Evaluators run
+in the process of the environment, `at_once` episodes at a time; further ones wait.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from triton_agent.runs.train.online import problem_files
 
 class KernelTasksetConfig(vf.TasksetConfig):
     problems: tuple[Path, ...] = (Path("examples"),)
-    """Problem files, and folders of them."""
+    """Problem files, and folders of such files."""
 
 
 class KernelData(vf.TaskData):
     problem: str
-    """Its name among the problems."""
+    """Name of the problem."""
 
 
 class KernelTask(vf.Task[KernelData]):
@@ -42,13 +42,13 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
 
 class KernelEnvironmentConfig(vf.EnvConfig):
     author: vf.AgentConfig = vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"})
-    """The model that writes kernels. It gets no tools: its answers are files."""
+    """The model that writes kernels. It gets no tools: its answers are complete files."""
     turns: int = 4
-    """Answers that are judged, at most."""
+    """Most answers that are judged."""
     context_tokens: int = 8192
-    """Most tokens of a prompt."""
+    """Token limit of a prompt."""
     recipe: str = "default"
-    """How verdicts become rewards; see docs/training.md."""
+    """Recipe that turns verdicts into rewards; see docs/training.md."""
     device: str = "auto"
     """Where files are judged: auto, cpu, cuda or cuda:N."""
     at_once: int = 8

@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """A running server; skips where there can be none."""
+    """A running server; skips the test if there is none."""
     pytest.importorskip("psycopg", reason="PostgreSQL stores need psycopg")
     try:
         with server.running() as url:
@@ -29,7 +29,7 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store to copy: migrating takes longer than most tests."""
+    """An empty migrated store to copy, since migrating takes longer than most tests."""
     path = tmp_path_factory.mktemp("migrated") / "store.db"
     Store.open(path).close()
     return path
@@ -37,7 +37,7 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_database(postgres: str) -> str:
-    """Name of an empty store to copy."""
+    """Name of an empty migrated database to copy."""
     url = new_database(postgres)
     Store.open(url).close()
     return sqlalchemy.make_url(url).database or ""
@@ -45,7 +45,7 @@ def migrated_database(postgres: str) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty store on either database, closed."""
+    """An empty, closed store on either database."""
     if request.param == "sqlite":
         return shutil.copy(request.getfixturevalue("migrated_file"), tmp_path / "store.db").as_posix()
     return new_database(request.getfixturevalue("postgres"), request.getfixturevalue("migrated_database"))
@@ -58,7 +58,7 @@ def store(place: str) -> Iterator[Store]:
 
 
 def new_database(url: str, template: str = "template1") -> str:
-    """The URL of a new database of that server."""
+    """Make a database on that server and return its URL."""
     import psycopg
 
     name = f"store_{next(_numbers)}"

@@ -1,10 +1,11 @@
-"""Adds attempts to a store and says so after each, in processes to be killed when it suits them least.
+"""Adds attempts to a store and reports each one, in processes that the test kills at arbitrary moments.
 
     python crash_writer.py STORE RUN
 
-Reads `FIRST_TURN MODE` from stdin, forks a writer, says `pid N`, and `dead` when the writer is gone; then the next.
-The writer says the key of each attempt that the store has acknowledged together with its grading. In mode `single` it
-adds one at a time, in mode `group` it hands them to a GroupWriter and says each when its future resolves.
+Reads `FIRST_TURN MODE` from stdin, forks a writer, prints `pid N`, and `dead` when the writer is gone; then waits for
+the next line. The writer prints the key of each attempt that the store has acknowledged with its grading. In mode
+`single` it adds one attempt at a time; in mode `group` it uses a GroupWriter and prints each key when its future
+resolves.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from triton_agent.memory.store import Store
 
 
 def attempt(run: str, turn: int) -> Attempt:
-    """Large enough that writing it takes a while."""
+    """Return an attempt that is large enough for its writing to take a while."""
     text = "\n".join(samples.source(turn * 10 + part) for part in range(3))
     return samples.attempt(turn, run=run, parent=None, source=text, completion=samples.sampled(text, tokens=400))
 
@@ -40,7 +41,7 @@ def main(place: str, run: str) -> None:
 
 
 def write(place: str, run: str, first: int, mode: str) -> None:
-    """Until it is killed."""
+    """Add attempts until the process is killed."""
     with Store.open(place) as store:
         if mode == "group":
             with GroupWriter(store) as writer:
@@ -54,7 +55,7 @@ def write(place: str, run: str, first: int, mode: str) -> None:
 
 
 class Saying:
-    """Says a key when a future has resolved without an error."""
+    """Prints a key when its future has resolved without an error."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -65,7 +66,7 @@ class Saying:
 
 
 def say(line: str) -> None:
-    """In one system call: what was said before the end stays said."""
+    """Print in one system call, so that everything printed before a kill is complete."""
     os.write(1, f"{line}\n".encode())
 
 

@@ -1,4 +1,4 @@
-"""Records for tests of the store: plausible, small, each different where asked."""
+"""Records for tests of the store: plausible, small, and different where a test asks for it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def at(minute: float) -> datetime.datetime:
 
 
 def graph(*operators: str, shape: tuple[int, ...] = (256, 512), dtype: str = "float32") -> dict[str, Any]:
-    """A chain of operators over one input, as `OperatorGraph.to_json` tells it."""
+    """Return a chain of operators over one input, in the form of `OperatorGraph.to_json`."""
     meta = {"shape": list(shape), "dtype": dtype, "strides": [shape[-1], 1], "offset": 0}
     nodes = [
         {
@@ -103,7 +103,7 @@ def run(id: str = "20260131-120000-3fa9c1", **changes: Any) -> Run:
 
 
 def source(number: int = 0) -> str:
-    """About the length of a small kernel; each number gives another text."""
+    """Return a text of a small kernel's length; each number gives another text."""
     lines = [f"    value_{line} = tl.load(pointer + {line * 37 + number})" for line in range(30)]
     return "\n".join(["import triton", f"# kernel {number}", "def kernel(pointer):", *lines, "class ModelNew: ..."])
 
@@ -120,7 +120,7 @@ def observation(turn: int = 0, view: ProblemView | None = None, **changes: Any) 
 
 
 def full_observation(turn: int = 1) -> Observation:
-    """With every kind of part."""
+    """Return an observation with every kind of part."""
     tried = Tried(
         attempt="20260131-120000-3fa9c1/0.0",
         turn=0,
@@ -145,7 +145,7 @@ def completion(text: str = "", **changes: Any) -> Completion:
 
 
 def sampled(text: str = "", *, tokens: int = 50) -> Completion:
-    """As from a language model, with all that training needs."""
+    """Return a completion as from a language model, with everything that training needs."""
     return completion(
         text,
         prompt_version="p1",
@@ -200,7 +200,7 @@ def diagnosis(traffic: float | None = 1.0) -> Diagnosis:
 
 
 def passed(of: Attempt, speedup: float | None = None, *, traffic: float | None = 1.0, minute: float = 100) -> Grading:
-    """Timed on a GPU where a speed-up is given."""
+    """Return a grading that passed; with a speed-up it was timed on a GPU."""
     case = verdicts.right(metric="max", error=1e-7, original_error=2e-7, limit=float("inf"))
     return _graded(
         of,

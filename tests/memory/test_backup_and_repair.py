@@ -1,4 +1,4 @@
-"""Copies of a store in use, and what is saved of a damaged one."""
+"""Backups of a store in use, and the repair of a damaged one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_backup_overwrites_nothing(store: Store, tmp_path: Path) -> None:
 
 
 def damaged(path: Path, holes: list[tuple[float, int]]) -> None:
-    """Overwrites bytes at shares of the file's length."""
+    """Overwrite bytes at fractions of the file's length."""
     with Store.open(path) as store:
         fill(store)
     with sqlite3.connect(path) as connection:

@@ -1,4 +1,4 @@
-"""`kill -9` at any moment: what was acknowledged is there, once; what was not is there whole or not at all."""
+"""`kill -9` at any moment: acknowledged records are stored once; others are stored whole or not at all."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ RUN = "20260131-120000-3fa9c1"
 WRITER = Path(__file__).with_name("crash_writer.py")
 ROOT = WRITER.parent.parent.parent
 MOST_SAID = 25
-"""A writer is killed after it was told of so many attempts at most, and a moment later."""
+"""Most acknowledgements after which a writer is killed, a moment later."""
 LONGEST_MOMENT_S = 0.02
-"""Several commits long."""
+"""Longest time from the last acknowledgement to the kill; several commits long."""
 
 
 class Writers:
-    """Writers to kill, one after the other."""
+    """Starts writers and kills them, one after another."""
 
     def __init__(self, place: str, draw: random.Random) -> None:
         self._draw = draw
@@ -53,7 +53,7 @@ class Writers:
         self._forker.stdout.close()
 
     def kill_one(self, first: int, mode: str) -> list[str]:
-        """What it had been told was safe."""
+        """Kill a writer and return the keys that it had acknowledged."""
         assert self._forker.stdin is not None
         self._forker.stdin.write(f"{first} {mode}\n")
         self._forker.stdin.flush()
@@ -77,7 +77,7 @@ class Writers:
 
 
 def kill_writers(place: str, kills: int, seed: int) -> int:
-    """Kills writers one after the other; returns how many acknowledged attempts were found again."""
+    """Kill writers one after another; return how many acknowledged attempts were found again."""
     draw = random.Random(seed)
     found = 0
     with Store.open(place) as store, Writers(place, draw) as writers:
@@ -91,7 +91,7 @@ def kill_writers(place: str, kills: int, seed: int) -> int:
 
 
 def check(store: Store, acknowledged: list[str], first: int) -> None:
-    """Reads all that the last writer wrote, and counts everything."""
+    """Read everything that the last writer wrote, and count all records."""
     there = {header.key for header in store.headers(RUN)}
     assert set(acknowledged) <= there
     assert len(set(acknowledged)) == len(acknowledged)

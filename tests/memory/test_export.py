@@ -1,4 +1,4 @@
-"""Export and import: what one store hands on, another of the other kind hands on again, byte for byte."""
+"""Export and import: a store of either kind exports the bytes that it imported from the other kind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def told(nursery: Nursery) -> Recorded:
 
 @pytest.fixture
 def store(told: Recorded, tmp_path: Path) -> Iterator[Store]:
-    """Two runs: one with times and an odd answer, one that is open and was graded twice."""
+    """A store with two runs: one with timings and an odd answer, one that is open and was graded twice."""
     with Store.open(tmp_path / "first.db") as opened:
         timed = told.renamed("20260201-101010-bbbbbb").timed(a3_0=1.5)
         odd = dataclasses.replace(timed.attempts[2].completion, text="\ud800 \x00 é ∑", log_probabilities=None)

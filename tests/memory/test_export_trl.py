@@ -1,4 +1,4 @@
-"""Rows for TRL: the shape its trainers expect, and, where TRL is installed, one step of training on them."""
+"""Rows for TRL have the form that its trainers expect; if TRL is installed, a trainer takes a step on them."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ ON_CPU = {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "repo
 
 
 def moved(trainer: Any) -> bool:
-    """Whether a step of training changed the weights, to finite ones."""
+    """Return whether a training step changed the weights, to finite values."""
     import torch
 
     before = {name: value.detach().clone() for name, value in trainer.model.named_parameters()}
@@ -209,7 +209,7 @@ def test_sft_trainer_takes_a_step_on_the_rows(told: Recorded, tiny: Path, tmp_pa
 
 @pytest.mark.slow
 def test_grpo_trainer_takes_a_step_on_the_stored_samples(told: Recorded, tiny: Path, tmp_path: Path) -> None:
-    """A rollout that hands back what was stored: the tokens that the trainer scores are those that were sampled."""
+    """The rollout function returns the stored samples, so the trainer scores the sampled tokens."""
     from datasets import load_dataset
     from trl import GRPOConfig, GRPOTrainer
 

@@ -1,4 +1,4 @@
-"""A group holds what may be compared, and everything that makes results incomparable starts another."""
+"""A group holds attempts that may be compared; any difference that makes results incomparable starts another."""
 
 from __future__ import annotations
 

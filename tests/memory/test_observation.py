@@ -1,4 +1,4 @@
-"""What an author is shown of a problem."""
+"""The problem as an author is shown it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes go in and the same come out; and they get smaller only where that pays."""
+"""Packed bytes are restored exactly, and compressed only if that saves space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of runs and attempts join without gaps, on both databases, and a long list names the best of each run."""
+"""Pages of runs and attempts join without gaps on both databases, and a long list names the best of each run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forgetting runs leaves a store that is as if they had never been, and waits until nobody else has it open."""
+"""Removing runs leaves a store as if they had never been added, and waits until no other process has it open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def told(nursery: Nursery) -> Recorded:
 
 
 def contents(store: Store) -> dict[str, Any]:
-    """What a store knows, without the numbers of its rows."""
+    """Return what a store contains, without row numbers."""
     with store.reading() as connection:
         rows = {
             "blobs": select(Blob.sha),
@@ -68,7 +68,7 @@ def test_a_store_that_forgot_everything_is_empty_and_takes_the_same_again(told: 
 
 
 def test_nothing_is_forgotten_while_another_process_has_the_store_open(told: Recorded, place: str) -> None:
-    """It would go on referring to texts that it knows were stored."""
+    """The other process would go on referring to blobs that it knows as stored."""
     with Store.open(place) as store:
         told.into(store)
         before = contents(store)

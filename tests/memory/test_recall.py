@@ -1,4 +1,4 @@
-"""What earlier runs teach: the closest and best first, explained, and overruled by later evidence."""
+"""Lessons of earlier runs: the closest and best first, explained, and overruled by later evidence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _runs = itertools.count()
 
 
 class Past:
-    """Runs that happened, one attempt after the other."""
+    """Adds past runs to a store, one attempt after another."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -189,7 +189,7 @@ def test_a_failure_that_was_taken_back_is_not_counted(past: Past) -> None:
 
 
 def improve(past: Past, run: str, turn: int, to: float, plan: str = "use split-k", since: float = 1.0) -> None:
-    """Two attempts, the second set out from the first."""
+    """Add two attempts, the second one a child of the first."""
     parent = past.attempt(run, turn, parent=None, plan="")
     past.passed(parent, since)
     child = past.attempt(run, turn + 1, parent=parent.key, plan=plan)

@@ -1,4 +1,4 @@
-"""Migrations, the place of the store, and what happens where it cannot be used."""
+"""Migrations, the location of the store, and the errors if it cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store promises, on SQLite and on PostgreSQL alike."""
+"""The promises of the store, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RUN = "20260131-120000-3fa9c1"
 
 @pytest.fixture
 def begun(store: Store) -> Iterator[Store]:
-    """With a run in it."""
+    """A store with one run."""
     store.add_run(samples.run())
     return store
 
@@ -250,7 +250,7 @@ def test_runs_are_listed_newest_first_filtered_and_paged(store: Store) -> None:
 
 
 def test_the_best_so_far_is_the_one_that_the_search_holds_for_it(begun: Store) -> None:
-    """A little more speed than the best, within the margin, does not replace it: neither in the search nor in lists."""
+    """A gain within the margin does not replace the best, in the search or in lists."""
     attempts = [samples.attempt(index=index) for index in range(3)]
     figures = [(1.50, 1.50), (1.505, 1.505), (1.90, 0.90)]
     for attempt, (device, latency) in zip(attempts, figures):
@@ -390,7 +390,7 @@ def test_threads_share_a_store_and_its_commits(begun: Store) -> None:
 
 
 def test_no_caller_is_told_of_a_failure_before_the_last_try() -> None:
-    """Callers leave with the first outcomes they see. After a transaction of several failed, each is written alone."""
+    """Callers return with the first outcome they see. After a failed transaction of several, each is written alone."""
     record: Any = SimpleNamespace()
     tickets = [_Ticket([record]), _Ticket([record])]
     seen: list[list[object]] = []

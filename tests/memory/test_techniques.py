@@ -1,4 +1,4 @@
-"""What a plan is about, in words that can be counted."""
+"""The techniques that a plan names."""
 
 from __future__ import annotations
 

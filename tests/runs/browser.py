@@ -1,4 +1,4 @@
-"""A real Chromium, driven over its DevTools protocol: opens pages, reads, types, clicks, takes pictures."""
+"""Drives a real Chromium over its DevTools protocol: opens pages, reads, types, clicks, takes screenshots."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Page:
     def __init__(self, socket: ClientConnection) -> None:
         self._socket, self._numbers = socket, itertools.count(1)
         self.requests: list[str] = []
-        """Addresses that the page has asked for."""
+        """Addresses that the page has requested."""
         self.complaints: list[str] = []
         """Errors that the browser logged: refused scripts, failed requests, exceptions."""
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -57,13 +57,13 @@ class Page:
         self.wait("!window.left && document.readyState === 'complete'")
 
     def run(self, code: str) -> Any:
-        """Return the value of an expression."""
+        """Return the value of a JavaScript expression."""
         told = self.ask("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
     def wait(self, code: str, patience_s: float = PATIENCE_S) -> None:
-        """Wait until an expression is true."""
+        """Wait until a JavaScript expression is true."""
         end = time.monotonic() + patience_s
         while time.monotonic() < end:
             with contextlib.suppress(AssertionError):  # between two pages there is nothing to ask
@@ -80,20 +80,20 @@ class Page:
         self.run(f"document.querySelector({json.dumps(selector)}).value = {json.dumps(value)}")
 
     def click(self, selector: str, *, leaves: bool = True) -> None:
-        """Click; with `leaves`, wait for the page that it leads to."""
+        """Click; with `leaves`, wait for the page that the click opens."""
         self.run("window.left = true")
         self.run(f"document.querySelector({json.dumps(selector)}).click()")
         if leaves:
             self.wait("!window.left && document.readyState === 'complete'")
 
     def look(self, *, width: int, height: int = 900, dark: bool = False) -> None:
-        """Set the size of the screen and its colours."""
+        """Set the size and the colour scheme of the screen."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
 
     def picture(self, path: Path, *, whole: bool = True) -> None:
-        """Write what the whole page looks like, or what of it is on the screen."""
+        """Write a screenshot of the whole page, or of the visible part."""
         shot = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(shot["data"]))
 

@@ -1,4 +1,4 @@
-"""Runs a command in the test's own process, where neither a terminal nor a candidate is needed for it."""
+"""Runs a command in the test's own process, for tests that need neither a terminal nor a candidate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triton_agent.runs.cli.main import app
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a command left."""
+    """The result of a command."""
 
     code: int
     stdout: str
@@ -21,12 +21,12 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """Of stdout, which must be that and nothing else."""
+        """Parse stdout, which must be one JSON value."""
         return json.loads(self.stdout)
 
 
 def call(*arguments: str) -> Done:
-    """Errors come through as they are raised; `triton-agent` turns them into messages and exit codes."""
+    """Run a command; errors are raised, where `triton-agent` would print a message and set the exit code."""
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
         code = app(list(arguments), standalone_mode=False)

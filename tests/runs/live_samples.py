@@ -1,4 +1,4 @@
-"""Modules as they come out of people's hands: what `triton_agent.optimize` has to be able to write down."""
+"""Modules as users write them, which `triton_agent.optimize` has to be able to write to a file."""
 
 from __future__ import annotations
 

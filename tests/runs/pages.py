@@ -1,4 +1,4 @@
-"""How tests look at pages: as the elements a browser would see, and in a browser where there is one."""
+"""Checks pages: parses them into the elements that a browser would see, and opens them in a browser if there is one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLAGS = (
 
 
 class Outline(html.parser.HTMLParser):
-    """What a browser would see: elements in balance, their attributes, the text."""
+    """A parsed page: checks that elements are balanced, and keeps their attributes and text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Outline(html.parser.HTMLParser):
 
     @property
     def links(self) -> list[str]:
-        """Addresses that can be clicked on."""
+        """Addresses of the links on the page."""
         return [shown["href"] or "" for tag, shown in self.elements if tag == "a" and "href" in shown]
 
     @property

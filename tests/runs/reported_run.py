@@ -1,4 +1,4 @@
-"""A run made up of records, for the report: all kinds of attempts, with hostile text wherever text is foreign."""
+"""A made-up run for tests of the report: all kinds of attempts, with hostile text in every foreign field."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ ATTEMPTS: tuple[tuple[int, int, tuple[int, int] | None, Finding | str | None, fl
     (4, 0, (3, 1), "no code", None),
     (4, 1, (3, 1), None, 1.58),
 )
-"""Turn, answer, parent, what came of it, how fast."""
+"""Turn, answer, parent, finding, speed-up."""
 BEST = attempt_key(RUN, 3, 1)
 
 

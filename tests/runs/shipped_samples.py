@@ -1,4 +1,4 @@
-"""Shipped files for tests, made of kernels that the real evaluator has judged."""
+"""Shipped files for tests, made from kernels that the real evaluator has judged."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def judged(spec: ProblemSpec, source: str, nursery: Nursery) -> Evaluation:
 
 @functools.cache
 def plans(spec: ProblemSpec, source: str, nursery: Nursery) -> str:
-    """The file written from a kernel's tapes, which is what is shipped."""
+    """Return the file of plans written from a kernel's tapes, which is what is shipped."""
     with Evaluator(spec, SETTINGS, nursery=nursery) as evaluator:
         return plans_of(evaluator, source)
 
 
 def accepted(spec: ProblemSpec) -> Evaluation:
-    """A verdict as plain data, where it is not the verdict that is looked at."""
+    """Return a made-up verdict, for tests that do not look at it."""
     case = verdicts.right(variant="ROWS=13", metric="max", error=1e-4, original_error=2e-4, limit=1e-3)
     return verdicts.passed(candidate="0" * 64, problem=spec.digest, accuracy=(case,))
 
 
 UNKNOWN = CallForm(constructed=None, parameters=(), state=(), calls=())
-"""Of a call that no guard knows again; saves the process that would find it."""
+"""Form of a call that no guard recognises; saves the process that would find the form."""
 
 
 def facts(

@@ -1,10 +1,10 @@
-"""Uses a shipped file in every way that a module is used, beside the reference, and prints what happened as JSON.
+"""Uses a shipped file in every way that a module can be used, beside the reference, and prints the results as JSON.
 
     python shipped_usages.py SHIPPED PROBLEM MODE [DEVICE]
 
-A script for a process of its own, without a GPU with `TRITON_INTERPRET=1`; it needs torch and triton only. MODE is
-"never" (a draft as it is handed over), "always" (its kernels asked for), "verified" (as if on the GPU that was
-measured on) or "measured" (on that GPU).
+A script for a separate process, with `TRITON_INTERPRET=1` if there is no GPU; it needs torch and triton only. MODE is
+"never" (a draft as it is shipped), "always" (its kernels switched on), "verified" (as if on the GPU of the
+measurement) or "measured" (on that GPU).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def use(name: str) -> Callable[[Use], Use]:
 
 
 def quiet(name: str) -> Callable[[Use], Use]:
-    """A use under `no_grad`."""
+    """Wrap a use in `no_grad`."""
 
     def kept(function: Use) -> Use:
         USES[name] = functools.wraps(function)(torch.no_grad()(function))
@@ -495,7 +495,7 @@ def flat(value: Any) -> list[Any]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Bit by bit."""
+    """Compare bit by bit."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return a.dtype == b.dtype and a.stride() == b.stride() and torch.equal(a, b)
     return bool(a == b)

@@ -1,4 +1,4 @@
-"""`triton_agent.optimize` and `triton_agent.evaluate`: what a caller in Python gets, and what stays as it was."""
+"""`triton_agent.optimize` and `triton_agent.evaluate`: what a Python caller gets, and what they leave unchanged."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_kernels_are_judged_against_a_file() -> None:
 
 
 class Optimized:
-    """What one call of `optimize` did, from within a running event loop."""
+    """Results of one call of `optimize` inside a running event loop."""
 
     def __init__(self, folder: Path, answers: list[str]) -> None:
         self.module, self.x = Add(2.0).eval(), torch.ones(3, 40)
@@ -124,7 +124,7 @@ class Optimized:
         self.after = torch.random.get_rng_state(), torch.is_grad_enabled(), self.x._version
 
     async def _optimize(self, folder: Path, policy: Scripted) -> nn.Module:
-        """As in a notebook's cell."""
+        """Call `optimize` as a cell of a notebook does."""
         return triton_agent.optimize(
             self.module, self.x, policy=policy, turns=2, parallel=1, out=folder / "out", store=folder / "db"
         )
@@ -188,7 +188,7 @@ assert made._watch.made is not None, "its tensors and attributes are those that 
 
 @pytest.mark.slow
 def test_its_kernels_read_the_tensors_that_were_taken_over(optimized: Optimized) -> None:
-    """In the interpreter."""
+    """The kernels run in the interpreter."""
     file = triton_agent.outcome_of(optimized.result).file
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     argv = [sys.executable, "-c", KERNELS_RUN, str(file)]

@@ -1,4 +1,4 @@
-"""Evidence bundles: the same bytes each time, every changed byte found, nothing hostile taken, and judged again."""
+"""Evidence bundles: equal bytes each time, every changed byte is found, hostile files are refused, verdicts repeat."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 
 STRIDE = 61
-"""Every so many bytes one is changed; prime, so that it falls on every kind of field."""
+"""Distance between the bytes that are changed; prime, so that every kind of field is hit."""
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_every_missing_or_added_byte_is_found(raw: bytes, tmp_path: Path) -> Non
 
 
 def changed(data: bytes, **changes: bytes | None) -> bytes:
-    """A well-formed archive whose members are others; None takes one away."""
+    """Return a well-formed archive with other members; None removes one."""
     found: dict[str, bytes | None] = {**members(data), **changes}
     return bundle_archive.pack({name: content for name, content in found.items() if content is not None})
 
@@ -163,7 +163,7 @@ def test_what_was_changed_is_named(raw: bytes, tmp_path: Path, changes: Mapping[
 
 
 def forged(data: bytes, name: str, content: bytes) -> bytes:
-    """With hashes that fit, as somebody makes it who knows the format."""
+    """Change a member and fix all hashes, as somebody could who knows the format."""
     found = members(data) | {name: content}
     manifest = json.loads(found[MANIFEST])
     manifest["members"][name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
@@ -327,7 +327,7 @@ def test_a_bundle_is_judged_again_with_problem_and_candidates_confined(
 
 @pytest.mark.slow
 def test_a_false_verdict_in_a_bundle_is_found(told: Recorded, tmp_path: Path) -> None:
-    """The bytes are in order; the wrong kernel was given the right one's verdict, its hash put right."""
+    """All hashes are right, but the wrong kernel carries the verdict of the right one."""
     attempt = told.attempts[1]
     own, praise = told.gradings[1].evaluation, told.gradings[3].evaluation
     assert own is not None

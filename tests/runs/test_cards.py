@@ -1,4 +1,4 @@
-"""Evaluators on several cards are begun side by side; what fails on one card ends the others only where it must."""
+"""Evaluators on several cards are opened in parallel; a failure on one card ends the others only if it has to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CARDS = ("GPU-0", "GPU-1", "GPU-2")
 
 
 class Made:
-    """Something that is open until it is closed."""
+    """Something that stays open until it is closed."""
 
     def __init__(self, card: str, opened: list[str], closed: list[str]) -> None:
         self.card = card
@@ -33,7 +33,7 @@ class Made:
 
 
 class Cards:
-    """Makes what is opened, and knows what became of it."""
+    """Opens things on cards, and records what happened to them."""
 
     def __init__(self, errors: dict[str, Exception] | None = None) -> None:
         self.errors = errors or {}

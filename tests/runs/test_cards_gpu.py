@@ -1,4 +1,4 @@
-"""Two GPUs at work on one problem, one run, one benchmark; skipped where there are fewer than two of one model."""
+"""Two GPUs on one problem, one run, one benchmark; skipped with fewer than two GPUs of one model."""
 
 from __future__ import annotations
 
@@ -87,16 +87,16 @@ class ModelNew(nn.Module):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What two cards said of one problem, and who held their leases meanwhile."""
+    """The results of two cards on one problem, and the holders of their leases meanwhile."""
 
     verdicts: tuple[list[Evaluation], list[Evaluation]]
     messages: tuple[str, ...]
-    """Of a kernel that tells which card it is on."""
+    """Messages of a kernel that tells which card it runs on."""
     held_at_once: bool
 
 
 class Watch:
-    """Looks whether both leases are held, by different processes."""
+    """Checks that both leases are held, by different processes."""
 
     def __init__(self) -> None:
         self.held_at_once = False
@@ -163,7 +163,7 @@ def test_each_card_has_ceilings_of_its_own(seen: Seen) -> None:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Baselines are kept by card: these are measured anew."""
+    """An environment with an empty cache, so that baselines are measured again."""
     yield {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
 
 

@@ -1,4 +1,4 @@
-"""A run's cards: as they were asked for, found anew when it is taken up, and never of another model."""
+"""The cards of a run: chosen as requested, looked up again when the run is resumed, and never of another model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`triton-agent clean` and the care of a store: nothing goes unseen, and the store only where it is named."""
+"""`triton-agent clean` and the care of a store: every removal is shown, and the store is removed only if named."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_PROCESS = 2**22 + 1
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folders with something in each: caches, data, a store and its log, scratch of dead and living."""
+    """A user's folders with files in each: caches, data, a store and its log, scratch of dead and living processes."""
     for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME", "TMPDIR"):
         folder = tmp_path / name
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""The command line as people and programs meet it: quick to answer, and every ending is one of the exit codes."""
+"""The command line for people and programs: it answers quickly, and every outcome is one of the exit codes."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def evaluate(*arguments: str, **options: object) -> subprocess.CompletedProcess[
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    """Exit code 2 and a message that helps; no verdict, no traceback."""
+    """Assert exit code 2 and a helpful message, without verdict or traceback."""
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -41,13 +41,13 @@ def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
 
 @pytest.fixture(scope="module")
 def judged() -> subprocess.CompletedProcess[str]:
-    """One right and one wrong kernel, for a program to read."""
+    """Evaluate one right and one wrong kernel with `--json`."""
     return command("evaluate", "--json", "--shapes", "given", "--mode", "eval", PROBLEM, RIGHT, WRONG)
 
 
 @pytest.fixture(scope="module")
 def passed() -> subprocess.CompletedProcess[str]:
-    """One right kernel read from a pipe, for people, in a terminal 30 columns wide and without colours."""
+    """Evaluate a right kernel read from a pipe, in a terminal of 30 columns without colours."""
     environment = {**os.environ, "COLUMNS": "30", "NO_COLOR": "1"}
     return evaluate(PROBLEM, "-", input=Path(RIGHT).read_text(), env=environment)
 
@@ -184,7 +184,7 @@ def test_no_colour_codes_where_none_are_wanted(passed: subprocess.CompletedProce
 
 
 def test_odd_names_and_a_byte_order_mark_do_no_harm(tmp_path: Path) -> None:
-    """Square brackets are markup to the table's library, and a file's name need not be text."""
+    """Square brackets are markup to rich, and the name of a file need not be valid text."""
     folder = tmp_path / "a["
     folder.mkdir()
     kernel = os.fsencode(folder) + b"/b] \xff.py"
@@ -201,7 +201,7 @@ def test_odd_names_and_a_byte_order_mark_do_no_harm(tmp_path: Path) -> None:
 
 
 def test_a_file_in_the_working_folder_takes_no_module_s_place(tmp_path: Path) -> None:
-    """Neither by accident nor on purpose: the processes that judge do not look there for `random`."""
+    """The judging processes do not import `random` from the working folder, by accident or on purpose."""
     (tmp_path / "random.py").write_text("raise RuntimeError('imported')\n")
     argv = [sys.executable, "-P", "-m", "triton_agent", "evaluate", "--target", "none", "--shapes", "given"]
     done = subprocess.run([*argv, PROBLEM, RIGHT], capture_output=True, text=True, timeout=RUN_TIMEOUT_S, cwd=tmp_path)
@@ -216,7 +216,7 @@ def test_output_that_nobody_reads_is_no_error() -> None:
 
 @pytest.fixture
 def endless(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """An evaluation that goes on for a while, with a temporary folder of its own."""
+    """An evaluation that takes a while, with a temporary folder of its own."""
     kernel, scratch = tmp_path / "kernel.py", tmp_path / "scratch"
     kernel.write_text(
         "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        while True: pass\n"
@@ -252,7 +252,7 @@ def test_an_interrupted_evaluation_leaves_no_process_and_no_folder(
 
 
 def await_worker(scratch: Path) -> None:
-    """Until the candidate's file is there: then a worker runs it."""
+    """Wait until the candidate's file exists, which means that a worker runs it."""
     deadline = time.monotonic() + 60
     while not list(scratch.glob("triton-agent-*/*/candidate.py")):
         assert time.monotonic() < deadline, "no worker was started"
@@ -260,7 +260,7 @@ def await_worker(scratch: Path) -> None:
 
 
 def processes_with_temporary_folder(scratch: Path) -> list[str]:
-    """Those started by the evaluation: its temporary folder is in their environment."""
+    """Return the processes that the evaluation started: its temporary folder is in their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

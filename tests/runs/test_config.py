@@ -1,4 +1,4 @@
-"""Defaults of options from a file: found from any folder below, beaten by the environment and the command line."""
+"""Defaults of options from a file: found from any folder below it, overridden by environment and command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `--device` names: which cards there are for it, in whose order, and what is refused."""
+"""`--device`: the cards that it selects, their order, and what is refused."""
 
 from __future__ import annotations
 

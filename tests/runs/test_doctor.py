@@ -1,4 +1,4 @@
-"""The doctor: quick, truthful about this machine, and of use on a machine where something is missing."""
+"""`doctor` is quick, states the truth about this machine, and helps on a machine where something is missing."""
 
 import json
 import os

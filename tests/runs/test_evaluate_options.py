@@ -1,4 +1,4 @@
-"""Options of `evaluate` that change what is allowed, measured or trusted: refused when wrong, told of when idle."""
+"""Options of `evaluate` that change rules, measurements or trust: wrong ones are refused, idle ones are named."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_record_of_a_verdict_says_what_was_allowed() -> None:
 
 
 def passed(*baselines: str, profile: Profile | None = None) -> Evaluation:
-    """Twice as fast as each."""
+    """Return a verdict with a speed-up of 2 over each baseline."""
     diagnosis = verdicts.diagnosis(
         floor_ms=0.5,
         notes=("memory-bound: the floor is 0.5000 ms, 50% of the time taken",),

@@ -1,4 +1,4 @@
-"""The examples are there with the wheel alone: a command writes them, and keeps what a user changed."""
+"""The wheel contains the examples: a command writes them, and keeps files that a user changed."""
 
 from __future__ import annotations
 

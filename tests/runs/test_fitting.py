@@ -1,4 +1,4 @@
-"""Numbers that differ from size to size become expressions of the size, or are refused."""
+"""Numbers that differ from size to size become expressions of the sizes, or are refused."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_number_outside_of_the_grammar_is_refused() -> None:
 
 
 def test_a_fit_that_is_wrong_at_a_point_kept_out_is_refused() -> None:
-    """A polynomial through the points of the fit exists, and the point kept out does not lie on it."""
+    """A polynomial fits the other points, but not the one that is held out."""
     with pytest.raises(Unfitted):
         fitted(lambda n: 3 * n + (n == 65), ONE, held_out=[(65,)])
 

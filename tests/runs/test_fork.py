@@ -1,4 +1,4 @@
-"""`triton-agent replay RUN --fork A`: what it refuses, what the new run is given, and how it is shown."""
+"""`triton-agent replay RUN --fork A`: what it refuses, what the new run starts with, and how it is shown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def told(nursery: Nursery) -> Recorded:
 
 @pytest.fixture
 def problem(told: Recorded, tmp_path: Path) -> Path:
-    """The run's problem, where it may be changed."""
+    """The run's problem file, which tests may change."""
     path = tmp_path / "problem.py"
     path.write_text(PROBLEM.read_text())
     return path
@@ -37,7 +37,7 @@ def problem(told: Recorded, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def place(told: Recorded, problem: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store with the run and a fork of it, which commands take when none is named."""
+    """A store with the run and a fork of it, set as the default store."""
     path = tmp_path / "store.db"
     monkeypatch.setenv("TRITON_AGENT_STORE", str(path))
     with Store.open(path) as store:
@@ -109,7 +109,7 @@ def test_the_tree_shows_where_runs_went_on(place: Path) -> None:
 
 @pytest.mark.slow
 def test_a_fork_ships_what_it_finds(tmp_path: Path) -> None:
-    """A run that knows a wrong kernel only; a fork of it, by an author who knows a right one."""
+    """The run knows only a wrong kernel; the fork's author has a right one."""
     folder = Path(__file__).parents[1] / "kernels" / "row_sum_f32"
     for name, chosen in (("before", "wrong_first_block_only.py"), ("after", "right_loop.py")):
         (tmp_path / name).mkdir()

@@ -1,4 +1,4 @@
-"""The guard of shipped files sees whatever changes in a model between two calls, and nothing where nothing changed."""
+"""The guard of shipped files notices every change of a model between two calls, and nothing if there is none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Change = Callable[[Any], object]
 
 
 class Layer(nn.Module):
-    """Has parameters of several numbers, of one number and of none, a buffer, and plain attributes."""
+    """Has parameters of several elements, of one and of none, a buffer, and plain attributes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Layer(nn.Module):
 
 
 def swapped(module: nn.Module) -> None:
-    """Give two parameters each other's names."""
+    """Swap the names of two parameters."""
     held = module._parameters
     held["weight"], held["bias"] = held["bias"], held["weight"]
 
@@ -38,7 +38,7 @@ def renamed(module: nn.Module) -> None:
 
 
 def transposed(tensor: torch.Tensor) -> None:
-    """Read the same memory column by column."""
+    """Reinterpret the same memory column by column."""
     tensor.data = tensor.data.t()
 
 
@@ -100,7 +100,7 @@ def test_new_values_are_no_change() -> None:
 
 @pytest.mark.slow  # starts torch.compile
 def test_a_compiled_graph_can_ask_how_the_process_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `fullgraph=True` a question that torch.compile cannot follow is an error, on measured GPUs alone."""
+    """With `fullgraph=True` a call that torch.compile cannot trace is an error, but only on measured GPUs."""
     monkeypatch.setattr(machinery, "_is_fit", lambda place, traced: True)
     for tf32, may in ((False, True), (True, False)):
         monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)

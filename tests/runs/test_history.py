@@ -1,4 +1,4 @@
-"""Which attempt a history calls the best is what the search calls the best."""
+"""The best attempt of a history is the one that the search considers best."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def told(nursery: Nursery) -> Recorded:
 
 
 def test_the_best_so_far_of_an_open_run_is_the_one_its_search_holds(told: Recorded) -> None:
-    """Not the highest median: what is within the noise replaces nothing."""
+    """The best is not the highest median: a difference within the noise replaces nothing."""
     speeds = (1.1, 1.5, 1.505, 1.2)
     gradings = [
         dataclasses.replace(grading, evaluation=passed("", speed)) for grading, speed in zip(told.gradings, speeds)

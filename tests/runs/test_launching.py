@@ -1,4 +1,4 @@
-"""Launches in shipped files go through Triton once on each GPU, and again wherever anything is unusual."""
+"""Launches in shipped files go through Triton once on each GPU, and again if anything about the call is unusual."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CPU = -1
 
 
 class Kernel:
-    """Stands in for a kernel of Triton's: counts the launches that are bound and examined, and those that are not."""
+    """Replaces a Triton kernel: counts launches that bind and examine the arguments, and launches that do not."""
 
     arg_names = ("x_ptr", "count", "BLOCK")
 

@@ -1,4 +1,4 @@
-"""A module in memory becomes a problem that stands alone, and tensors, modes and hooks come back onto what was made."""
+"""A module in memory becomes a self-contained problem; tensors, modes and hooks are copied onto the result."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_a_class_of_the_script_that_is_running_is_taken_from_its_file(tmp_path: 
 
 
 def test_a_class_of_a_notebook_is_taken_from_its_cells(tmp_path: Path) -> None:
-    """A notebook keeps the text of its cells in `In`; a cell with a shell's command is passed over."""
+    """A notebook keeps the text of its cells in `In`; a cell with a shell command is skipped."""
     cells = [DEFINITION, "!ls", "FACTOR = 4"]
     code = f"In = {cells!r}\nfor cell in (In[0], In[2]):\n    exec(cell)\n"
     done = _run(code + WRITE, tmp_path, as_file=False)

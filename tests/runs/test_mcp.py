@@ -1,4 +1,4 @@
-"""`triton-agent mcp`, spoken to by the SDK's own client: verdicts, optimizations, and what a client cannot do."""
+"""`triton-agent mcp` with the SDK's own client: verdicts, optimizations, and what a client must not do."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def over_stdio(project: Path, *more: str) -> AsyncIterator[Any]:
 
 @contextlib.contextmanager
 def http_server(project: Path) -> Iterator[tuple[str, str]]:
-    """Address and token."""
+    """Yield address and token."""
     process = subprocess.Popen(
         [sys.executable, *arguments(project, "--http", "0")], stderr=subprocess.PIPE, text=True, cwd=project
     )

@@ -1,4 +1,4 @@
-"""Results as a notebook shows them; the example notebook runs from its first cell to its last."""
+"""Results as notebooks show them; the example notebook runs from its first cell to its last."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_verdict_shows_times_accuracy_and_what_was_wrong() -> None:
 
 
 def test_nothing_of_a_candidate_becomes_markup() -> None:
-    """The plans, code, messages and remedies of this history try to."""
+    """The plans, code, messages and remedies of this history try to inject markup."""
     told = history()
     for card in (run_card(told), *map(attempt_card, told.attempts)):
         assert not {"script", "img", "style", "iframe"} & Seen(card).elements
@@ -57,7 +57,7 @@ def test_nothing_of_a_candidate_becomes_markup() -> None:
 
 @pytest.mark.slow
 def test_the_example_notebook_runs(tmp_path: Path) -> None:
-    """Each cell, in a kernel of its own; what it shows last is the refused kernel's verdict."""
+    """Each cell runs in a kernel of its own; the last output is the refused kernel's verdict."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)

@@ -1,4 +1,4 @@
-"""The environment in OpenEnv: its server with real verdicts, talked to by the library's own clients."""
+"""The OpenEnv environment: its server with real verdicts, tested with the library's own clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`triton-agent optimize` as its user meets it: what comes out, what is said, and what a kill leaves behind."""
+"""`triton-agent optimize` for its user: the shipped file, the output, and the state after a kill."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from triton_agent.tools.errors import TritonAgentError
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEM = ROOT / "tests" / "kernels" / "row_sum_f32" / "problem.py"
 KILLS = int(os.environ.get("KILLS", "3"))
-"""How many moments a run is killed at; `make kills` tries 50, which takes half an hour."""
+"""Number of moments at which a run is killed; `make kills` tries 50, which takes half an hour."""
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -38,7 +38,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Right and wrong kernels, in an order that makes the last the best."""
+    """Right and wrong kernels, in an order that makes the last one the best."""
     folder = tmp_path_factory.mktemp("kernels")
     files = sorted((ROOT / "tests" / "kernels" / "row_sum_f32").glob("*.py"), reverse=True)
     for number, path in enumerate(
@@ -113,7 +113,7 @@ def test_a_wrong_request_says_what_is_wrong(tmp_path: Path, arguments: tuple, sa
 
 @pytest.mark.slow
 def test_a_first_sigterm_ships_the_best_so_far(tmp_path: Path, kernels: Path) -> None:
-    """As a scheduler or `systemctl stop` sends it: the search ends, what was found is handed over."""
+    """SIGTERM as from a scheduler or `systemctl stop`: the search ends, and the best kernel is shipped."""
     options = ("--policy", f"scripted:{kernels}", "--parallel", 1, "--turns", 50, *_where(tmp_path))
     running = subprocess.Popen(
         command(PROBLEM, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -132,7 +132,7 @@ def test_a_first_sigterm_ships_the_best_so_far(tmp_path: Path, kernels: Path) ->
 
 @pytest.mark.slow
 def test_a_run_killed_at_any_moment_ends_as_if_nothing_had_happened(tmp_path: Path, kernels: Path) -> None:
-    """Every stored attempt once, every verdict once, the same end, and the same file in the user's hands."""
+    """Every attempt and verdict is stored once, the end is the same, and so is the shipped file."""
     options = ("--policy", f"scripted:{kernels}", "--parallel", 2, "--turns", 4, "--seed", 1, "--json")
     expected, lasted = _undisturbed(tmp_path / "plain", options)
     chance = random.Random(7)
@@ -159,21 +159,21 @@ def test_a_run_killed_at_any_moment_ends_as_if_nothing_had_happened(tmp_path: Pa
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Lasted:
-    """How long the undisturbed run took."""
+    """Duration of the undisturbed run."""
 
     whole_s: float
     after_begin_s: float
-    """From the moment the run was in the store."""
+    """Seconds from the moment the run was in the store."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LeftBehind:
-    """What a killed run left in the store."""
+    """The state that a killed run left in the store."""
 
     run: str = ""
     attempts: list[Attempt] = dataclasses.field(default_factory=list)
     stored: frozenset[str] = frozenset()
-    """Turns and answers, as in `2.1`."""
+    """Names of stored attempts, as in `2.1`."""
     graded: frozenset[str] = frozenset()
     ended: bool = False
 
@@ -249,7 +249,7 @@ def _attempts(path: Path) -> list[Attempt]:
 
 
 def _evaluated(lines: str) -> frozenset[str]:
-    """What a process judged, by the events it told of."""
+    """Return the attempts that a process judged, by the events it printed."""
     events = [json.loads(line) for line in lines.splitlines()]
     return frozenset(_place(event["key"]) for event in events if event["kind"] == "evaluating")
 
@@ -259,7 +259,7 @@ def _place(key: str | None) -> str:
 
 
 def _story(folder: Path) -> dict[str, object]:
-    """What a run did and handed over, without its name and the times at which it did it."""
+    """Return what a run did and shipped, without its id and times."""
     with Store.open(folder / "db") as store:
         (summary,) = store.runs()
         attempts = list(store.attempts(summary.id))

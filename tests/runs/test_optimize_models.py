@@ -45,7 +45,7 @@ def _environment() -> dict[str, str]:
 
 
 def told_anywhere(folder: Path, done: subprocess.CompletedProcess[str]) -> str:
-    """All that is left of a run: what was printed, every file, and what is packed in the store."""
+    """Return everything that a run left behind: its output, every file, and the packed texts of the store."""
     files = [path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file()]
     packed = folder.parent / f"{folder.name}.jsonl.gz"
     call("runs", "export", "-o", str(packed), "--store", str(folder / "runs.db"))

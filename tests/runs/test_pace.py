@@ -1,4 +1,4 @@
-"""Long work is shown: what is waited for, how much is done, and how much time is left."""
+"""Progress of long work: its name, the amount that is done, and the time left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole models by parts: which submodules are parts, that each is a problem, and that they go back into one file."""
+"""Models by parts: which submodules become parts, that each part is a problem, and how they are assembled."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ with torch.no_grad():
 def test_parts_stand_in_the_place_of_modules_and_the_original_where_they_do_not_fit(
     spec: ProblemSpec, plans: dict[str, PartPlan], tmp_path: Path
 ) -> None:
-    """Another dtype goes to the modules they stand for, with the parts' tensors; so does a part of other sizes."""
+    """Calls with another dtype, and parts of other sizes, use the replaced modules with the parts' tensors."""
     text = assemble(spec, [Placed(part=plans["step"], source=STEP), Placed(part=plans["pool"], source=POOL)])
     (tmp_path / "whole.py").write_text(text)
     (tmp_path / "model.py").write_text(MODEL)
@@ -372,7 +372,7 @@ def test_a_model_without_parts_says_why(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_whole_model_becomes_a_draft_by_parts(tmp_path: Path) -> None:
-    """The draft passes `evaluate`, its parts' runs are linked to the whole one, and it moves fewer bytes."""
+    """The draft passes `evaluate`, its parts' runs are linked to the whole run, and it moves fewer bytes."""
     out, store = tmp_path / "out", tmp_path / "db"
     command = [
         sys.executable,

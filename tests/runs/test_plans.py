@@ -1,6 +1,6 @@
-"""A file of plans written from tapes does what the tapes say, in plain code.
+"""A file of plans written from tapes does the same as the tapes, in plain code.
 
-Texts are only run by the evaluator or in processes of their own.
+The texts are run only by the evaluator or in separate processes.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_a_file_of_plans_passes_and_has_the_same_plans(item: Specimen, nursery: 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.stem)
 def test_plans_get_the_verdict_of_the_tapes_they_were_written_from(problem: Path, nursery: Nursery) -> None:
-    """At the main sizes with all distributions and layouts: a plan that does otherwise than its tape is found there."""
+    """At the main sizes with all distributions and layouts, where a plan that differs from its tape is found."""
     unexpected = []
     for library in (False, True):
         members = [item for item in SPECIMENS if item.problem == problem and item.allow_library == library]
@@ -132,7 +132,7 @@ def linear(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> tuple[
 
 
 def run_python(spec: ProblemSpec, code: str) -> str:
-    """In a process that finds torch and triton, the problem and the emitted file, but not this project."""
+    """Run code in a process that can import torch, triton, the problem and the file, but not this project."""
     hide = "import sys; sys.modules['triton_agent'] = None\nimport torch, problem, emitted\n"
     done = subprocess.run(
         [sys.executable, "-c", hide + code], cwd=Path(spec.path).parent, env=ENVIRONMENT, capture_output=True, text=True

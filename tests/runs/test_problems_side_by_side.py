@@ -1,4 +1,4 @@
-"""Problems for trainers of other libraries: evaluators open when they are used, and stay open for as long."""
+"""Problems for trainers of other libraries: an evaluator is opened when it is first used, and kept while in use."""
 
 from __future__ import annotations
 

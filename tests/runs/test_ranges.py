@@ -1,4 +1,4 @@
-"""Ranges of sizes: what may be asked for, plans fitted to tapes, a file for a range with the reference outside."""
+"""Ranges of sizes: valid requests, plans fitted to tapes, and a file that runs the reference outside the range."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_fitted_plans_are_right_at_lengths_that_were_not_traced(
 
 
 def test_a_wrong_expression_is_found_where_it_is_wrong(scale: ProblemSpec, text: str, nursery: Nursery) -> None:
-    """Right at the sizes as given: 8 rows of 24 fill three blocks."""
+    """The wrong expression is right at the sizes given: 8 rows of 24 fill three blocks."""
     wrong = text.replace("(batch * 24 + 63) // 64", "batch * 24 // 64")
     assert wrong != text
     assert judged_at(scale, wrong, [(40,)], nursery)[0] is Status.PASSED
@@ -277,7 +277,7 @@ def test_two_free_sizes_share_one_plan(folder: Path, nursery: Nursery) -> None:
 
 
 def test_launches_that_a_kernel_is_compiled_for_otherwise_stand_apart(evaluator: Evaluator) -> None:
-    """Both have one grid; Triton compiles the kernel once for a number divisible by 16, and once for another."""
+    """Both launches have one grid; Triton compiles the kernel separately for a number divisible by 16."""
     again = SCALE.replace(
         "        return y", "        scale[(3,)](x, self.weight, y, 191, 24, BLOCK=64)\n        return y"
     )

@@ -1,4 +1,4 @@
-"""`triton-agent replay`: a stored run is played back by keys, and judged again on this machine."""
+"""`triton-agent replay`: a stored run is played by keys, and judged again on this machine."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ main()
 
 @dataclasses.dataclass(slots=True)
 class Terminal:
-    """A pseudo terminal with `replay` in it."""
+    """A pseudo terminal that runs `replay`."""
 
     pid: int
     descriptor: int
@@ -97,7 +97,7 @@ class Terminal:
     seen: str = ""
 
     def until(self, text: str) -> str:
-        """What is shown until `text` has been."""
+        """Return the output up to `text`."""
         ends, new = time.monotonic() + WAIT_S, ""
         while text not in new:
             assert time.monotonic() < ends, f"{text!r} was not shown: {new[-2000:]!r}"
@@ -113,7 +113,7 @@ class Terminal:
         return termios.tcgetattr(self.descriptor)
 
     def code(self) -> int:
-        """Exit code; 128 and the signal for one that was killed by it."""
+        """Exit code, or 128 plus the number of the signal that ended it."""
         ends = time.monotonic() + WAIT_S
         while time.monotonic() < ends:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -192,7 +192,7 @@ def test_suspended_and_continued_it_shows_the_page_again(terminal: Terminal) -> 
 
 @pytest.fixture
 def shared(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evaluators that the command makes use the processes that the tests share."""
+    """Let the command's evaluators use the processes that the tests share."""
     from triton_agent.runs.history import judge_again
 
     real = judge_again.evaluator_for
@@ -211,7 +211,7 @@ def test_verdicts_that_come_out_as_stored_agree(place: Path, shared: None) -> No
 
 
 def test_a_stored_verdict_that_is_false_is_found(told: Recorded, tmp_path: Path, shared: None) -> None:
-    """As after a verifier became stricter: what was told of the right kernel is put on the wrong one."""
+    """The wrong kernel carries the verdict of the right one, as if the verifier had become stricter."""
     praised = dataclasses.replace(told.gradings[3], attempt=told.attempts[1].key)
     forged = dataclasses.replace(told, gradings=(told.gradings[0], praised, *told.gradings[2:]))
     with Store.open(tmp_path / "store.db") as store:
@@ -238,7 +238,7 @@ def test_regrading_puts_new_verdicts_beside_the_old(told: Recorded, place: Path,
 def test_only_a_problem_of_ones_own_is_trusted(
     told: Recorded, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: Nursery
 ) -> None:
-    """Its text may have come with an import; the file on this machine is the user's own."""
+    """The stored text may come from an import; the file on this machine is the user's own."""
     from triton_agent.runs.history import judge_again
 
     asked: list[bool] = []

@@ -1,4 +1,4 @@
-"""The report of a run: one page that needs nothing else, says what is not known, and lets nothing foreign run."""
+"""The report of a run is self-contained, shows unknown figures as unknown, and runs no foreign code."""
 
 from __future__ import annotations
 

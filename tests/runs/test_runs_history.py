@@ -1,4 +1,4 @@
-"""`triton-agent runs`: what the store holds is found, shown, compared, handed on and put away."""
+"""`triton-agent runs`: stored runs are found, shown, compared, exported and removed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def filled(told: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of its own, and the store that commands take when none is named."""
+    """A copy of the filled store, set as the default store."""
     path = tmp_path / "store.db"
     shutil.copy(filled, path)
     monkeypatch.setenv("TRITON_AGENT_STORE", str(path))

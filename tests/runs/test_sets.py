@@ -1,4 +1,4 @@
-"""Several sets of inputs, as their user meets them: what may be asked for, what is shipped, what is said of each."""
+"""Several sets of inputs: valid requests, the shipped file, and what is reported for each set."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def spec(tmp_path: Path) -> ProblemSpec:
 
 
 def timed(spec: ProblemSpec, *speedups: float | None) -> Evaluation:
-    """At each set; None for those at which it is not judged."""
+    """Return an evaluation with these speed-ups, one for each set; None for a set that is not judged."""
     pairs = [(one, passed("", speed)) for one, speed in zip(spec.sets, speedups) if speed is not None]
     return passed_at_all(pairs, spec.digest)
 
@@ -95,7 +95,7 @@ def _call(shape: tuple[int, ...]) -> Call:
 
 
 class Measured:
-    """What a clock would say of the file that lets in these sets, guard included."""
+    """Replaces the measurement of a file that admits given sets, guard included."""
 
     def __init__(self, spec: ProblemSpec, *rounds: dict[str, float]) -> None:
         self.spec = spec
@@ -115,7 +115,7 @@ def lets_in(names: Sequence[str]) -> str:
 
 
 def test_kernels_run_where_the_very_file_was_measured_faster(spec: ProblemSpec) -> None:
-    """The guard eats the gain at one set, and the file without it is measured anew."""
+    """The guard costs the gain at one set, so the file without that set is measured again."""
     forms, kernels = forms_of(spec), timed(spec, 1.8, 0.7, 1.1)
     start = faster_at(standing(kernels), forms)
     assert start == ("f32[8,24]", "f32[40,24]")

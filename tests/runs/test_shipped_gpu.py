@@ -1,4 +1,4 @@
-"""A shipped file on the GPU that it was measured on: every use runs its kernels where it may, compiled graphs too."""
+"""A shipped file on the GPU of its measurement: every use runs the kernels where it may, compiled graphs too."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROBLEM = samples.KERNELS / FOLDER / "problem.py"
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Path:
-    """A file that says it was measured on this GPU with these versions."""
+    """A file that states a measurement on this GPU with these versions."""
     spec, source = samples.problem(FOLDER), samples.kernel(FOLDER, "right_block.py")
     card = torch.cuda.get_device_properties(0)
     gpu = Gpu(name=card.name, capability=(card.major, card.minor))

@@ -1,4 +1,4 @@
-"""What is handed to a user: one file that stands alone, says what it is, and passes as a candidate by itself."""
+"""The shipped file is self-contained, states what it is, and passes as a candidate by itself."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ModelNew(nn.Module):
 
 
 def run_python(folder: Path, code: str, **environment: str) -> str:
-    """In a process that finds torch and triton, but not this project."""
+    """Run code in a process that can import torch and triton, but not this project."""
     hide = "import sys; sys.modules['triton_agent'] = None\n"
     surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
     done = subprocess.run(
@@ -64,7 +64,7 @@ def run_python(folder: Path, code: str, **environment: str) -> str:
 
 
 def shipped_from(folder: Path, original: str, target: str = "problem.py", **options: object) -> str:
-    """A draft of `CANDIDATE` for this reference, written beside it."""
+    """Write a draft of `CANDIDATE` for this reference, beside the reference."""
     (folder / "problem.py").write_text(original)
     spec = parse_problem(str(folder / target), **options)  # type: ignore[arg-type]
     text = ship(spec, CANDIDATE, samples.facts(spec, form=samples.UNKNOWN), draft=True)
@@ -192,7 +192,7 @@ with torch.no_grad():
 
 
 def test_kernels_do_not_stand_in_for_a_model_made_with_other_numbers(tmp_path: Path, nursery: Nursery) -> None:
-    """A plan holds the numbers of the model that was verified; the call alone does not show them."""
+    """A plan contains the numbers of the verified model; the call alone does not show them."""
     original = (
         "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def __init__(self, factor=2.0):\n"
         "        super().__init__()\n        self.factor = factor\n    def forward(self, x):\n"
@@ -440,7 +440,7 @@ def test_only_files_made_here_are_switched() -> None:
 
 
 def test_what_compiles_the_original_stays_with_its_owner_and_is_not_judged(tmp_path: Path) -> None:
-    """No judged file may reach a compiler; a model that uses one gets kernels all the same."""
+    """Judged files must not use a compiler; a model that uses one gets kernels all the same."""
     text = shipped_from(
         tmp_path,
         """

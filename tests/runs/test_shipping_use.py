@@ -1,4 +1,4 @@
-"""A shipped file gives what the reference gives, however it is used; its kernels run only where they may."""
+"""A shipped file gives the reference's results however it is used, and its kernels run only where they may."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ BEFORE_THE_CHANGE = frozenset(
         *("part in another mode after a call", "memory of a parameter turned"),
     }
 )
-"""Uses whose first call may run the kernels and whose answer, from a later call, may not."""
+"""Uses whose first call may run the kernels, while the later call that is compared may not."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The benchmark suite: it is what was frozen, it is as broad as it says, and any part of it can be picked."""
+"""The benchmark suite equals the frozen one, is as broad as it states, and any part of it can be selected."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def large() -> Suite:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Two small families and their manifest, to be spoiled."""
+    """Two small families and their manifest, for tests to damage."""
     for family in ("pooling", "scans"):
         shutil.copytree(FOLDER / family, tmp_path / family, ignore=shutil.ignore_patterns("__pycache__"))
     kept = [p for p in read_manifest(FOLDER).problems if p.family in ("pooling", "scans")]
@@ -106,7 +106,7 @@ def test_every_problem_says_what_it_computes_and_has_sizes_to_vary(suite: Suite,
 
 
 def test_what_the_manifest_says_of_a_problem_is_so(suite: Suite) -> None:
-    """Each one is called, at full size, on tensors without contents."""
+    """Each problem is called, at full size, on tensors without contents."""
     for problem in suite.problems:
         assert freeze.traits(problem.path) == (problem.dominant, problem.dtype), problem.key
 

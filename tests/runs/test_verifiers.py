@@ -52,7 +52,7 @@ class ModelNew(torch.nn.Module):
 
 
 class Model(http.server.BaseHTTPRequestHandler):
-    """Answers the first turn with a kernel that triples, the second with the right one; keeps what it was asked."""
+    """Answers the first turn with a wrong kernel, the second with the right one, and keeps the requests."""
 
     asked: list[list[dict[str, Any]]]
 
@@ -75,7 +75,7 @@ class Model(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *arguments: Any) -> None:
-        """Say nothing."""
+        """Suppress the log."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A shipped file can be judged again where it is: what was changed by hand is told, what was measured is stamped."""
+"""`triton-agent verify`: a file changed by hand is detected, and a measurement is written into the file."""
 
 from __future__ import annotations
 

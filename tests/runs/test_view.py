@@ -1,4 +1,4 @@
-"""`triton-agent view`: pages over a store, live, for this machine's user only; in a real browser where there is one."""
+"""`triton-agent view`: live pages over a store, for this machine's user only; in a real browser if there is one."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def fill(path: Path) -> None:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
     url: str
-    """With the token."""
+    """Address with the token."""
     base: str
     token: str
     store: Path

@@ -1,4 +1,4 @@
-"""The first tables; what they are for stands in `memory/sql/tables.py`, which describes them as they are today."""
+"""The first tables. `memory/sql/tables.py` describes the tables as they are today."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,6 +1,6 @@
-"""Completions say how they were drawn: settings, seed, vocabulary, adapter, question, kind of log-probabilities.
+"""Completions record how they were drawn: settings, seed, vocabulary, adapter, prompt, kind of log-probabilities.
 
-These facts stand in the packed bodies of `answers`, so no table changes: a body without them reads as unknown. The new
+These facts are in the packed bodies of `answers`, so no table changes: in a body without them they are unknown. The new
 revision keeps older programs, which would drop the facts when they copy runs, from opening the store.
 """
 

@@ -1,4 +1,4 @@
-"""Records of benchmarks, made up: what is in them is known, so what has to come out of them is, too."""
+"""Made-up benchmark records with known contents, for tests of figures, comparisons and pages."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def baseline(against: Against, over_eager: float) -> BaselineTime:
 def record(
     rows: Sequence[ProblemRow], *, labels: Sequence[str] = (), settings: Mapping[str, Any] = SETTINGS, **more: Any
 ) -> Record:
-    """Of the rows' problems, or of more that were asked for."""
+    """Return a record of these rows; `labels` may name more problems than have rows."""
     asked = tuple(labels or (item.label for item in rows))
     digest = hashlib.sha256("".join(asked).encode()).hexdigest()
     head = Head(
@@ -97,9 +97,9 @@ def record(
 def noisy(
     factors: Mapping[str, float | None], source: random.Random, noise: float = 0.01, shift: float = 1.0
 ) -> Record:
-    """Problems with true speed-ups, measured by a clock that errs by `noise`, and by as much as its intervals say.
+    """Return a record of problems with known speed-ups, measured by a clock with an error of `noise`.
 
-    None is unsolved. Errors have the tails of a measurement of few pairs, twice as often far out as normal ones.
+    None stands for unsolved. The spread of the errors varies, as with few pairs; intervals state it correctly.
     """
     rows = []
     for label, factor in factors.items():
@@ -113,7 +113,7 @@ def noisy(
 
 
 def written(folder: Path, made: Record) -> str:
-    """The record as a benchmark leaves it."""
+    """Write the record as a benchmark does."""
     folder.mkdir()
     lines = [head_line(made.head), *map(row_line, made.rows)]
     (folder / FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Baselines: a child that fails is a line, lines are whole, and on a GPU every problem gets all three, once."""
+"""Baselines: a child that fails gives a note, lines are whole, and on a GPU every problem gets all three, once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def chosen(*uuids: str, memory_bytes: int | None = 141 * GIB) -> Chosen:
 
 
 class Stand:
-    """In place of a worker: what it is asked, and a made-up answer."""
+    """Replaces a worker: records the questions and returns a made-up answer."""
 
     asked: ClassVar[list[tuple[str, str]]] = []
     answer: ClassVar[dict[str, Any]] = {}
@@ -140,7 +140,7 @@ def test_a_child_is_ended_at_its_limit_and_its_death_is_told() -> None:
 
 
 def test_the_limit_of_the_compiler_is_the_one_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compiler that takes too long is a missing baseline with its reason; the others are measured."""
+    """A compiler that takes too long means a missing baseline with a reason; the others are measured."""
     seen: dict[str, Any] = {}
     ended: list[bool] = []
 

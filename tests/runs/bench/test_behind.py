@@ -1,4 +1,4 @@
-"""Where torch.compile is faster, a line says what is known of it; elsewhere nothing is said."""
+"""If torch.compile is faster, a line states what is known about it; otherwise the line is empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two benchmark records compared: what changed is named, what only moved is not, and unlike records are told apart."""
+"""Comparison of two benchmark records: real changes are named, noise is not, and incomparable records are refused."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_equal_kernels_are_called_changed_at_most_as_often_as_stated() -> None:
 
 @pytest.mark.parametrize("pairs", [8, 30])
 def test_intervals_of_a_real_clocks_kind_name_no_equal_kernels(pairs: int) -> None:
-    """Few pairs with heavy tails, where an interval is at times far too narrow."""
+    """Intervals of few pairs with heavy tails are sometimes far too narrow."""
     source, false = random.Random(3), 0
 
     def measured() -> Interval:

@@ -1,4 +1,4 @@
-"""`bench compare` and `bench report` as they are typed: what they print, write, refuse, and end with."""
+"""`bench compare` and `bench report` on the command line: what they print, write and refuse, and their exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a benchmark: worked out by hand, and nothing in them that was not measured."""
+"""Figures of a benchmark, computed by hand; figures that were not measured are absent."""
 
 from __future__ import annotations
 

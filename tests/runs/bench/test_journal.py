@@ -1,4 +1,4 @@
-"""A benchmark's folder: whatever was cut off, whoever comes back, finished rows are there once."""
+"""A benchmark's folder: finished rows are there once, after interruptions and after several shards."""
 
 from __future__ import annotations
 

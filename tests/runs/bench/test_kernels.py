@@ -1,4 +1,4 @@
-"""Kernels by someone else: every usual way to name them finds its problem, and an operator becomes a candidate."""
+"""Kernel files by others: every usual file name is matched to its problem, and an operator becomes a candidate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public layouts: every problem of a clone is found, in order, and becomes one that the evaluator takes."""
+"""Public layouts: every problem of a clone is found, in order, and converted to one that the evaluator accepts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def operators(channel: str) -> dict[str, BenchmarkProblem]:
 
 
 def answer(spec: ProblemSpec) -> list[torch.Tensor]:
-    """What the reference makes of its inputs, once."""
+    """Run the reference once on its inputs."""
     reference = load(spec)
     with torch.no_grad():
         made = reference.call(reference.make_model(0), reference.make_inputs(0))

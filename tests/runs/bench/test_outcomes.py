@@ -1,4 +1,4 @@
-"""From verdicts to rows: what stands for a sample, and that no figure is made up."""
+"""From verdicts to rows: the kernel that represents a sample, and no figure that was not measured."""
 
 from __future__ import annotations
 

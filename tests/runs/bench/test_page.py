@@ -1,4 +1,4 @@
-"""Pages of benchmarks: they need nothing else, say what is not known, run one script only, and can be sorted."""
+"""Pages of benchmarks are self-contained, show unknown figures as unknown, run one script only, and can be sorted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who works on problems: so many on each card, each with processes of its own."""
+"""Places of a benchmark: a number for each card, each with its own processes."""
 
 from __future__ import annotations
 

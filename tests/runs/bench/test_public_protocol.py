@@ -1,4 +1,4 @@
-"""A public benchmark's own check beside ours: it says what it would have said, is contained, and decides nothing."""
+"""A public benchmark's own check: it gives its own result, is sandboxed, and decides nothing here."""
 
 from __future__ import annotations
 

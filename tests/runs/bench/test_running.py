@@ -1,4 +1,4 @@
-"""Benchmarks from one end to the other: every column, every reason, and the same table however it was run."""
+"""Whole benchmarks: every column and reason, and equal tables however the benchmark was run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def few(*names: str) -> Selection:
 
 @pytest.fixture(scope="module")
 def ran(nursery: Nursery) -> Ran:
-    """Runs in this process, on the CPU; its exit code and record."""
+    """Return a function that runs a benchmark in this process, on the CPU, and returns exit code and record."""
 
     def start(selection: Selection, out: Path, nurseries: Sequence[Nursery] = (), **said: Any) -> tuple[int, Record]:
         request = BenchRequest(out=str(out), device="cpu", **{"kernels": str(KERNELS), **said})
@@ -81,7 +81,7 @@ def ran(nursery: Nursery) -> Ran:
 
 @pytest.fixture(scope="module")
 def whole(ran: Ran, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A few problems with right, wrong, cheating and missing kernels, run in one go."""
+    """Run a few problems with right, wrong, cheating and missing kernels without interruption."""
     out = tmp_path_factory.mktemp("whole")
     code, _ = ran(few(), out, clone=str(KERNELBENCH))
     assert code == exit_codes.GOOD
@@ -93,7 +93,7 @@ def of(record: Record, label: str) -> ProblemRow:
 
 
 def table(folder: Path) -> str:
-    """The summary without what no two runs share."""
+    """Return the summary without the figures that differ from run to run."""
     data = json.loads((folder / "summary.json").read_text())
     del data["spent"]
     data["settings"].pop("clone", None)
@@ -252,7 +252,7 @@ ASSEMBLY = BENT.replace(
     "x * x * x, x)",
     'tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1), x)',
 )
-"""What no interpreter runs."""
+"""A kernel with inline assembly, which the interpreter cannot run."""
 
 
 def scripted(folder: Path, *texts: str) -> str:
@@ -300,7 +300,9 @@ def test_two_places_side_by_side_give_the_same_table(ran: Ran, whole: Path, nurs
 def test_baselines_come_into_rows_that_were_there_before_and_are_asked_for_once(
     ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that cannot be had as well: the reason is in the row, and in the record for when it goes on."""
+    """Baselines that cannot be measured as well: the row has the reason, and the record keeps it for a continued
+    run.
+    """
     asked: list[str] = []
 
     class Failing:
@@ -366,7 +368,7 @@ def test_where_one_of_several_raises_the_others_end_and_its_error_is_told() -> N
 
 
 def test_a_record_goes_on_with_other_cards(ran: Ran, whole: Path, tmp_path: Path) -> None:
-    """Cards are no part of what is measured, so a record names them and holds nobody to them."""
+    """A record names its cards, but may be continued on others, because they are not part of what is measured."""
     lines = (whole / FILE).read_text().splitlines(keepends=True)
     head = json.loads(lines[0])
     assert head["settings"]["cards"] == ""

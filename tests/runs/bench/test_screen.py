@@ -1,4 +1,4 @@
-"""What one sees meanwhile: a line or a row for each problem, with the reason where it did not pass."""
+"""The screen of a benchmark: a line or a row for each problem, with the reason if it did not pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`triton-agent data make`: the same seed gives the same bytes, and what is interrupted continues."""
+"""`triton-agent data make`: equal seeds give equal bytes, and an interrupted run continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = DataSettings(count=40, seed=7, difficulties=("tiny",), held_out=0.1)
 
 
 class Killed(Exception):
-    """Stands for the end of the process."""
+    """Stands for a kill of the process."""
 
 
 def contents(folder: Path) -> dict[str, bytes]:

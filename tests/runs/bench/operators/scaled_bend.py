@@ -1,4 +1,4 @@
-"""The operator as a function, the form in which TritonBench has answers."""
+"""An operator as a function, the form in which TritonBench has answers."""
 
 import torch
 import triton
