@@ -1,7 +1,7 @@
-"""Writes `docs/agents.md`: how coding agents use triton-agent, with a conversation that is held while it is written.
+"""Writes `docs/agents.md`: how coding agents use triton-agent, with a real conversation.
 
 python docs/make_agents.py            hold the conversation with the SDK's client on the interpreter (a minute), write
-python docs/make_agents.py --check    exit 1 if the page is not what would be written, but for the conversation
+python docs/make_agents.py --check    exit 1 if the page differs from the text that would be written, apart from the conversation
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 PAGE = Path(__file__).with_name("agents.md")
 ROOT = Path(__file__).resolve().parent.parent
 SHOWN = 1500
-"""Characters of an answer in the page; a conversation asks for as much."""
+"""Characters of an answer on the page; the conversation requests this many."""
 
 HEAD = """\
 # Coding agents
@@ -30,11 +30,11 @@ HEAD = """\
 
 | tool | does |
 |---|---|
-| `check_problem` | tries wrong answers on a problem and names those it accepts |
+| `check_problem` | tries wrong answers on a problem and names those that it accepts |
 | `evaluate_kernel` | judges a kernel file or its text: status, finding, likely cause, resources, timings |
 | `optimize_start`, `optimize_progress`, `optimize_result`, `optimize_cancel` | writes kernels in the background |
-| `search_lessons` | tells what earlier runs in the store teach about a problem |
-| `show_attempt` | shows verdict, plan and code of an attempt |
+| `search_lessons` | returns what earlier runs in the store teach about a problem |
+| `show_attempt` | shows the verdict, plan and code of an attempt |
 
 [Verdicts](verdicts.md) and the examples are resources (`triton-agent://docs/verdicts.md`,
 `triton-agent://examples/softmax.py`). Answers are text of at most `max_chars` characters and say so if they were cut.
@@ -68,8 +68,8 @@ Cursor (`.cursor/mcp.json`), Gemini CLI (`.gemini/settings.json`) and Claude Des
 }
 ```
 
-VS Code (`.vscode/mcp.json`) has `servers` in place of `mcpServers`. Raise the time limit of the client for tools, where
-it has one, to some minutes: a verdict on a large problem takes as long as the command.
+VS Code (`.vscode/mcp.json`) has `servers` in place of `mcpServers`. If the client has a time limit for tools, raise it to
+some minutes: a verdict on a large problem takes as long as with the command.
 
 Over HTTP, for agents in containers or several at once: `triton-agent mcp --http 8765` prints the address and a token,
 which a client sends as the header `Authorization: Bearer TOKEN`. `TRITON_AGENT_MCP_TOKEN` sets the token; without it
@@ -77,12 +77,12 @@ every start makes a new one. The server listens on 127.0.0.1 only. All clients s
 
 ## What a client can do
 
-- It can name files in the folders given by `--root` (default: the current folder), links resolved, and nothing else.
-- Kernels run in the evaluator's sandbox, as always. Problem files are confined as well, unlike in the commands; where
-  the machine lacks a layer of the sandbox, calls fail and say which. `--trust` runs problem files with your rights.
+- It can name files in the folders given by `--root` (default: the current folder) only, with links resolved.
+- Kernels run in the evaluator's sandbox, as always. Unlike in the commands, problem files run in the sandbox as well; if
+  the machine lacks a layer of the sandbox, calls fail and name it. `--trust` runs problem files with your rights.
 - Optimizations write into a folder of their own below `--out` (default: the first root).
-- Device, policy and store are chosen by who starts the server. At most two optimizations run at once, and four
-  verdicts. All end with the server; a run that was cut off stays in the store, for `triton-agent optimize --resume`.
+- The person who starts the server chooses device, policy and store. At most two optimizations and four verdicts run at
+  once. All end with the server; an interrupted run stays in the store and continues with `triton-agent optimize --resume`.
 
 """
 CONVERSATION = "## A conversation\n"
@@ -107,7 +107,7 @@ Call = Callable[..., Any]
 
 
 async def conversation(call: Call) -> None:
-    """From a problem file to a shipped draft."""
+    """Go from a problem file to a shipped draft."""
     await call("check_problem", problem="softmax.py")
     await call("evaluate_kernel", problem="softmax.py", kernel="softmax_half.py")
     started = await call("optimize_start", problem="softmax.py", turns=1, parallel=1)

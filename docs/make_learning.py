@@ -1,4 +1,4 @@
-"""Write docs/learning.md and its plots from the rows of `benchmarks/learn.py`, so that nobody types a figure.
+"""Write docs/learning.md and its plots from the rows of `benchmarks/learn.py`, so that no figure is typed by hand.
 
 python docs/make_learning.py [--check]
 """
@@ -26,9 +26,9 @@ so on a CPU. A chain that was interrupted continues; seconds are given for comma
 The smoke scale is there to run every command from end to end. Its few problems and minutes of training do not say how
 well a policy learns.
 
-No downloaded weights and no teacher: a fresh decoder is fine-tuned on kernels that the built-in author wrote for
-composed problems (`data make`), then trained by multi-turn GRPO with the evaluator's verdicts as reward. The pairs of
-steps in held-out problems, and their sets of operators, occur in no problem to train on.
+The chain uses neither downloaded weights nor a teacher: a new decoder is fine-tuned on kernels that the built-in author
+wrote for composed problems (`data make`), then trained by multi-turn GRPO with the evaluator's verdicts as reward. The
+pairs of steps in held-out problems, and their sets of operators, do not occur in problems to train on.
 
 | policy | made by |
 |---|---|
@@ -40,9 +40,9 @@ steps in held-out problems, and their sets of operators, occur in no problem to 
 | others | online training with one setting changed: exploratory |
 | ... on a GPU | the same policies on some of the problems, judged on the GPU; all else was judged on the CPU |
 
-An episode has several turns. It is correct if one of its turns passed; `correct@4` is the chance that one of four
-episodes is, and `correct first turn@1` counts the first turn alone. `fast_1@1` counts episodes with a right kernel that
-is surely faster than the baseline. `valid`, `compiled` and `hack` are shares of all answers. Brackets are 95% intervals
+An episode has several turns. It is correct if one of its turns passed; `correct@4` is the probability that one of four
+episodes is correct, and `correct first turn@1` counts the first turn alone. `fast_1@1` counts episodes with a right
+kernel that is faster than the baseline with confidence. `valid`, `compiled` and `hack` are shares of all answers. Brackets are 95% intervals
 over problems, too narrow for fewer than about ten; differences are paired by problem.
 
 """
@@ -54,9 +54,9 @@ Not measured yet: the repository holds no rows of this scale. `make learn` makes
 """
 OUTLOOK = """## Larger models
 
-Every stage is a command of the product; a pretrained model replaces `policy init`, `--lora` or several processes carry
-its weights, and `--engine vllm` answers. A pretrained model knows Python and Triton, so it starts above the fine-tuned
-policies here and needs no tokenizer made for the data; harder problems than `tiny` are then worth composing.
+Every stage is an ordinary command. For a pretrained model, leave out `policy init`, train it with `--lora` or in several
+processes, and sample with `--engine vllm`. A pretrained model knows Python and Triton, so it starts above the fine-tuned
+policies here and needs no tokenizer made for the data; problems harder than `tiny` are then worth composing.
 """
 
 

@@ -1,7 +1,7 @@
-"""Writes `docs/verdicts.md`, the decision table, from `DECISIONS`, so that the two cannot disagree.
+"""Writes `docs/verdicts.md`, the table of verdicts, from `DECISIONS`, so that the two cannot disagree.
 
 python docs/make_verdicts.py            write it
-python docs/make_verdicts.py --check    exit 1 if what is there is not what would be written
+python docs/make_verdicts.py --check    exit 1 if the page differs from the text that would be written
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ PAGE = Path(__file__).with_name("verdicts.md")
 MEANINGS = {
     Status.PASSED: "right on every case, and by kernels of its own",
     Status.NO_ANSWER: "there is nothing to judge",
-    Status.WRONG_VALUES: "it runs, and what it computes is not what the reference computes",
-    Status.WRONG_SHAPE: "other outputs than the reference's in number, nesting or shape",
-    Status.WRONG_DTYPE: "outputs of another type, or on another device",
-    Status.COMPILE_ERROR: "it cannot be compiled",
-    Status.RUNTIME_ERROR: "it raised, reached outside its tensors, or died",
-    Status.TIMEOUT: "it took longer than it may",
-    Status.OUT_OF_MEMORY: "it asked for more memory than it may",
-    Status.CHEATED: "it interfered with the measurement, or reached for what no kernel file needs",
-    Status.NOT_TRITON: "something else than its own Triton kernels does the work",
+    Status.WRONG_VALUES: "it runs, but its values differ from the reference's",
+    Status.WRONG_SHAPE: "its outputs differ from the reference's in number, nesting or shape",
+    Status.WRONG_DTYPE: "an output has another dtype, or is on another device",
+    Status.COMPILE_ERROR: "the file is not valid Python, or a kernel does not compile",
+    Status.RUNTIME_ERROR: "it raised, accessed memory outside its tensors, or its process died",
+    Status.TIMEOUT: "it exceeded a time limit",
+    Status.OUT_OF_MEMORY: "it used more memory than allowed",
+    Status.CHEATED: "it interferes with the evaluation, or uses something that no kernel file needs",
+    Status.NOT_TRITON: "something other than its own Triton kernels does the work",
 }
 
 HEAD = """\
@@ -32,40 +32,41 @@ HEAD = """\
 
 <!-- Written by docs/make_verdicts.py from tools/results.py. Change it there. -->
 
-Every candidate ends in exactly one status. Beneath it lies a finding, which says what was seen; each finding has one
-status. *We could not measure* is neither: it is an `InstrumentError`, exit code 3, and says nothing about the kernel.
+Every candidate ends in exactly one status. A status other than `passed` has a finding, which gives the reason; each
+finding belongs to one status. If no verdict can be reached, the result is neither: it is an `InstrumentError`, exit
+code 3, and says nothing about the kernel.
 """
 
 LINE = """\
 ## Where the line is
 
-A file may specialise to what a guard can check before a call: the constructor's arguments, the shapes, strides and
-dtypes of the inputs, their plain values such as numbers and flags, training or evaluation mode, and the GPU. It may
-choose kernels, tiles and grids by them, and fall back to others. It may not specialise to the values of tensors: no
-guard can check those without reading them, and tomorrow's values differ from today's. These rules follow:
+A file may specialise to everything that a guard can check before a call: the constructor's arguments, the shapes,
+strides and dtypes of the inputs, plain values such as numbers and flags, training or evaluation mode, and the GPU. It
+may choose kernels, tiles and grids by these, and fall back to others. It may not specialise to the values of tensors: a
+guard cannot check them without reading them, and they differ from call to call. These rules follow:
 
-- Host code that reads values of a tensor is refused (`reads_values`). Kernels read them where they lie.
-- What is prepared from parameters is prepared anew when they change, and what still uses an old value is
+- Host code that reads values of a tensor is refused (`reads_values`). Kernels may read them in memory.
+- Memory prepared from parameters is prepared again when they change. A result that still uses an old value is
   `stale_parameter`.
-- A call depends on its own inputs, on parameters and on buffers. What it takes from an earlier call's inputs is refused
-  (`retained_input`); a workspace that each call begins anew is not.
-- A number in the text that happens to fit the inputs as given (a scale, a range, a count of rows) meets other sizes,
-  magnitudes, signs and orders, and ends as `values`, `non_finite` or `unwritten_output`. Inputs are also made equal to
-  what the reference compares them with, rows begin or end with zeros, and inputs that share memory get memory of their
-  own. At full size the inputs hold several magnitudes and signs at once. Parameters and buffers that a fresh module
-  fills with one value get others.
-- Own kernels do the larger part of the work, counted in bytes. What launches load without any effect on the answer does
-  not count.
-- Lower precision than the reference's is the user's choice (`--precision`, `--autocast`), never the file's:
-  `precision`.
+- A call depends on its own inputs, on parameters and on buffers. Using values of an earlier call's inputs is refused
+  (`retained_input`); a workspace that each call initialises is allowed.
+- A number in the text that only fits the inputs as given (a scale, a range, a count of rows) fails at other sizes,
+  magnitudes, signs and orders, as `values`, `non_finite` or `unwritten_output`. Some inputs equal the values that the
+  reference compares them with, some rows begin or end with zeros, and inputs that share memory also get memory of their
+  own. At full size the inputs hold several magnitudes and signs at once. Parameters and buffers that a new module fills
+  with one value get other values.
+- Own kernels do the larger part of the work, counted in bytes. Bytes that a launch loads without any effect on the
+  answer do not count.
+- Only the user may choose lower precision than the reference's (`--precision`, `--autocast`). A file that chooses it is
+  refused: `precision`.
 """
 
 
 CLOCKS = """\
 ## The three clocks
 
-On a GPU what passed is timed against the reference, and against `torch.compile` beside it, in pairs of an order drawn
-by chance (`tools/race`). A shipped file has to hold its own by all three clocks, guard included:
+On a GPU a candidate that passed is timed against the reference and against `torch.compile`, in pairs of random order
+(`tools/race`). A shipped file has to meet the conditions of all three clocks, guard included:
 
 | clock | what is read | a file is shipped if its speed-up over the reference |
 |---|---|---|
@@ -73,13 +74,13 @@ by chance (`tools/race`). A shipped file has to hold its own by all three clocks
 | call latency | one call by the host's clock, from an idle GPU to an idle GPU | has an interval above 1.02 |
 | back-to-back calls | 200 calls queued without waiting, host cost included, per call | has an interval from 1 on |
 
-Slow calls are queued for 30 ms instead. Back-to-back calls are read of files that may be shipped only: a candidate's
-tape has no guard. Where a file is not shipped, the message names the clocks that spoke against it.
+Slow calls are queued for 30 ms in total instead. Back-to-back calls are measured only for files that may be
+shipped, since a candidate's tape has no guard. If a file is not shipped, the message names the clocks that failed.
 """
 
 
 def page() -> str:
-    """The whole text."""
+    """Return the text of the page."""
     return "\n".join([HEAD, LINE, CLOCKS, *(_status(status) for status in Status), ""])
 
 
@@ -99,7 +100,7 @@ def main() -> int:
         return 0
     if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
         return 0
-    print(f"{PAGE} is not what tools/results.py says; run python docs/make_verdicts.py", file=sys.stderr)
+    print(f"{PAGE} does not agree with tools/results.py; run python docs/make_verdicts.py", file=sys.stderr)
     return 1
 
 
