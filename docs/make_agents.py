@@ -1,7 +1,7 @@
 """Writes `docs/agents.md`: how coding agents use triton-agent, with a real conversation.
 
 python docs/make_agents.py            hold the conversation with the SDK's client on the interpreter (a minute), write
-python docs/make_agents.py --check    exit 1 if the page differs from the text that would be written, apart from the conversation
+python docs/make_agents.py --check    exit 1 if the page differs from what would be written, conversation apart
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ Cursor (`.cursor/mcp.json`), Gemini CLI (`.gemini/settings.json`) and Claude Des
 }
 ```
 
-VS Code (`.vscode/mcp.json`) has `servers` in place of `mcpServers`. If the client has a time limit for tools, raise it to
-some minutes: a verdict on a large problem takes as long as with the command.
+VS Code (`.vscode/mcp.json`) has `servers` in place of `mcpServers`. If the client has a time limit for tools, raise
+it to some minutes: a verdict on a large problem takes as long as with the command.
 
 Over HTTP, for agents in containers or several at once: `triton-agent mcp --http 8765` prints the address and a token,
 which a client sends as the header `Authorization: Bearer TOKEN`. `TRITON_AGENT_MCP_TOKEN` sets the token; without it
@@ -78,11 +78,11 @@ every start makes a new one. The server listens on 127.0.0.1 only. All clients s
 ## What a client can do
 
 - It can name files in the folders given by `--root` (default: the current folder) only, with links resolved.
-- Kernels run in the evaluator's sandbox, as always. Unlike in the commands, problem files run in the sandbox as well; if
-  the machine lacks a layer of the sandbox, calls fail and name it. `--trust` runs problem files with your rights.
+- Kernels run in the evaluator's sandbox, as always. Unlike in the commands, problem files run in the sandbox as well;
+  if the machine lacks a layer of the sandbox, calls fail and name it. `--trust` runs problem files with your rights.
 - Optimizations write into a folder of their own below `--out` (default: the first root).
 - The person who starts the server chooses device, policy and store. At most two optimizations and four verdicts run at
-  once. All end with the server; an interrupted run stays in the store and continues with `triton-agent optimize --resume`.
+  once. All end with the server; an interrupted run stays in the store, for `triton-agent optimize --resume`.
 
 """
 CONVERSATION = "## A conversation\n"

@@ -42,8 +42,8 @@ pairs of steps in held-out problems, and their sets of operators, do not occur i
 
 An episode has several turns. It is correct if one of its turns passed; `correct@4` is the probability that one of four
 episodes is correct, and `correct first turn@1` counts the first turn alone. `fast_1@1` counts episodes with a right
-kernel that is faster than the baseline with confidence. `valid`, `compiled` and `hack` are shares of all answers. Brackets are 95% intervals
-over problems, too narrow for fewer than about ten; differences are paired by problem.
+kernel that is faster than the baseline with confidence. `valid`, `compiled` and `hack` are shares of all answers.
+Brackets are 95% intervals over problems, too narrow for fewer than about ten; differences are paired by problem.
 
 """
 NAMES = {"smoke": "Smoke: a CPU", "short": "Short: one GPU for half an hour", "gpu": "One GPU"}
@@ -54,9 +54,9 @@ Not measured yet: the repository holds no rows of this scale. `make learn` makes
 """
 OUTLOOK = """## Larger models
 
-Every stage is an ordinary command. For a pretrained model, leave out `policy init`, train it with `--lora` or in several
-processes, and sample with `--engine vllm`. A pretrained model knows Python and Triton, so it starts above the fine-tuned
-policies here and needs no tokenizer made for the data; problems harder than `tiny` are then worth composing.
+Every stage is an ordinary command. For a pretrained model, leave out `policy init`, train it with `--lora` or in
+several processes, and sample with `--engine vllm`. A pretrained model knows Python and Triton, so it starts above the
+fine-tuned policies here and needs no tokenizer made for the data; problems harder than `tiny` are then worth composing.
 """
 
 
