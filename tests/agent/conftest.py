@@ -1,4 +1,4 @@
-"""A store for every test."""
+"""Fixture of all agent tests: an empty store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's surroundings without an evaluator: verdicts come from a table, everything else is real."""
+"""A run without an evaluator: verdicts come from a table, everything else is real."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NOWHERE = verdicts.environment("a table", grader="test")
 
 
 def kernel(number: float | str) -> str:
-    """A file of its own: numbers are what tells files apart."""
+    """Return a source text that differs for every number."""
     return f"class ModelNew:\n    answer = {number!r}\n"
 
 
 def passed(source: str, speedup: float, *, width: float = 0.01, floor_ms: float | None = None) -> Evaluation:
-    """A verdict with a measured speed-up over a reference of one millisecond."""
+    """Return a verdict with this speed-up over a reference of one millisecond."""
     timings = (
         verdicts.timing(speedup, spread=width, baseline="eager (float32 matmul)", kind=kind)
         for kind in ("device", "latency")
@@ -41,7 +41,7 @@ def refused(source: str, finding: Finding = Finding.VALUES) -> Evaluation:
 
 
 class Table:
-    """A judge that knows the verdicts, and remembers what it was asked."""
+    """A judge that looks verdicts up in a table and records the sources it was asked about."""
 
     def __init__(self, verdicts: dict[str, Evaluation | Exception]) -> None:
         self.verdicts = verdicts

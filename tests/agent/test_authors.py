@@ -1,4 +1,4 @@
-"""Policies that fail, hang or are called off: what a run makes of it."""
+"""Runs whose policies fail, hang, or are cancelled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from triton_agent.tools.errors import InstrumentError
 
 
 class Moody:
-    """Does what it is told to with each question."""
+    """A policy that answers every question with a function of the test."""
 
     name, version = "moody", "1"
 
@@ -81,7 +81,7 @@ def test_a_policy_that_failed_is_left_alone_for_some_turns(store: Store) -> None
 
 
 def test_one_answer_of_a_turn_is_enough_to_be_asked_again(store: Store) -> None:
-    """Questions about two parents at once, of which one fails."""
+    """The search asks about two parents at once, and one of the two questions fails."""
 
     async def half(seen: Observation, n: int) -> list[Completion]:
         if seen.turn and seen.parent is None:

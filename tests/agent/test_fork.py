@@ -1,4 +1,4 @@
-"""A run that continues an attempt of another one: what it knows, where it sets out from, what it leaves alone."""
+"""Forks: a run that continues an attempt of another run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(ledger: Ledger, table: Table, **changes) -> Ledger:
 
 @pytest.fixture
 def earlier(store: Store, table: Table) -> Ledger:
-    """Three turns, of which the second is the best."""
+    """A run of three turns whose second attempt is the fastest."""
     return run(Ledger.begin(store, new_run(EARLIER)), table)
 
 
@@ -96,7 +96,7 @@ def test_a_fork_of_a_fork_knows_both(store: Store, earlier: Ledger, table: Table
 
 
 def test_a_fork_that_was_killed_goes_on_as_a_fork(store: Store, earlier: Ledger, table: Table, tmp_path: Path) -> None:
-    """Killed before its first answer was given."""
+    """The run is killed before its first answer."""
 
     async def until(kind: str) -> None:
         async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "checkpoints")) as saver:
@@ -118,6 +118,6 @@ def test_a_fork_that_was_killed_goes_on_as_a_fork(store: Store, earlier: Ledger,
 
 
 def test_one_whose_earlier_run_is_not_here_starts_afresh(store: Store, table: Table) -> None:
-    """As after an import of it alone."""
+    """This is the case after only the fork was imported into a store."""
     alone = run(Ledger.begin(store, forked(f"{EARLIER}/1.0")), table, turns=1)
     assert [attempt.key for attempt in alone.attempts()] == [f"{FORK}/0.0"]

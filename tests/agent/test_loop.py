@@ -1,4 +1,4 @@
-"""The loop from its first turn to its end: what it keeps, what it never does twice, and why it stops."""
+"""The loop from the first turn to the last: which attempt it keeps, what it does not repeat, and why it stops."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_best_is_kept_and_the_end_is_written_down(store: Store) -> None:
 
 
 def test_what_is_within_the_noise_never_replaces_the_incumbent(store: Store) -> None:
-    """Forty-eight turns of the incumbent under other names, each measured a little differently."""
+    """Run 48 kernels that are equally fast, each measured with a little noise."""
     sources = [kernel(index) for index in range(48)]
     table = Table({source: passed(source, 1.5 + 0.0007 * (i % 25), width=0.015) for i, source in enumerate(sources)})
     ledger = Ledger.begin(store, new_run())

@@ -1,4 +1,4 @@
-"""Several do the same work: it is spread, what fails goes to another, and who keeps failing is left out."""
+"""A pool spreads work over several members, retries failed work on another, and drops a member that keeps failing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triton_agent.agent.pool import Pool
 
 
 class Card:
-    """Does what it is given, or fails at it."""
+    """A pool member that returns its name, or fails on the pieces of work named by `broken`."""
 
     def __init__(self, name: str, broken: Callable[[int], bool] = lambda piece: False) -> None:
         self.name = name

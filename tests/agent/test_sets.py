@@ -1,4 +1,4 @@
-"""Several sets of inputs in the search: ranked by what a shipped file would bring, and by nothing less than sure."""
+"""Search over several input sets: attempts are ranked by the speed-up of the shipped file, and only by sure gains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGE = InputSet(name="large", inputs=(parse_input("f32[64]"),), weight=3.0)
 
 
 class Tables:
-    """A judge over several sets, each with a table of its own."""
+    """A judge over two input sets, with a table of verdicts for each."""
 
     def __init__(self, tables: dict[str, tuple[Evaluation, Evaluation]]) -> None:
         self.tables = tables

@@ -1,4 +1,4 @@
-"""A run with several judges, one for each GPU: they share the work, and the run is the same whoever was quicker."""
+"""A run with one judge per GPU: the judges share the work, and the result does not depend on which is quicker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from triton_agent.tools.results import Evaluation
 
 
 class Slow(Table):
-    """A judge on a card of its own, as slow as it is told to be."""
+    """A judge on its own GPU that waits `delay_s` before every verdict."""
 
     def __init__(self, verdicts: dict[str, Evaluation | Exception], card: str, delay_s: float = 0.0) -> None:
         super().__init__(verdicts)
@@ -45,7 +45,7 @@ GONE: dict[str, Evaluation | Exception] = {source: WorkerLost("the card fell off
 
 
 def story(ledger: Ledger) -> list[tuple[str, str, str | None, float]]:
-    """Which attempt holds what, set out from where, and how fast it is."""
+    """Return key, source, parent and speed-up of every attempt."""
     found = []
     for item in ledger.history():
         assert item.standing.speedup is not None and item.attempt.source is not None

@@ -1,4 +1,4 @@
-"""Quick looks sort what a trusted author offers; verdicts are still given one by one, to the most promising."""
+"""Quick looks rank the answers of a trusted author; only the most promising ones are judged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from triton_agent.tools.results import Finding, Sketch
 
 
 class Sketching(Table):
-    """A table that takes quick looks, too."""
+    """A table that also takes quick looks."""
 
     sketches = True
 
@@ -91,8 +91,9 @@ WELL = {"candidate": "c", "finding": None, "message": "", "stages": ()}
 @pytest.mark.parametrize(
     ("figures", "order"),
     [
-        ({"a": (5.0, 2.6), "b": (6.7, 2.4)}, "ba"),  # of one template: the quieter process says nothing
-        ({"a": (5.0, 2.6), "b": (5.2, 1.3)}, "ab"),  # launches more than it saves
+        # the latencies differ by less than processes differ, so device time decides
+        ({"a": (5.0, 2.6), "b": (6.7, 2.4)}, "ba"),
+        ({"a": (5.0, 2.6), "b": (5.2, 1.3)}, "ab"),  # `b` loses more by its launches than it gains on the device
         ({"a": (1.0, 1.0), "b": (1.5, 1.1), "c": (2.0, 0.4)}, "bac"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A run that is taken up: what it was told at the start, and what it had used of its time."""
+"""Resumed runs: lessons are recalled once, and the time used before an interruption counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOURCES = [kernel(index) for index in range(4)]
 
 
 class Memory:
-    """Says something else each time it is asked."""
+    """Recall that returns a different lesson at every call."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Which task each answer of a language model gets, and what its prompt then asks for."""
+"""The task that each answer of a language model gets, and the request that its prompt makes for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ASKED = {
 
 
 def run(store: Path, table: Table, answers: Sequence[str], earlier: dict[Task, TaskCount] | None = None) -> Ledger:
-    """A run of a model that writes these files in turn; every answer is asked for by its own task."""
+    """Run a model that answers with these files in order, with a task of its own for every answer."""
     left = iter(answers)
 
     def answer(question: ModelQuestion) -> list[Sampled]:
@@ -53,7 +53,9 @@ def run(store: Path, table: Table, answers: Sequence[str], earlier: dict[Task, T
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
-    """Four turns of six answers: some pass, one is refused in each turn, the rest repeat an earlier file."""
+    """A run of four turns with six answers each: in each turn one file is refused, and later files repeat earlier
+    ones.
+    """
     files = [kernel(number) for number in range(24)]
     verdicts = {
         file: refused(file) if number % 6 == 5 else passed(file, 1 + number / 10) for number, file in enumerate(files)

@@ -1,4 +1,4 @@
-"""What tests of policies share: a small model of random weights, made once."""
+"""Fixtures of all policy tests: a small model with random weights, made once, and variants of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.policy.llm.engines.real_engines import run_script
 
 @pytest.fixture(scope="session")
 def served_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Skips where there is nothing to make it with."""
+    """Return the folder of the model; skip the test if no interpreter here can make it."""
     folder = tmp_path_factory.mktemp("served") / "model"
     run_script("make", folder)
     return folder
@@ -18,7 +18,7 @@ def served_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def varied_model(served_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with other weights."""
+    """Return a model of the same shape with other weights."""
     folder = tmp_path_factory.mktemp("varied") / "model"
     run_script("vary", folder, served_model)
     return folder
@@ -26,7 +26,7 @@ def varied_model(served_model: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def adapter(served_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Low-rank matrices for it."""
+    """Return a LoRA adapter for the model."""
     folder = tmp_path_factory.mktemp("adapter") / "adapter"
     run_script("adapter", folder, served_model)
     return folder

@@ -1,4 +1,4 @@
-"""Answers are taken apart whatever their form; what is wrong with one is said exactly, and how to mend it."""
+"""The parser reads answers of every form, and its complaints say exactly what is wrong and how to fix it."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ for piece in pieces:
 
 @pytest.mark.slow
 def test_a_megabyte_of_anything_is_read_without_getting_stuck() -> None:
-    """Anything that takes quadratic time would take hours; the limit leaves room for slow machines."""
+    """Quadratic time would take hours; the limit leaves room for slow machines."""
     given = json.dumps([MODEL, PIECES])
     done = subprocess.run([sys.executable, "-c", READ_ALL], input=given, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]

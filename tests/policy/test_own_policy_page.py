@@ -1,4 +1,4 @@
-"""The page about policies: its example is a policy that works, and what it names exists."""
+"""The page about policies: its example works as a policy, and everything it names exists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "policies.md").read_text(
 
 @pytest.fixture
 def example(tmp_path: Path) -> str:
-    """The example, saved as the page says."""
+    """Save the example as the page says; return its `--policy` value."""
     (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     (tmp_path / "retile.py").write_text(code)
     return f"own:{tmp_path / 'retile.py'}:Retile"

@@ -1,7 +1,7 @@
-"""One contract for everyone who writes kernels: the built-in author, files, and language models, however they are run.
+"""The contract of all policies: the built-in author, files, and language models in every kind of engine.
 
-Language models are small ones of random weights, in the engines that also serve large ones. Where an engine is not
-installed its part is skipped and says why; `make test-vllm` installs all of them.
+The language models are small and have random weights, but run in the engines that serve large ones. If an engine is not
+installed, its part is skipped with the reason; `make test-vllm` installs all of them.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ PROBLEMS = (ROOT / "tests/kernels/row_sum_f32/problem.py", ROOT / "tests/kernels
 SAMPLING = Sampling(temperature=1.0, max_tokens=24, seed=5)
 SAY_ANYTHING = (Message(role="user", content="Write."),)
 MANY = 320
-"""Short answers of a model that knows nothing: one in 25 ends within a character."""
+"""Number of short answers of a model with random weights; one in 25 ends within a character."""
 UNFINISHED = "\ufffd"
 NOON = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
 SLOW = ("openai", "vllm")
-"""Half a minute each until their engine runs."""
+"""Kinds whose engine takes half a minute to start."""
 
 Result = TypeVar("Result")
 
 
 def wait(work: Coroutine[Any, Any, Result]) -> Result:
-    """In an event loop of its own, as a trainer does it."""
+    """Run work in a new event loop, as trainers do."""
     return asyncio.run(work)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A policy, and what may be expected of it beyond the contract."""
+    """A policy, and the properties that only some policies have."""
 
     policy: Policy
     fresh: Callable[[], Policy] | None
-    """Another one like it, where that is cheap."""
+    """Makes an equal policy; None if that is expensive."""
     model: Path | None
-    """Whose tokens it records."""
+    """The model whose tokens the policy records; None if it records no tokens."""
     engine: Engine | None = None
-    """What draws them."""
+    """The engine that samples the tokens."""
     keeps_seeds: bool = True
-    """Whether the same question is promised the same answers."""
+    """True if equal questions must get equal answers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[Kind]:
 
 @pytest.fixture(scope="module")
 def observations(nursery: Nursery) -> tuple[Observation, ...]:
-    """The first turn of two problems, as a run shows them."""
+    """Return observations of the first turn of two problems, built as a run builds them."""
     return tuple(_first_turn(path, nursery) for path in PROBLEMS)
 
 
@@ -171,7 +171,8 @@ def test_it_gives_at_most_as_many_answers_as_asked_for_and_signs_them(
         answers = wait(kind.policy.propose(observations[0], n))
         assert 1 <= len(answers) <= n
         assert {answer.policy for answer in answers} == {kind.policy.name}
-        assert all(answer.policy_version.startswith(kind.policy.version) for answer in answers)  # servers add theirs
+        # servers append their version
+        assert all(answer.policy_version.startswith(kind.policy.version) for answer in answers)
         assert len(set(texts(answers))) == len(answers)
 
 
@@ -278,7 +279,8 @@ def test_tokens_rebuild_the_text_and_their_log_probabilities_are_the_models(
     if kind.model is None:
         assert all(answer.token_ids is None and answer.log_probabilities is None for answer in answers)
         return
-    # An answer that was cut off is asked for again, with its beginning shown in place of its tokens.
+    # An answer that was cut off is followed by a second request, whose prompt shows its beginning as text, not as
+    # tokens.
     assert {answer.missing for answer in answers} <= {"", BROKEN}
     assert_exact(kind.model, answers, temperature=SAMPLING.temperature)
 

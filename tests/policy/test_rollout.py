@@ -1,4 +1,4 @@
-"""Episodes in lock step: each draws its own answers, however alike their problems are."""
+"""Episodes in lock step draw different answers, even if their problems are equal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from triton_agent.tools.results import Evaluation
 
 
 class SeedEngine:
-    """An engine whose answer is its seed."""
+    """An engine that answers with its seed."""
 
     name, version, context_tokens = "seed:1", "1", 4096
 
@@ -30,7 +30,7 @@ class SeedEngine:
         return [[Sampled(text=str(seed)) for seed in seeds_of(question)] for question in questions]
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 class NoJudge:
@@ -64,7 +64,7 @@ def test_answers_to_one_question_have_one_group() -> None:
 
 def test_an_episode_takes_its_next_turn_while_others_wait_for_their_verdicts() -> None:
     class HoldingJudge:
-        """Judges the episode `a` only when `b` has had all its answers."""
+        """A judge that waits with episode `a` until `b` has all its answers."""
 
         def __init__(self) -> None:
             self.released = asyncio.Event()

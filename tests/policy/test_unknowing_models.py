@@ -1,4 +1,4 @@
-"""`triton-agent optimize` with models that know nothing: every answer gets its verdict, and nothing crashes."""
+"""`triton-agent optimize` with models of random weights: every answer gets a verdict, and nothing crashes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TURNS, PARALLEL = 2, 3
 
 @pytest.fixture(params=["hf", "vllm", "openai"])
 def policy(request: pytest.FixtureRequest, served_model: Path, tmp_path: Path) -> Iterator[list[str]]:
-    """What the command says of the author."""
+    """Yield the command-line options that select the author."""
     if request.param == "hf":
         require_transformers()
         yield ["--policy", f"hf:{served_model}", "--model-dtype", "float32"]

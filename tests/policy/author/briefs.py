@@ -1,4 +1,4 @@
-"""Briefs made here, in the test's process: the references of these tests are the project's own and may run in it."""
+"""Briefs made in the test's process, which may run these references because the project wrote them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ import torch.nn.functional as F
 
 
 def problem(folder: Path, text: str) -> ProblemSpec:
-    """A problem file with this text, after the usual imports."""
+    """Write a problem file with this text after the usual imports, and parse it."""
     path = folder / "problem.py"
     path.write_text(_HEAD + textwrap.dedent(text))
     return parse_problem(str(path))
 
 
 class _Call:
-    """What one variant's call tells; `fake`: nothing is computed, so that any size will do."""
+    """Graphs and inputs of one call of the reference; with `fake` nothing is computed, so any size is possible."""
 
     def __init__(self, spec: ProblemSpec, variant: Variant, *, fake: bool = False) -> None:
         reference = load(spec, variant.constants, batch=variant.batch)
@@ -51,7 +51,7 @@ class _Call:
         try:
             with mode:
                 model = reference.make_model(0)
-        except ProblemError:  # a constructor that casts its parameters cannot do so without memory
+        except ProblemError:  # a constructor that casts its parameters needs memory for them
             model = reference.make_model(0)
         self.structure = structure_of(inputs)
         self.numbers, self.tensors = numbers_of(model), tensors_of(model)
@@ -62,23 +62,23 @@ class _Call:
 
 
 def brief_of(spec: ProblemSpec, *, allow_library: bool = False) -> Brief:
-    """What the evaluator would tell of the problem: its graphs over the shape family, in both modes."""
+    """Return the brief that the evaluator would give: the graphs at all sizes of the shape family, in both modes."""
     scaled = scaled_down(spec, 1, limits=INTERPRETER)
     assert scaled is not None
     variants = family(spec, 1, limits=INTERPRETER, base=scaled.variant)
     calls = [_Call(spec, variant) for variant in variants]
-    # A batch of two or three tells dimensions apart that a batch of one, run by other operators, cannot.
+    # With a batch of one, torch runs other operators. Batches of two and three tell the dimensions apart.
     for batch in (2, 3):
         with contextlib.suppress(ProblemError):
             calls.append(_Call(spec, dataclasses.replace(variants[0], batch=batch)))
-    # At the smallest sizes, which come last, the batch is often one.
+    # The smallest sizes come last, and their batch is often one.
     with contextlib.suppress(ProblemError):
         calls.append(_Call(spec, dataclasses.replace(variants[-1], batch=2)))
     return _brief(spec, calls, device="cpu", allow_library=allow_library)
 
 
 def full_size_brief(spec: ProblemSpec) -> Brief:
-    """What an evaluator on a GPU would tell: the sizes as given, and others near them."""
+    """Return the brief that an evaluator on a GPU would give: the given sizes and sizes near them."""
     sizes = free_sizes(spec, problem_source.read(Path(spec.path)).tree)
     near = [Variant(name=key, constants={key: odd_above(value)}) for key, value in sizes.items()]
     with _quiet():
@@ -91,7 +91,7 @@ def full_size_brief(spec: ProblemSpec) -> Brief:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Tensors without memory complain of sizes that do not fit, and of addresses that are compared."""
+    """Silence the warnings of fake tensors about sizes that do not fit and addresses that are compared."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
     try:

@@ -1,9 +1,10 @@
-"""Which of the built-in author's first files for the suite leave a tape, without a GPU.
+"""Checks which of the built-in author's first files for the suite leave a tape, without a GPU.
 
     PYTHONPATH=src:. python -m tests.policy.author.first_tapes --target cuda:90
 
-For each problem of `benchmarks/problems` the first file is written, traced at full size in both modes of a module,
-and its kernels are checked against the kernel language. Prints the share, and the reason for each file without a tape.
+For each problem of `benchmarks/problems` this writes the first file, traces it at full size in both modes of a module,
+and checks its kernels against the kernel language. It prints the share with a tape, and the reason for each file
+without one.
 """
 
 from __future__ import annotations

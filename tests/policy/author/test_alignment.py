@@ -10,7 +10,7 @@ from triton_agent.tools.graph.recorder import extract
 
 
 class Heads(nn.Module):
-    """Shares each of two heads among four queries, as grouped-query attention does."""
+    """Repeats each of two key heads for four queries, as grouped-query attention does."""
 
     def forward(self, x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
         batch, length, heads, width = x.shape
@@ -28,7 +28,7 @@ def test_a_reshape_is_one_whether_torch_copies_for_it_or_not() -> None:
 
 
 class Positions(nn.Module):
-    """Adds the first rows of a table; where the input is as long as the table, torch runs no slice."""
+    """Adds the last rows of a table; if the input is as long as the table, torch runs no slice."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -139,7 +139,7 @@ def test_blocks_that_a_mask_hides_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("library", [False, True])
 @pytest.mark.parametrize("name", ["long_causal_attention", "grouped_query_attention"])
 def test_scores_of_long_attention_are_not_stored(name: str, library: bool) -> None:
-    """They would be hundreds of gigabytes, and every candidate would end as out of memory."""
+    """Stored scores would take hundreds of gigabytes, and every candidate would run out of memory."""
     brief = dataclasses.replace(full_size_brief(parse_problem(str(FOLDER / f"{name}.py"))), allow_library=library)
     for draft in drafts_of(brief, first_choice(brief)):
         program = draft.program

@@ -1,4 +1,4 @@
-"""What the author writes passes: right values at all sizes, in kernels of its own, and text that one can own."""
+"""Files of the built-in author: right values at all sizes, own kernels, and readable text."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def get_init_inputs():
 
 
 def plain(body: str, options: str = "") -> str:
-    """A problem with one input of two dimensions and no parameters."""
+    """Return a problem with one two-dimensional input and no parameters."""
     return _PLAIN.format(body=body, options=options)
 
 
@@ -311,7 +311,7 @@ def check_passes(folder: Path, nursery: Nursery, text: str, choice: Choice | Non
 
 
 def check_is_well_kept(source: str) -> None:
-    """Short lines, and no kernel with an argument that it does not use."""
+    """Check that all lines are short and every kernel uses all its arguments."""
     assert all(len(line) <= LIMIT for line in source.splitlines())
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and any("jit" in ast.unparse(item) for item in node.decorator_list):
@@ -341,21 +341,21 @@ def test_an_unknown_operator_stays_torch_and_the_rest_is_written(tmp_path: Path,
 
 
 def test_statistics_that_nobody_asked_for_are_stored_as_they_are_computed(tmp_path: Path) -> None:
-    """Without a GPU torch has those of a norm in half precision rounded; inside of the norm it does not round them."""
+    """On a CPU, torch rounds the statistics that a half-precision norm returns, but not those that it uses inside."""
     brief = brief_of(problem(tmp_path, SLOW["bfloat16"]))
     source = write(brief, first_choice(brief)).source
     assert source.count("dtype=torch.float32") == 2 and "dtype=x.dtype" not in source
 
 
 def test_what_is_stored_on_purpose_in_one_mode_is_no_buffer_in_the_other(tmp_path: Path) -> None:
-    """Values are named anew for each mode, so a decision for one may meet anything in the other."""
+    """Value names differ between the modes, so a choice made for one mode can name an unrelated value of the other."""
     brief = brief_of(problem(tmp_path, BATCH_NORM))
     for number in range(12):
         assert not re.search(r"self\.norm\.\w+ = torch", write(brief, Choice(stored=(f"v{number}",))).source)
 
 
 def test_a_kernel_that_came_to_nothing_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written before it is written again, and not taken for a repetition of itself."""
+    """Kernels of an abandoned draft are written again in the next draft, and do not count as duplicates there."""
 
     def beyond(*_: object) -> KernelText:
         raise BeyondAuthor("rows are not for today")

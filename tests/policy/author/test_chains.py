@@ -1,4 +1,4 @@
-"""Small products one after another, in one kernel."""
+"""Chains of small matrix products in one kernel."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ PARTS = {
         1,
     ),
 }
-"""The layers, the input, the forward, and how many kernels it takes."""
+"""The layers, the input, the body of the forward, and the expected number of kernels."""
 APART = {
     "two that differ by rows": ("", ("x", "torch.randn(4, 24, 24)"), "return torch.relu(x @ x) @ x", 2),
     "large matrices": (

@@ -1,4 +1,4 @@
-"""Complex numbers are computed by own kernels as pairs, whether they come in, go out or are made in between."""
+"""Own kernels compute complex inputs, results and intermediate values as pairs of real numbers."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def get_init_inputs():
 
 
 def test_between_two_transforms_frequencies_are_multiplied_by_own_kernels(tmp_path: Path, nursery: Nursery) -> None:
-    """The transforms are torch's; matrices of complex numbers, and a write into some of them, are not."""
+    """Only the transforms stay in torch; own kernels compute the products of complex matrices and the slice
+    assignment.
+    """
     spec = problem(tmp_path, FREQUENCIES)
     brief = brief_of(spec, allow_library=True)
     source = write(brief, first_choice(brief)).source

@@ -1,4 +1,4 @@
-"""Convolutions of every form: tap by tap with channels side by side, or channel by channel where there are few."""
+"""All forms of convolution: tap by tap over contiguous channels, or channel by channel when there are few channels."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ def test_steps_go_tap_by_tap_through_channels_that_lie_side_by_side(tmp_path: Pa
 
 
 def test_what_lies_between_two_convolutions_is_laid_out_by_the_first(tmp_path: Path) -> None:
-    """Only the block's input is copied; the first convolution stores what the second reads as that reads it."""
+    """Only the input of the block is copied. The first convolution stores its result in the layout that the second
+    reads.
+    """
     text = BLOCK.replace("self.norm(self.first(x))", "self.first(x)")
     source = write(brief := brief_of(problem(tmp_path, text)), first_choice(brief)).source
     assert source.count("@triton.jit") == 3
@@ -110,7 +112,7 @@ def test_what_lies_between_two_convolutions_is_laid_out_by_the_first(tmp_path: P
 
 
 def test_float32_is_multiplied_as_torch_does_on_a_gpu(tmp_path: Path) -> None:
-    """cuDNN computes convolutions of float32 in TF32 by default; other products of float32 stay exact."""
+    """By default cuDNN computes float32 convolutions in TF32, while other float32 products stay exact."""
     brief = dataclasses.replace(brief_of(problem(tmp_path, layer("padded"))), device="cuda")
     assert 'input_precision="tf32")' in write(brief, first_choice(brief)).source
     exact = dataclasses.replace(first_choice(brief), exact=True)

@@ -1,4 +1,4 @@
-"""Products whose tiles come by tensor descriptors: right where they are aligned and where they are not."""
+"""Products that load their tiles by tensor descriptors, with aligned and with unaligned operands."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def products(brief: Brief, choice: Choice) -> list[KernelText]:
 
 
 def all_described(brief: Brief) -> Choice:
-    """Small tiles, so that the loop over tiles runs more than once."""
+    """Return a choice of small tiles, so that the loop over tiles runs more than once."""
     choice = JOINED
     for kernel in products(brief, choice):
         choice = choice.with_tiles(kernel.key, SMALL)
@@ -140,7 +140,7 @@ def test_more_described_products_are_right(text: str, tmp_path: Path, nursery: N
 
 
 def test_batched_products_are_described(tmp_path: Path, nursery: Nursery) -> None:
-    """Every matrix of a batch ends where it does: what is loaded beyond that is nought, not the next one."""
+    """A descriptor pads every matrix of a batch with zeros; it does not read into the next matrix."""
     brief = brief_of(problem(tmp_path, BATCHED))
     source = write(brief, all_described(brief)).source
     assert ".load([batch, tile_m * BLOCK_M, start]).reshape(BLOCK_M, BLOCK_K)\n" in source
@@ -151,7 +151,9 @@ def test_batched_products_are_described(tmp_path: Path, nursery: Nursery) -> Non
 
 
 def test_a_wide_tile_of_a_batch_is_stored_by_pointers(tmp_path: Path) -> None:
-    """As a tile of a batch it would be laid out anew in shared memory, of which there is not enough for that."""
+    """As a batched descriptor tile it would be converted to another layout in shared memory, which is too small for
+    it.
+    """
     brief = brief_of(problem(tmp_path, BATCHED))
     choice = first_choice(brief)
     for kernel in products(brief, choice):

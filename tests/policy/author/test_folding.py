@@ -1,4 +1,4 @@
-"""Images cut into columns and put together again are own kernels, and so is where a maximum was found."""
+"""Own kernels for unfold, fold, max pooling with indices, and max unpooling."""
 
 from __future__ import annotations
 

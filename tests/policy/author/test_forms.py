@@ -1,4 +1,4 @@
-"""Whatever form a module's inputs, outputs and own tensors have, the file written for it takes and gives the same."""
+"""Modules whose inputs, outputs and constants have unusual forms: nested containers, gaps in memory, views."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_first_file_takes_and_gives_what_the_original_does(kind: str, tmp_pa
 
 @pytest.mark.slow
 def test_operators_left_to_torch_are_called_as_torch_declares_them(tmp_path: Path, nursery: Nursery) -> None:
-    """Arguments without a default, numbers where a tensor is due, and memory written to beside the result."""
+    """The calls pass required arguments, convert numbers to tensors, and provide buffers for additional outputs."""
     text = plain(
         "x = torch.nextafter(x, torch.tensor(2.0)) + F.rrelu(x, 0.25, 0.25, training=True)\n"
         "        return torch.cdist(x, x + 1.0, p=3.0), torch.linalg.qr(x[:8, :6] + 0.0).R * 2.0"
@@ -168,7 +168,7 @@ def get_inputs():
 
 
 def test_a_result_lies_row_by_row_where_the_originals_does(tmp_path: Path, nursery: Nursery) -> None:
-    """Who takes it may call `view`. What the reference shows as a view stays one."""
+    """A caller may use `view` on the result. A result that is a view in the reference stays a view."""
     spec = problem(tmp_path, IN_ORDER)
     brief = brief_of(spec)
     answer = write(brief, first_choice(brief))

@@ -1,4 +1,4 @@
-"""What one kernel takes in that used to be several: short reductions, rows of others, values stored on the way."""
+"""Fusion of former separate kernels: short reductions, rows read by other kernels, values stored along the way."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ BODIES = {
     ),
     "stored and joined": (ROWS, "y = torch.softmax(x, -1)\n        return y, (y * y.log()).sum(-1), y.mT + 1.0", 2),
 }
-"""What is computed of what, and by how many kernels."""
+"""The input, the body of the forward, and the expected number of kernels."""
 
 
 def module(kind: str) -> str:
@@ -119,6 +119,6 @@ def get_init_inputs():
     ],
 )
 def test_what_is_long_is_computed_once_and_in_parts(shape: str, body: str, kernels: int, tmp_path: Path) -> None:
-    """Large windows that two kernels need are stored; rows to be cut into parts store no elements."""
+    """A large window that two kernels read is stored. A reduction that is split into parts stores no elements."""
     source = write(full_size_brief(problem(tmp_path, LARGE.format(shape=shape, body=body))), Choice()).source
     assert source.count("_kernel[") == kernels, source

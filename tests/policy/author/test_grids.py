@@ -1,4 +1,4 @@
-"""Grids stay within what a GPU launches: 65535 programs along the second and the third dimension."""
+"""Grids stay within the limits of a GPU: 65535 programs along the second and the third dimension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines stay short and mean what they meant."""
+"""Breaking long lines keeps the meaning of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is looked up, put in place or moved is computed by own kernels, wherever the indices come from."""
+"""Own kernels for gather, scatter, shuffles and other indexed reads and writes."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-"""Among its sizes is one where y has a last dimension of one, which both are stretched over."""
+"""At one of its sizes the last dimension of y is 1, and both operands broadcast over it."""
 
 KINDS = {
     "warped": WARPED,
@@ -233,7 +233,7 @@ def test_what_is_looked_up_is_right(kind: str, tmp_path: Path, nursery: Nursery)
 
 
 def test_what_torch_makes_out_of_numbers_lies_where_the_inputs_do(tmp_path: Path) -> None:
-    """Made on the CPU, it would pass in the interpreter and reach no kernel on a GPU."""
+    """A constant on the CPU would pass in the interpreter and fail in a kernel on a GPU."""
     answer = write(brief_of(problem(tmp_path, PLACED)), Choice(left_to_torch=tuple(range(9))))
     calls = [node for node in ast.walk(ast.parse(answer.source)) if isinstance(node, ast.Call)]
     told = {ast.unparse(call.func): {k.arg: ast.unparse(k.value) for k in call.keywords} for call in calls}
@@ -243,7 +243,7 @@ def test_what_torch_makes_out_of_numbers_lies_where_the_inputs_do(tmp_path: Path
 
 
 def test_the_margin_of_the_best_is_one_kernel_on_a_gpu(tmp_path: Path) -> None:
-    """On a CPU torch's own choice among equals is another than the first."""
+    """On a CPU, torch does not return the first of several equal elements."""
     brief = brief_of(problem(tmp_path, MARGIN))
     (draft,) = drafts_of(dataclasses.replace(brief, device="cuda"), first_choice(brief))
     assert len(draft.kernels) == 1 and not draft.limits
@@ -318,7 +318,7 @@ def get_init_inputs():
 
 
 def test_one_place_for_many_is_left_to_torch(tmp_path: Path) -> None:
-    """A kernel would add there once."""
+    """An own kernel would add to the place only once."""
     brief = brief_of(problem(tmp_path, ONE_PLACE))
     assert "aten.index_add" in " ".join(describe_limits(brief))
 

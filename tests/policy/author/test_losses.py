@@ -1,4 +1,4 @@
-"""Losses of torch are written out, with what they weigh, leave out and reduce."""
+"""Losses of torch are decomposed, with their weights, ignored classes and reductions."""
 
 from __future__ import annotations
 

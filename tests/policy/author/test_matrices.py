@@ -1,4 +1,4 @@
-"""Diagonals, distances between rows, quarter turns and writes into parts of a tensor are own kernels."""
+"""Own kernels for diagonals, distances between rows, rotations and slice assignments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What depends on the order of elements is computed by own kernels; equal ones stay in the order they were in."""
+"""Own kernels for sorting, running reductions and buckets; equal elements keep their order."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_what_goes_by_order_is_right(kind: str, tmp_path: Path, nursery: Nursery
 
 
 def test_a_long_running_total_is_stored_before_it_is_reduced(tmp_path: Path) -> None:
-    """Of a row that is walked through in steps the largest total is not known before the end."""
+    """In a loop over a row, the maximum of a cumulative sum is known only after the last step."""
     text = """
 BATCH, LENGTH = 3, 40000
 class Model(nn.Module):

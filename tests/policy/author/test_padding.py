@@ -1,4 +1,4 @@
-"""A tensor padded with its own elements is one own kernel, at every end and in every number of dimensions."""
+"""Padding a tensor with its own elements is one own kernel, at every end and in every number of dimensions."""
 
 from __future__ import annotations
 

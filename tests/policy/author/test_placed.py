@@ -1,4 +1,4 @@
-"""What is put, compared or added at many places that an index says is written there, and nowhere else."""
+"""Writes, maxima and sums at many indices change exactly the indexed elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of single elements lie in memory as the result does, in each of their forms; and what they store is right."""
+"""Pointwise kernels: all layouts of the iteration space, in the memory order of the result."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _cut(brief: Brief, tiles: Tiles) -> Choice:
 
 
 def test_a_result_in_order_is_stored_in_order(tmp_path: Path) -> None:
-    """However an input is taken apart: only so are stores as wide as the hardware has them."""
+    """Stores along the memory of the result are as wide as the hardware allows, however the inputs are indexed."""
     brief = brief_of(problem(tmp_path, SHUFFLE))
     source = write(brief, first_choice(brief)).source
     assert "tl.store(out_ptr + offset," in source, source
@@ -112,7 +112,7 @@ def get_init_inputs():
 
 
 def test_a_length_that_is_no_multiple_of_16_is_told_to_the_compiler(tmp_path: Path) -> None:
-    """Which cannot read several elements at once otherwise."""
+    """Without a constant length, the compiler cannot load several elements at once."""
     brief = brief_of(problem(tmp_path, ODD))
     main = write(brief, first_choice(brief)).source
     (kernel,) = drafts_of(brief, Choice())[0].kernels
@@ -145,7 +145,7 @@ def get_init_inputs():
 
 
 def test_colours_next_to_each_other_are_read_by_one_program(tmp_path: Path, nursery: Nursery) -> None:
-    """Three programs would each read the same lines of memory for a third of them."""
+    """Three programs would each read the same cache lines and use a third of their bytes."""
     source = write(brief_of(problem(tmp_path, COLOURS)), Choice()).source
     assert "for lane in tl.static_range(3):" in source, source
     check_passes(tmp_path, nursery, COLOURS)

@@ -73,7 +73,7 @@ def test_operands_fit_into_shared_memory(warpgroups: bool, limit: int) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("item_bytes", [(2, 2), (4, 2), (6, 4)])
 def test_operands_wait_in_as_much_shared_memory_as_the_target_has(target: str, item_bytes: tuple[int, int]) -> None:
-    """Half precision that is computed from float32 takes as much as float32."""
+    """A half-precision operand that is computed from float32 values takes as much memory as float32."""
     gpu = TARGETS[target]
     on_cuda = gpu.backend == "cuda"
     found = ranked(
@@ -96,7 +96,7 @@ def test_operands_wait_in_as_much_shared_memory_as_the_target_has(target: str, i
 
 
 def test_float32_gets_more_warps_where_registers_are_few() -> None:
-    """Three products of TF32 spilled with four warps on compute capability 8.0."""
+    """Float32 products as three TF32 products spilled with four warps on compute capability 8.0."""
     for tiles in ranked(
         2048, 2304, 1536, 1, half=False, on_cuda=True, warpgroups=False, scattered=False, processors=108
     ):

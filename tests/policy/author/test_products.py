@@ -1,4 +1,4 @@
-"""What lies between two products is stored as late and as small as can be."""
+"""Values between two products are stored as late and as small as possible."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_what_follows_a_product_until_the_next_one_is_done_with_it(tmp_path: Pat
     ("text", "name"), [(GATED, "matmul_silu_mul_kernel"), (PACKED, "linear_silu_mul_kernel")], ids=["apart", "packed"]
 )
 def test_products_of_the_same_rows_that_meet_are_one_kernel(text: str, name: str, tmp_path: Path) -> None:
-    """A tile of the rows is loaded once for both, and neither product is written to memory."""
+    """The kernel loads each tile of the shared rows once and writes neither product to memory."""
     brief = brief_of(problem(tmp_path, text))
     (draft,) = drafts_of(brief, JOINED)
     (kernel,) = draft.kernels
@@ -193,12 +193,12 @@ def test_where_no_products_meet_there_is_no_such_idea(tmp_path: Path) -> None:
 
 
 def test_products_in_float32_stay_apart(tmp_path: Path) -> None:
-    """Three products of TF32 take the registers that a second tile of sums would need."""
+    """A float32 product is three TF32 products, which need the registers of a second accumulator."""
     assert len(names(tmp_path, GATED.replace(", dtype=torch.float16", "").replace(".half()", ""))) == 2
 
 
 def test_a_detour_by_few_columns_goes_into_the_sums_of_the_layer(tmp_path: Path) -> None:
-    """Nothing as large as the result is written but the result."""
+    """The result is the only value of its size that is written to memory."""
     brief = brief_of(problem(tmp_path, ADAPTER))
     (draft,) = drafts_of(brief, JOINED)
     result = draft.program.values[draft.program.outputs[0]].elements()
@@ -257,7 +257,9 @@ def test_several_products_try_the_next_idea_together(tmp_path: Path) -> None:
 
 
 def test_a_few_rows_are_computed_where_they_are_multiplied(tmp_path: Path, nursery: Nursery) -> None:
-    """One launch less, where reading the weight is all that takes time; many rows are still stored first."""
+    """With few rows, reading the weight takes all the time, so one launch less is faster. Many rows are still stored
+    first.
+    """
     assert len(names(tmp_path, FEW_ROWS)) == 1
     assert len(names(tmp_path, FEW_ROWS.replace("ROWS, WIDTH = 4", "ROWS, WIDTH = 40"))) == 2
     assert len(names(tmp_path, FEW_ROWS.replace("F.silu(x)", "F.softmax(x, 1)"))) == 2
@@ -284,7 +286,7 @@ def get_init_inputs():
 
 
 def test_the_product_has_its_turn_before_small_kernels_beside_it(tmp_path: Path) -> None:
-    """Before anything is timed, what has most to do is tried first."""
+    """Before anything is timed, the kernel with the most work is tried first."""
     brief = full_size_brief(problem(tmp_path, CODES))
     choice = first_choice(brief)
     kernels = [kernel for draft in drafts_of(brief, choice) for kernel in draft.kernels]
@@ -318,7 +320,7 @@ def get_init_inputs():
 
 
 def test_a_product_over_a_single_element_is_no_sum(tmp_path: Path, nursery: Nursery) -> None:
-    """The matrix unit takes no fewer than 16."""
+    """The matrix unit reduces over at least 16 elements, so such a product is a plain multiplication."""
     check_passes(tmp_path, nursery, SINGLE_ELEMENT)
 
 
@@ -342,7 +344,7 @@ def get_inputs():
 
 
 def test_an_order_of_dimensions_is_no_size(tmp_path: Path, nursery: Nursery) -> None:
-    """Where dimensions of one are summed over, torch puts the others in another order."""
+    """If a dimension of size 1 is summed over, torch orders the other dimensions differently."""
     check_passes(tmp_path, nursery, DECAYED)
 
 
@@ -376,7 +378,7 @@ def get_init_inputs():
 def test_what_is_narrowed_for_all_who_take_it_is_stored_narrow(
     told: str, kept: str, tmp_path: Path, nursery: Nursery
 ) -> None:
-    """Here a weight of eight bits made whole; who else takes it wide has it wide."""
+    """The example is a dequantised weight. If another operator reads it in float32, it is stored in float32."""
     text = DEQUANTISED.replace("return F.linear", told)
     brief = brief_of(problem(tmp_path, text))
     apart = Choice(chained=False)

@@ -1,4 +1,4 @@
-"""What is proposed next is found without planning what nobody will measure."""
+"""The built-in author finds its next proposals without planning kernels that nobody measures."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def observation(spec: ProblemSpec, brief: Brief, tried: tuple[Tried, ...] = ()) 
 
 
 def test_on_a_cpu_nothing_is_planned_around_other_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is timed there, so other numbers lead nowhere. For a large model they took minutes."""
+    """Nothing is timed on a CPU, so other tiles cannot help. Planning them took minutes for a large model."""
     spec = problem(tmp_path, TWO_KERNELS)
     brief = brief_of(spec)
     seen = observation(spec, brief)
@@ -86,7 +86,7 @@ def get_inputs():
 
 
 def test_no_file_is_written_twice_whatever_was_decided(tmp_path: Path) -> None:
-    """Not every decision shows in every kernel, and a verdict on the same file says nothing new."""
+    """Different choices can give the same file, and a second verdict on the same file adds nothing."""
     spec = problem(tmp_path, LOGITS)
     brief = brief_of(spec)
     first = asyncio.run(builtin.Builtin().propose(observation(spec, brief), 1))
@@ -126,7 +126,7 @@ def test_where_the_library_may_multiply_it_is_tried_beside_own_products(tmp_path
     assert BY_CHOICE in answer.plan and NO_KERNEL not in answer.plan
     with Evaluator(spec, EvaluatorSettings(target=None, allow_library=True), nursery=nursery) as evaluator:
         verdict = evaluator.evaluate(answer.source)
-    assert verdict.status == "passed", verdict.message  # transposed inputs included, which no kernel of it reads
+    assert verdict.status == "passed", verdict.message  # also with transposed inputs, which no own kernel reads
     assert () in left_to_torch(brief, Choice(left_to_torch=both))
 
 

@@ -1,4 +1,4 @@
-"""Faults that were found on files of others, each with the smallest module that shows it."""
+"""Regression tests for faults found in users' files, each with the smallest module that shows it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ LARGEST = {
 
 
 def test_positions_in_short_rows_are_computed_with(tmp_path: Path, nursery: Nursery) -> None:
-    """Elements of a short row are counted by a loop, whose counter is a plain number in the interpreter."""
+    """A Python loop counts the elements of a short row, and its counter is a plain int in the interpreter."""
     source = write(brief := brief_of(problem(tmp_path, SHORT_ROWS)), first_choice(brief)).source
     assert "for column in range(" in source
     check_passes(tmp_path, nursery, SHORT_ROWS)
@@ -96,7 +96,7 @@ def test_positions_in_short_rows_are_computed_with(tmp_path: Path, nursery: Nurs
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_heads_of_a_packed_projection_have_its_dtype(dtype: str, tmp_path: Path, nursery: Nursery) -> None:
-    """A product whose result is only seen through views is stored as the operator returns it."""
+    """A product whose result is read only through views is stored in the dtype that the operator returns."""
     text = HEADS.replace("{dtype}", dtype)
     source = write(brief := brief_of(problem(tmp_path, text)), first_choice(brief)).source
     assert "torch.float32" not in source
@@ -121,7 +121,7 @@ def test_nan_comes_out_of_maxima(name: str, tmp_path: Path, nursery: Nursery) ->
 
 
 def test_a_softmax_takes_the_plain_maximum(tmp_path: Path) -> None:
-    """NaN comes out of the sum of its exponentials; the reduction that passes NaN on takes longer."""
+    """The sum of exponentials is NaN anyway, and a maximum that propagates NaN is slower."""
     source = write(
         brief := brief_of(problem(tmp_path, plain("return torch.softmax(x, -1)"))), first_choice(brief)
     ).source

@@ -1,4 +1,4 @@
-"""The author is laid out as a compiler, and a group of operators is added in one place."""
+"""The author's packages import each other as the passes of a compiler, and one module adds a group of operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAY_IMPORT = {"ir": {"ir"}, "rules": {"ir", "rules"}, "plan": {"ir", "plan"}, "e
 
 
 def _imports() -> dict[str, set[str]]:
-    """Module -> the author's modules it imports, anywhere in its text."""
+    """Return, for each of the author's modules, the author's modules that it imports anywhere in its text."""
     paths = {".".join(path.relative_to(FOLDER).with_suffix("").parts): path for path in FOLDER.rglob("*.py")}
     found: dict[str, set[str]] = {}
     for module, path in paths.items():

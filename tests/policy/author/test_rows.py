@@ -1,4 +1,4 @@
-"""Long rows are walked through as seldom as can be, and few rows keep a GPU busy; what comes out stays right."""
+"""Long rows are read in as few passes as possible, and few rows still occupy a GPU; the values stay right."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BODIES = {
     "logarithm of a sum": ("return torch.logsumexp(x, 1), x.amin(1)", 1),
     "entropy": ("share = F.log_softmax(x, 1)\n        return -(share.exp() * share).sum(1)", 2),
 }
-"""What is computed of a long row, and how many walks through it that takes."""
+"""The body of the forward, and the expected number of passes over the long row."""
 
 
 @pytest.mark.parametrize("kind", BODIES)
@@ -233,7 +233,7 @@ def test_whole_numbers_are_put_in_order_by_an_own_kernel(tmp_path: Path, nursery
 
 
 def test_what_is_read_once_does_not_stay_in_the_cache_of_who_stores_little(tmp_path: Path) -> None:
-    """Room in the cache is made by writing to memory what others left there."""
+    """Evicting what other kernels wrote costs a write to memory; a kernel that stores little avoids it."""
 
     def source(body: str) -> str:
         return write(brief_of(problem(tmp_path, LONG.format(body=body))), Choice()).source
@@ -299,7 +299,7 @@ def get_init_inputs():
 
 
 def test_short_rows_that_are_needed_once_leave_few_lanes_idle(tmp_path: Path, nursery: Nursery) -> None:
-    """A row of 288 as a whole would take 512 lanes."""
+    """Loaded whole, a row of 288 elements would take 512 lanes."""
     source = write(brief_of(problem(tmp_path, SHORT_ROWS)), Choice()).source
     assert "for start in range(" in source and "next_power_of_2" not in source, source
     assert "tl.int32)" in source and "log_one_plus" in source, source
@@ -329,7 +329,7 @@ def get_init_inputs():
 
 
 def test_lines_of_a_table_are_added_one_after_another(tmp_path: Path, nursery: Nursery) -> None:
-    """What is read for all features is a word's number; the table's lines are what lies together."""
+    """Neighbouring lanes read neighbouring elements of one table row; the row's index is a scalar for all of them."""
     source = write(brief_of(problem(tmp_path, BAGS)), Choice()).source
     assert "for column in range(columns):" in source and "BLOCK_COLUMNS" not in source, source
     check_passes(tmp_path, nursery, BAGS)
@@ -359,7 +359,7 @@ def get_init_inputs():
 
 
 def test_all_that_can_be_is_loaded_before_the_first_reduction(tmp_path: Path) -> None:
-    """Warps wait for each other in a reduction: a load behind it would be waited for on its own."""
+    """A reduction is a barrier for all warps, so the kernel would wait for every load after it separately."""
     brief = brief_of(problem(tmp_path, AFFINE))
     source = write(brief, first_choice(brief)).source
     before, _, after = source.partition("tl.sum(")
@@ -377,7 +377,7 @@ def test_what_a_reduction_finds_is_looked_up_behind_it(tmp_path: Path, nursery: 
 
 
 def test_a_large_tile_keeps_its_registers(tmp_path: Path) -> None:
-    """Of 32 elements a thread, what comes behind the reduction is loaded there."""
+    """With 32 elements per thread, values used after the reduction are loaded after it."""
     brief = dataclasses.replace(brief_of(problem(tmp_path, AFFINE)), device="cuda")
     (draft,) = drafts_of(brief, first_choice(brief))
     tiles = Tiles(rows=4, looped=False, warps=4)
@@ -431,7 +431,7 @@ def get_init_inputs():
 
 
 def test_brief_reductions_of_as_many_rows_share_a_launch(tmp_path: Path, nursery: Nursery) -> None:
-    """A kernel's start and end take microseconds, and nothing of one is needed for the other."""
+    """Starting and ending a kernel takes microseconds, and neither reduction needs the other's result."""
     brief = brief_of(problem(tmp_path, PAIRED))
     (draft,) = drafts_of(brief, first_choice(brief))
     (kernel,) = draft.kernels

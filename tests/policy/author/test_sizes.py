@@ -1,4 +1,4 @@
-"""Sizes are known by their values, and written as what they are."""
+"""Sizes are identified by their values over the shape family, and written as expressions in named sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nobody asks for is not read, and what is read is read as widely as before."""
+"""Masked-out elements are not read, and the remaining loads stay as wide as before."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def masks_of(source: str) -> list[str]:
 
 @pytest.mark.parametrize("body", [NEAR, FAR])
 def test_neighbours_that_are_read_together_share_an_answer(body: str, tmp_path: Path, nursery: Nursery) -> None:
-    """A mask that changes from one element to the next would have each read by itself."""
+    """A mask that changes between neighbouring elements would split a wide load into single elements."""
     source = source_of(tmp_path, body)
     (mask,) = masks_of(source)
     assert "group" in mask and "// 8 * 8" in source, source
@@ -88,7 +88,7 @@ def get_init_inputs():
 
 
 def test_what_pieces_share_is_read_once_for_all(tmp_path: Path, nursery: Nursery) -> None:
-    """Both halves of a byte come from one load, whose mask does not change from one element to the next."""
+    """Both halves of a byte come from one load, whose mask is constant over neighbouring elements."""
     source = write(brief_of(problem(tmp_path, NIBBLES)), Choice()).source
     (mask,) = re.findall(r"tl\.load\(packed_ptr.*?mask=(.*?)\)", source)
     assert mask == "inside", source

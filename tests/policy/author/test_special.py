@@ -1,4 +1,4 @@
-"""Rarer functions of single elements, and numbers where a tensor is expected, are part of the kernel that has them."""
+"""Rarer element-wise functions, and numbers in place of tensors, are fused into the kernel that uses them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def get_init_inputs():
 
 @pytest.mark.parametrize("text", [SPECIAL, QUANTISED], ids=["functions", "to a grid"])
 def test_rarer_functions_are_right(text: str, tmp_path: Path, nursery: Nursery) -> None:
-    """Of two that are both infinitely small the logarithm of the sum is that, too."""
+    """The logarithm of the sum of two zeros is minus infinity, not NaN."""
     check_passes(tmp_path, nursery, text)
 
 

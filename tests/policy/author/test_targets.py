@@ -1,4 +1,4 @@
-"""The first file for a problem fits the GPUs it may be written for: it compiles at full size, and no kernel spills."""
+"""The first file for a problem suits every target: it compiles at full size, and no kernel spills registers."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ PROBLEMS = (
     "scans/running_weighted_mean",
     "softmaxes/biased_masked_softmax",
 )
-"""One of each family that the author writes all of, and what is tight: an operand that is computed on its way, an
-adapter, whose detour takes shared memory beside its layer's tiles, a mask that varies where its addresses do not."""
+"""One problem of each family that the author computes entirely, and some that are tight: a product with a computed
+operand, an adapter whose second product needs shared memory beside the tiles of the layer, and a mask that varies where
+the addresses do not.
+"""
 
 COMPILER = """
 import json, os, sys, tempfile
@@ -71,7 +73,7 @@ print(json.dumps([line for name, reply in json.load(sys.stdin) for line in compl
 
 
 def complaints_of(target: str, briefs: dict[str, Brief], folder: Path) -> list[str]:
-    """What keeps the first files from being good ones on the target, a line each."""
+    """Return a line for every failed compilation and every kernel that spills on the target."""
     requests = {}
     for name, brief in briefs.items():
         told = dataclasses.replace(brief, target=target, hardware=Hardware.of(target))

@@ -1,4 +1,4 @@
-"""Sizes are changed by interpolation in own kernels, by factors as by sizes, and each element is where torch has it."""
+"""Interpolation by own kernels, to given sizes and by given factors, reads the same elements as torch."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def get_inputs():
 
 @pytest.mark.slow
 def test_four_neighbours_are_weighed_as_torch_does_also_behind_a_product(tmp_path: Path, nursery: Nursery) -> None:
-    """There what belongs to a row is a vector where it is looked up by, and a tile where it is computed with."""
+    """Behind a product, an index that depends on the row is a vector in the lookup and a tile in the arithmetic."""
     check_passes(tmp_path, nursery, CUBIC)
 
 

@@ -1,4 +1,4 @@
-"""Files as people write them: what the author takes along of them, what it leaves, and what it does not touch."""
+"""Files as users write them: which parts the author copies, which it leaves out, and which it does not support."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def header_of(text: str, name: str = "Model") -> tuple[list[str], str]:
 
 
 def test_a_hook_on_the_model_does_not_work_twice() -> None:
-    """It was seen at work in the call that is written down."""
+    """The recorded call already contains the effect of the hook."""
     text = """
 class Model(nn.Module):
     def __init__(self):
@@ -130,7 +130,7 @@ class Model(nn.Module):
 
 @pytest.mark.parametrize("statement", ["self.order = type(self).__mro__", "self.act = torch.hub.get_dir()"])
 def test_a_constructor_that_no_candidate_may_have_is_left_behind(statement: str, tmp_path: Path) -> None:
-    """Then a number that it keeps has to be written as it is, since nothing holds it."""
+    """A number kept by that constructor is then written as a literal."""
     text = f"""
 class Model(nn.Module):
     def __init__(self):
@@ -155,7 +155,7 @@ def test_nothing_is_written_for_a_call_that_looks_at_values(body: str, tmp_path:
 
 
 def test_what_torch_returns_lies_row_by_row_where_a_kernel_reads_it(tmp_path: Path) -> None:
-    """The order of an LSTM's dimensions in memory depends on the sizes, and on what computes it."""
+    """The memory order of an LSTM's result depends on the sizes and on the library that computes it."""
     text = """
 BATCH = 3
 class Model(nn.Module):
@@ -186,7 +186,7 @@ class Model(nn.Module):
 
 
 def test_a_file_without_a_kernel_is_not_written(tmp_path: Path) -> None:
-    """It could only be refused; why there is none is said instead."""
+    """Such a file would be refused, so the author reports why it writes no kernel."""
     text = """
 class Model(nn.Module):
     def __init__(self):
@@ -233,7 +233,9 @@ def test_own_kernels_alone_pass(text: str, tmp_path: Path, nursery: Nursery) -> 
 
 
 def test_torch_does_what_it_does_better_beside_a_kernel_and_not_alone(tmp_path: Path) -> None:
-    """Most of what an own transposed convolution multiplies is nought."""
+    """An own transposed convolution multiplies mostly zeros, so torch computes it, unless no own kernel would be
+    left.
+    """
     assert "torch.ops.aten.convolution" in first_file(problem(tmp_path, TRANSPOSED.format("self.up(x).tanh()")))
     assert "torch.ops" not in first_file(problem(tmp_path, TRANSPOSED.format("self.up(x)")))
 
@@ -282,7 +284,7 @@ def get_inputs():
 
 
 def test_what_looks_at_values_only_to_refuse_them_is_no_obstacle(tmp_path: Path, nursery: Nursery) -> None:
-    """Distributions, a negative log-likelihood, classes of a known number."""
+    """The checks are those of distributions, of a negative log-likelihood, and of one-hot classes of a known number."""
     check_passes(problem(tmp_path, REFUSERS), nursery)
 
 

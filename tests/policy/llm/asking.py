@@ -1,4 +1,4 @@
-"""What the tests of language models share: an observation, a short prompt, and servers with little patience."""
+"""Shared parts of the tests of language models: an observation, a short prompt, and short timeouts."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ PATIENT = Patience(
     answer_bytes=20_000,
     wire_bytes=100_000,
 )
-"""For servers that answer, however busy this machine is."""
+"""Timeouts for servers that answer, long enough for a busy machine."""
 HASTY = dataclasses.replace(PATIENT, first_byte_s=0.5, between_bytes_s=0.3)
-"""For servers that hang."""
+"""Timeouts for servers that hang."""
 VIEW = ProblemView(digest="p", name="problem", spec={}, source="class Model: ...", fingerprint="f")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A prompt."""
+    """A rendered prompt."""
 
     messages: tuple[Message, ...]
     version: str
@@ -44,7 +44,7 @@ class Page:
 
 
 def render(observation: Observation, *, budget_tokens: int, count: Callable[[str], int]) -> Page:
-    """As many words as there is room for, the task among them."""
+    """Render a prompt that fills the budget with filler words."""
     text = " ".join(["write", *["word"] * 5000])
     words = text.split()[: max(1, budget_tokens - 16)]
     said = Message(role="user", content=" ".join(words))

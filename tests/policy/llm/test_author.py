@@ -1,4 +1,4 @@
-"""What the author of a language model promises beyond its server: rendering within limits, and nothing lost."""
+"""The author on top of an engine: prompts within its limits, and no answer lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DOWN = Sampled(text="", trouble=Trouble(what="down"))
 
 
 class Heard:
-    """An engine that answers as it is told to, and remembers the questions."""
+    """An engine that answers with a function of the test and records the questions."""
 
     name, version = "heard:model", "7"
 

@@ -1,4 +1,4 @@
-"""Answers that take more than one request: those that were cut off, and those of models that use tools."""
+"""Answers that take more than one request: second requests after an answer was cut off, and tool calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DRAFT = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
 def asked(
     answers: list[Sampled], *, tools: Any = None, context: int = 20_000, **settings: Any
 ) -> tuple[list[Completion], list[ModelQuestion]]:
-    """Ask for one answer of an engine that gives these in turn; return it and the questions."""
+    """Ask an engine that gives these answers in order for one completion; return the completions and the questions."""
     left = iter(answers)
     engine = Heard(lambda question: [next(left)], context)
     author = LanguageAuthor(

@@ -1,4 +1,4 @@
-"""What tests of training share."""
+"""Fixtures of all training tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triton_agent.policy.train.extra import require_training
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that was free a moment ago."""
+    """Return a port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -21,7 +21,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh policy."""
+    """Return the folder of a freshly initialised policy."""
     require_training()
     from triton_agent.policy.train.update.fresh import make_policy
 

@@ -1,4 +1,4 @@
-"""Evaluations made by hand, for tests of what they are worth."""
+"""Evaluations built by hand, for tests of rewards and figures."""
 
 from __future__ import annotations
 

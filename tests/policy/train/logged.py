@@ -1,4 +1,4 @@
-"""Runs logged by a tiny policy, as the store would hand them out: records with tokens, graded by hand-made verdicts."""
+"""Runs of a tiny policy as the store returns them: records with tokens, and gradings by hand-made verdicts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def grading(key: str, evaluation: Evaluation, minutes: int = 0) -> Grading:
 
 
 def even_tokens_pass(tokens: Sequence[int]) -> Evaluation:
-    """A verdict that a tiny model can learn to like: at least half of the tokens are even."""
+    """Return a verdict that a tiny model can learn to reach: the answer passes if at least half of its tokens are
+    even.
+    """
     even = sum(token % 2 == 0 for token in tokens)
     return passed() if 2 * even >= len(tokens) else failed(Finding.VALUES, launched=True)
 
@@ -63,7 +65,7 @@ def log_runs(
     seed: int = 0,
     verdict: Callable[[Sequence[int]], Evaluation] = even_tokens_pass,
 ) -> Records:
-    """Multi-turn runs sampled from the model; the last two tokens of a turn are a tool's, not the policy's."""
+    """Sample runs of several turns. The last two tokens of a turn stand for the result of a tool and are masked."""
     import torch
 
     from triton_agent.policy.train.evaluate.sampling import sample

@@ -1,7 +1,7 @@
-"""One of the processes of a sharded training on CPUs; `test_sharding.py` starts two.
+"""One process of a sharded training on CPUs; `test_sharding.py` starts two.
 
-Accelerate turns FSDP on for GPUs alone (`accelerate/state.py` asks for MULTI_GPU and the like), although torch shards
-on CPUs as well. So the state is told that CPUs will do; all else is what runs on GPUs.
+Accelerate enables FSDP only for GPUs (`accelerate/state.py` asks for MULTI_GPU and the like), although torch can shard
+on CPUs. The worker therefore patches that check; everything else runs as on GPUs.
 
     python -m tests.policy.train.sharding_worker MODEL ROWS FOLDER KIND begin|resume
 """
@@ -44,7 +44,9 @@ CONVERSATIONS = [
 def train(
     kind: str, model: Path, rows: Path, output: Path, processes: int, callbacks: Sequence[Any], resume: bool = False
 ) -> TrainingResult:
-    """Train `sft` or `grpo`, with `-lora` in its name an adapter: equal rows a step for any number of processes."""
+    """Train by `sft` or `grpo`, with an adapter if the kind contains `-lora`. A step has four rows for any number of
+    processes.
+    """
     alone = processes == 1
     usual: dict[str, Any] = {"output": output, "cpu": True, "fsdp": not alone, "steps": STEPS, "save_every": 1}
     usual |= {"batch_size": 2, "accumulation": ROWS_A_STEP // 2 // processes, "learning_rate": 1e-3, "keep": STEPS}
@@ -61,13 +63,13 @@ def train(
 
 
 def unread() -> Iterator[Mapping[str, Any]]:
-    """Rows that this process must not read: the first one has written them."""
+    """Raise if these rows are read; only the first process may read and write them."""
     raise AssertionError("read by a process that should take the rows from the disk")
     yield {}
 
 
 def answers_of(model: Any) -> dict[str, float]:
-    """Sample answers of another length in each process, as another seed in each makes them."""
+    """Sample answers whose length differs between the processes, as it does with different seeds."""
     import torch
 
     from triton_agent.policy.train.evaluate.sampling import sample
@@ -79,7 +81,7 @@ def answers_of(model: Any) -> dict[str, float]:
 
 
 class Shards(TrainerCallback):
-    """Notes what share of the parameters this process holds, and kills it after a step if asked to."""
+    """Records the share of the parameters that this process holds; kills the process after a step if asked to."""
 
     def __init__(self, dies_after: int | None = None) -> None:
         self.dies_after = dies_after

@@ -1,4 +1,4 @@
-"""Which turns a search decided on, and whose turn came of whose."""
+"""Chains of turns: which turns the search chose, and which turn each one continues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT = RECIPES["default"]
 
 
 def links(*chain: str, run: str = "r", author: str = "llm") -> list[Link]:
-    """`0a` begins, `1b<0a` follows it; a third word is the author."""
+    """Return links: `0a` begins a chain, `1b<0a` continues `0a`, and a third word names the author."""
     found = []
     for text in chain:
         place, _, rest = text.partition("<")
@@ -43,10 +43,10 @@ def links(*chain: str, run: str = "r", author: str = "llm") -> list[Link]:
         (("0a", "1a<0a", "2a<1a"), False),
         (("0a", "0b", "1a<0a", "1b<0b"), False),
         (("0a",), False),
-        (("0a", "0b", "1a<0a", "1b<0a"), True),  # b was cut, a was extended twice
-        (("0a", "0b", "1a<0a"), True),  # b was cut
-        (("0a", "1a<0a", "2a<0a"), True),  # it went back
-        (("0a", "1a"), True),  # it began anew
+        (("0a", "0b", "1a<0a", "1b<0a"), True),  # the search dropped b and extended a twice
+        (("0a", "0b", "1a<0a"), True),  # the search dropped b
+        (("0a", "1a<0a", "2a<0a"), True),  # the search went back
+        (("0a", "1a"), True),  # the search started afresh
         (("0a", "2a<0a"), True),  # a turn between them is missing
     ],
 )
@@ -78,7 +78,7 @@ def test_a_twin_repeats_an_earlier_turn_and_not_a_sibling() -> None:
 
 
 def collected(*turns: tuple[str, int, int, str | None, str, object]) -> dict[str, object]:
-    """Advantages of turns given as run, turn, index, parent, policy and verdict."""
+    """Return the advantages of turns given as (run, turn, index, parent, policy, verdict)."""
     records = []
     for number, (run, turn, index, parent, policy, verdict) in enumerate(turns):
         made = attempt(run, turn, parent=parent, policy=policy, token_ids=(5, number), source=f"x = {number}")
@@ -120,7 +120,9 @@ def test_chains_without_search_are_credited_with_what_followed_and_not_compared_
 
 
 def test_each_author_of_a_chain_is_credited_by_its_own_turns() -> None:
-    """The model, the built-in author, the model again: what the built-in author earned is not the model's."""
+    """The authors are the model, the built-in author and the model again. The model gets no credit for the built-in
+    author.
+    """
     mixed = [
         ("a", 0, 0, None, "llm", WRONG),
         ("a", 1, 0, "a/0.0", "builtin", FAST),

@@ -1,4 +1,4 @@
-"""Credit equals what a brute-force computation says, for trees and groups drawn at random."""
+"""Credit equals a brute-force computation for random trees and groups."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def recipe(**changes: object) -> Recipe:
 
 
 def paths(draw: random.Random, *, groups: int = 3, most_turns: int = 4) -> list[Turn]:
-    """Several trajectories for each of several problems, as unbranched paths of differing lengths."""
+    """Draw several trajectories for each of several problems, as unbranched paths of different lengths."""
     found = []
     for g in range(groups):
         for i in range(draw.randint(2, 5)):
@@ -62,7 +62,7 @@ def paths(draw: random.Random, *, groups: int = 3, most_turns: int = 4) -> list[
 
 
 def rewards_along(turns: Sequence[Turn], key: str) -> list[float]:
-    """Of a turn and all that follow it on its path."""
+    """Return the rewards of a turn and of all later turns of its trajectory."""
     trajectory, _, number = key.rpartition(".")
     later = sorted((t for t in turns if t.key.rpartition(".")[0] == trajectory), key=lambda t: t.number)
     return [t.reward.total or 0.0 for t in later if t.number >= int(number)]
@@ -121,7 +121,7 @@ def test_baselines_equal_their_definitions(seed: int) -> None:
 
 
 def brute_force(turns: Sequence[Turn], chosen: Recipe) -> dict[str, float]:
-    """Advantages of one-stream recipes, written as differently as possible."""
+    """Compute the advantages of recipes with one stream in a deliberately different way."""
     gains = {t.key: sum(chosen.gamma**i * r for i, r in enumerate(rewards_along(turns, t.key))) for t in turns}
     found = {}
     for one in turns:

@@ -1,4 +1,6 @@
-"""Figures of several turns, worked out by hand; interrupted evaluations continue, equal ones are read."""
+"""Figures of several turns, compared with hand-computed values; interrupted evaluations continue, repeated ones are
+read.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ def test_intervals_cover_other_problems_and_gains_are_paired() -> None:
 
 
 class Numbers:
-    """An engine that answers with a number by the seed, as the toy's does, without a model."""
+    """An engine without a model that answers with a number derived from the seed, as the toy's engine does."""
 
     name, version, context_tokens = "numbers:1", "1", 2048
 
@@ -82,7 +84,7 @@ class Numbers:
         return [[Sampled(text=toy.write_answer("Plan.", f"class ModelNew:\n    number = {n}\n"))] for n in texts]
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 def ask(folder: Path, engine: Numbers, problems: toy.Problems) -> list[JudgedEpisode]:

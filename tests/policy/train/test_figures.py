@@ -1,4 +1,4 @@
-"""Figures of a policy with intervals, alarms, and the choice of a start: pure, and worked out by hand."""
+"""Figures of a policy with intervals, alarms and the choice of a start, compared with hand-computed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fresh policy's tokenizer makes texts that repeat each other short, and cuts what is new as it cut what it knows."""
+"""The tokenizer of a fresh policy encodes a repeated line as one token, and decodes any text exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trainer computes what the readable file computes, from what was logged; and a killed run goes on unchanged."""
+"""The GRPO trainer agrees with the minimal implementation on logged samples, and resumes exactly after a kill."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def logged_turns(samples: Sequence[TrainingSample]) -> list[Any]:
 
 
 def jolt(*models: Any, size: float = 0.02) -> None:
-    """Move all models by the same small random step, so that ratios are not 1."""
+    """Move all models by the same small random step, so that the importance ratios differ from 1."""
     import torch
 
     torch.manual_seed(3)
@@ -156,7 +156,7 @@ def test_the_trainers_loss_is_the_readable_loss(
 def test_a_right_token_becomes_likelier_up_to_the_clip_and_a_wrong_one_less_likely(
     tiny: Path, tmp_path: Path, right: int
 ) -> None:
-    """Of a log in which half the answers are one token and half the other."""
+    """Half of the logged answers are one token, the other half another token."""
     from triton_agent.policy.train.update.session import load
 
     before = next_token_log_probabilities(load(str(tiny))[0])
@@ -220,7 +220,7 @@ def test_stored_log_probabilities_are_what_the_trainer_computes(
 
 
 def asked_at(tiny: Path, temperature: float, seed: int = 0) -> list[Any]:
-    """Attempts of a real engine and author at a real prompt, all passing or not by chance of their tokens."""
+    """Return attempts of a real engine and author at a real prompt, with verdicts that depend on random tokens."""
     from tests.policy.llm.asking import Page, seen
 
     from triton_agent.policy.episode import make_attempt
@@ -336,7 +336,8 @@ def test_a_divergence_from_the_first_model_and_a_dual_clip_are_part_of_the_loss(
     likely, batch = now["kl"]
     chosen = (batch["completion_mask"] * batch["tool_mask"]).float()
     apart = batch["ref_per_token_logps"] - likely
-    ratio = (likely - batch["old_per_token_logps"]).exp()  # which makes the estimate that of the current policy
+    # the importance ratio makes this an estimate of the KL divergence of the current policy
+    ratio = (likely - batch["old_per_token_logps"]).exp()
     divergence = float((ratio * (apart.exp() - apart - 1) * chosen).sum() / chosen.sum())
     assert divergence > 1e-4
     assert found["kl"] - found["plain"] == pytest.approx(0.5 * divergence, abs=1e-5)

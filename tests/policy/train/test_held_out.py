@@ -1,4 +1,4 @@
-"""A held-out problem is never trained on: not under another size, not in a later training of the same weights."""
+"""A held-out problem is never trained on, neither at another size nor in a later training of the same weights."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_conversations_that_are_all_too_long_are_told(tmp_path: Path) -> None:
 
 @needs_training
 def test_fine_tuning_keeps_the_weights_with_the_lowest_held_out_loss(tmp_path: Path) -> None:
-    """At a rate at which every further step makes it worse, so the last weights are not the best ones."""
+    """The learning rate is so high that every step after the first makes the loss worse."""
     import torch
     from safetensors.torch import load_file
 

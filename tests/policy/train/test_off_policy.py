@@ -1,4 +1,4 @@
-"""Weights and rejections for data that another policy sampled equal their definitions."""
+"""Importance weights and rejections for data of another policy equal their definitions."""
 
 from __future__ import annotations
 

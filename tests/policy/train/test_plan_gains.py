@@ -1,4 +1,4 @@
-"""Plans are worth what they add to the likelihood of right code; every part of a reward reaches it from the record."""
+"""Plan gains: a plan is worth what it adds to the likelihood of right code; records hold every part of a reward."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def letters(tokens: Sequence[int]) -> str:
 
 
 def answered(*answers: tuple[str, str, Evaluation]) -> tuple[TrainingSample, ...]:
-    """Answers of a plan and code each, with verdicts."""
+    """Return samples whose answers consist of a plan and code, with verdicts."""
     records = []
     for number, (plan, code, verdict) in enumerate(answers):
         tokens = tuple(map(ord, plan + code))
@@ -39,7 +39,7 @@ def answered(*answers: tuple[str, str, Evaluation]) -> tuple[TrainingSample, ...
 
 
 def likes_good_plans(samples: Sequence[TrainingSample], temperature: float) -> list[list[float]]:
-    """A policy to which code is likelier by half a nat a token after a plan that says good."""
+    """Score answers like a policy to which code after a plan with "good" is more likely by half a nat per token."""
     return [[-1.0 + 0.5 * ("good" in letters(one.numbers.load().prompt_ids))] * len(one.roles) for one in samples]
 
 

@@ -1,4 +1,4 @@
-"""A training in several processes saves, keeps the best and resumes, and no process waits for one that never comes."""
+"""Training in several processes saves, keeps the best weights and resumes, and no process waits for ever."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ train_grpo(model, None if resume == "yes" else Prepared.load(Path(rows)), RECIPE
 
 
 def train(arguments: Sequence[str], port: int) -> None:
-    """Train in several processes; a process that waits for another in vain fails by its time limit."""
+    """Train in several processes; a process that waits for ever fails by its time limit."""
     shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS)}
     shared |= {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     workers = [
@@ -62,7 +62,9 @@ def train(arguments: Sequence[str], port: int) -> None:
 
 @pytest.mark.slow
 def test_several_processes_save_keep_the_best_and_resume(tiny: Path, tmp_path: Path, free_port: int) -> None:
-    """Weights are whole in each process here; a barrier in every save stands for what sharded weights wait for."""
+    """The processes do not shard weights here. A barrier in every save stands for the waiting that sharded weights
+    need.
+    """
     from safetensors.torch import load_file
 
     from triton_agent.policy.train.update.session import load

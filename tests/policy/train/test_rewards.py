@@ -1,4 +1,4 @@
-"""Each recipe pays what a table worked out by hand says; what could not be measured is never 0."""
+"""Rewards of each recipe equal a hand-computed table, and an unmeasured reward is never 0."""
 
 from __future__ import annotations
 

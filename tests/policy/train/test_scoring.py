@@ -1,4 +1,4 @@
-"""Scores computed in pieces are those of the whole logits; models that are only asked keep their precision."""
+"""Scores computed in chunks equal those of the full logits; models used for inference keep their precision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANSWER = 7
 
 
 def ragged_rows() -> tuple[Any, Any]:
-    """Two rows of tokens, the second with padding before its prompt and after its answer."""
+    """Return two rows of tokens, the second with padding before its prompt and after its answer."""
     import torch
 
     ids = torch.arange(2 * 20).reshape(2, 20) % 37 + 3

@@ -1,4 +1,4 @@
-"""Fine-tuning: what is written for all processes, and conversations that share a row."""
+"""Supervised fine-tuning: rows written for all processes, packed conversations, and losses on prompts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = [
 
 
 def test_packed_conversations_do_not_see_each_other(tiny: Path, tmp_path: Path) -> None:
-    """So the loss is that of a row for each."""
+    """The loss therefore equals that of unpacked rows."""
     from triton_agent.policy.train.update.sft import SFTSettings, train_sft
 
     losses = []
@@ -29,7 +29,7 @@ def test_packed_conversations_do_not_see_each_other(tiny: Path, tmp_path: Path) 
 
 
 def test_prompts_count_where_they_are_to_be_learnt(tiny: Path, tmp_path: Path) -> None:
-    """The loss held out is that of answers either way."""
+    """The held-out loss counts answers only, in both cases."""
     from triton_agent.policy.train.update.sft import SFTSettings, train_sft
 
     held_out, tokens = [], []

@@ -1,4 +1,4 @@
-"""A training sharded over two processes has the losses of one process, and resumed after a kill the same weights."""
+"""Sharded training over two processes has the losses of one process and resumes exactly after a kill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ LIMIT_S = 300.0
 
 
 def started(port: int, *arguments: str | Path) -> list[int]:
-    """Run the processes of a training; return their exit codes. One that waits in vain fails by its time limit."""
+    """Run the processes of a training; return their exit codes. A process that waits for ever fails by its time
+    limit.
+    """
     shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(PROCESSES)}
     shared |= {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     command = [sys.executable, "-m", "tests.policy.train.sharding_worker", *map(str, arguments)]

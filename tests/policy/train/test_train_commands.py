@@ -1,4 +1,4 @@
-"""`policy init`, `train sft`, `train grpo` and `train eval` from the command line, on a store with runs in it."""
+"""The commands `policy init`, `train sft`, `train grpo` and `train eval` on a store with runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored attempts become samples: tokens as sampled, roles by where the code begins, reasons for what is left out."""
+"""Stored attempts become samples: sampled tokens, roles of tokens, and reasons for skipped attempts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DEFAULT = RECIPES["default"]
 
 
 def letters(tokens: object) -> str:
-    """A tokenizer whose tokens are characters."""
+    """Decode tokens that are characters."""
     return "".join(map(chr, tokens))  # type: ignore[call-overload]
 
 
@@ -72,7 +72,7 @@ def test_an_answer_without_code_is_all_plan_and_feedback_is_nobodys() -> None:
 
 
 def test_a_tokenizer_whose_tokens_do_not_add_up_finds_the_code_too() -> None:
-    """Of the kind that drops the blank before the first word, and spells one letter with two tokens."""
+    """The tokenizer drops the space before the first word and spells one letter with two tokens."""
     words = {0: " plan", 1: " import", 2: " triton", 3: "\u00c3", 4: "\u00a9"}
 
     def decode(ids: Sequence[int]) -> str:
@@ -184,7 +184,7 @@ def shown(source: str, speedup: Interval | None = None, status: Status = Status.
 
 
 def answered(evaluation: Evaluation, source: str, *seen: Tried, recalled: tuple[Lesson, ...] = ()) -> TrainingSample:
-    """The second answer of a run in whose prompt these stood."""
+    """Return the sample of the second answer of a run, whose prompt showed these attempts and lessons."""
     first = attempt("r", 0, token_ids=(4,), source="f(0)")
     second = attempt("r", 1, parent=first.key, token_ids=(5,), source=source)
     observation = dataclasses.replace(second.observation, tried=seen, recalled=recalled)
@@ -258,7 +258,7 @@ def test_a_flagged_problem_and_measured_shares_reach_the_reward() -> None:
 def test_a_real_run_pays_every_part_that_needs_no_gpu_and_no_policy(
     recipe: str, lacking: set[str], nursery: Nursery
 ) -> None:
-    """Kernels of the examples, judged by the real evaluator without a GPU."""
+    """The kernels are the examples, judged by the real evaluator without a GPU."""
     run = recorded(nursery)
     records = [(one, [g for g in run.gradings if g.attempt == one.key]) for one in run.attempts]
     rewards = [sample.turn.reward for sample in collect(records, RECIPES[recipe]).samples]

@@ -1,4 +1,4 @@
-"""A model under test: its answers are judged as an episode judges them."""
+"""Evaluation of a model under training: its answers are judged as an episode judges them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triton_agent.tools.results import Evaluation, Finding, Status
 
 
 class _Tokenizer:
-    """Decodes every answer to the same text."""
+    """A tokenizer that decodes every answer to the same text."""
 
     eos_token_id = pad_token_id = 0
 

@@ -1,4 +1,6 @@
-"""What tests of engines share: which interpreters there are, a model to serve, a server, and a second opinion."""
+"""Shared parts of the tests of engines: interpreters, a model to serve, a real server, and recomputed
+log-probabilities.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,12 @@ from triton_agent.policy.llm.engines.interpreters import VARIABLE
 
 SCRIPT = Path(__file__).with_name("served_model.py")
 FLOAT32, BFLOAT16 = 1e-4, 1e-2
-"""How far a stored log-probability may be from a recomputed one."""
+"""Largest difference between a stored log-probability and a recomputed one."""
 SERVER_STARTS_WITHIN_S = 400.0
 
 
 def vllm_python() -> str:
-    """An interpreter with vLLM; the test is skipped where none is named."""
+    """Return an interpreter that has vLLM; skip the test if there is none."""
     if named := os.environ.get(VARIABLE):
         return named
     if importlib.util.find_spec("vllm"):
@@ -37,7 +39,7 @@ def vllm_python() -> str:
 
 
 def transformers_python() -> str:
-    """An interpreter with transformers; one with vLLM has it."""
+    """Return an interpreter that has transformers. Every interpreter with vLLM has it."""
     if importlib.util.find_spec("transformers"):
         return sys.executable
     return vllm_python()
@@ -48,7 +50,8 @@ def require_transformers() -> None:
         pytest.skip("transformers is not installed here (the extra `train`)")
     import torch
 
-    torch.set_num_threads(1)  # two on two busy cores wait for each other at every step: ten times slower
+    # several threads on two busy cores wait for each other at every step and are ten times slower
+    torch.set_num_threads(1)
 
 
 def run_script(*arguments: str | Path, given: Any = None) -> str:
@@ -66,7 +69,7 @@ def run_script(*arguments: str | Path, given: Any = None) -> str:
 
 
 class Drawn(Protocol):
-    """A completion or a sample: an answer with its tokens."""
+    """An answer with its tokens: a completion or a sample."""
 
     @property
     def text(self) -> str: ...
@@ -80,12 +83,12 @@ class Drawn(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What transformers says of an answer someone else drew."""
+    """Text and log-probabilities of an answer, recomputed by transformers."""
 
     text: str
     log_probabilities: tuple[float, ...]
     leads: tuple[float, ...]
-    """How far ahead of the second likeliest token the likeliest was, in nats, at each step."""
+    """At each step, the difference in log-probability between the most and the second most likely token."""
 
 
 def second_opinion(
@@ -108,7 +111,7 @@ def assert_exact(
     dtype: str = "float32",
     adapter: Path | None = None,
 ) -> None:
-    """Tokens rebuild the text, and their log-probabilities are those of the model."""
+    """Check that the tokens decode to the text and that their log-probabilities are those of the model."""
     assert answers
     opinions = second_opinion(model, answers, temperature=temperature, dtype=dtype, adapter=adapter)
     for answer, opinion in zip(answers, opinions, strict=True):
@@ -119,7 +122,7 @@ def assert_exact(
 
 @contextlib.contextmanager
 def vllm_server(model: Path, log: Path, *options: str) -> Iterator[str]:
-    """A real OpenAI server of vLLM; its base URL."""
+    """Run a real OpenAI server of vLLM; yield its base URL."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,7 +1,7 @@
-"""Makes small models of random weights for engines to serve, and says what their log-probabilities ought to be.
+"""Makes small models with random weights for engines to serve, and recomputes their log-probabilities.
 
-A script, since what it imports is often installed beside an engine only: `python served_model.py make FOLDER`,
-`adapter FOLDER MODEL`, `vary FOLDER MODEL`, `thinking FOLDER MODEL`, `recompute` with JSON on stdin.
+This is a script because its imports are often installed only in the interpreter of an engine: `python served_model.py
+make FOLDER`, `adapter FOLDER MODEL`, `vary FOLDER MODEL`, `thinking FOLDER MODEL`, and `recompute` with JSON on stdin.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RANK = 4
 
 
 def make(folder: Path) -> None:
-    """A two-layer decoder with a tokenizer trained on this repository; a real prompt fits into its context."""
+    """Make a two-layer decoder with a tokenizer trained on this repository and a context that fits a real prompt."""
     sys.path.insert(0, str(ROOT / "src"))
     from triton_agent.policy.train.update import fresh
 
@@ -29,7 +29,7 @@ def make(folder: Path) -> None:
 
 
 def vary(folder: Path, model: Path) -> None:
-    """A model of the same form and the same sizes of numbers that says other things."""
+    """Make a model of the same shape with other weights."""
     from safetensors.torch import load_file, save_file
 
     shutil.copytree(model, folder)
@@ -38,12 +38,13 @@ def vary(folder: Path, model: Path) -> None:
 
 
 def thinking(folder: Path, model: Path) -> None:
-    """The same model with tokens for the two ends of a thought, which its template begins."""
+    """Make a copy of the model with tokens for the begin and end of thinking; its chat template begins the thinking."""
     shutil.copytree(model, folder)
     path = folder / "tokenizer.json"
     tokenizer = json.loads(path.read_text())
     vocabulary = tokenizer["model"]["vocab"]
-    for mark in ("<think>", "</think>"):  # in place of the rarest tokens: the model has no more numbers
+    # replaces the rarest tokens, because the model has no rows for additional ones
+    for mark in ("<think>", "</think>"):
         rarest = max(vocabulary, key=vocabulary.get)
         number = vocabulary.pop(rarest)
         tokenizer["model"]["merges"].pop()
@@ -55,7 +56,7 @@ def thinking(folder: Path, model: Path) -> None:
 
 
 def adapter(folder: Path, model: Path) -> None:
-    """Low-rank matrices for the values of every layer, large enough to change what is said."""
+    """Make an adapter for the value projection of every layer, large enough to change the answers."""
     import torch
     from safetensors.torch import save_file
 
@@ -75,7 +76,7 @@ def adapter(folder: Path, model: Path) -> None:
 
 
 def recompute(model: str, dtype: str, answers: list[dict[str, Any]], adapted: str | None) -> list[dict[str, Any]]:
-    """For each answer its text and log-probabilities, by one pass over question and answer together."""
+    """Return text and log-probabilities of each answer, from one forward pass over prompt and answer."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -1,4 +1,4 @@
-"""A folder that is no model is refused with what it lacks, before anything is loaded."""
+"""Invalid model folders are refused before loading, with a message that names what is missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triton_agent.tools.errors import UsageError
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """All files a model has, with nothing in the large ones."""
+    """A folder with all files of a model; the large ones are placeholders."""
     (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 4096}))
     (tmp_path / "tokenizer.json").write_text("{}")
     (tmp_path / "model.safetensors").write_bytes(b"weights")

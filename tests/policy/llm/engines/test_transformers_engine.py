@@ -1,4 +1,4 @@
-"""A model in memory: exact tokens whatever the batch, and clear words where it cannot answer."""
+"""The engine of transformers: exact tokens in every batch, and clear errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def engine(served_model: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def copy(served_model: Path, tmp_path: Path) -> Path:
-    """A model to be spoilt."""
+    """Return a copy of the model that the test may damage."""
     require_transformers()
     return Path(shutil.copytree(served_model, tmp_path / "copy"))
 
@@ -80,7 +80,9 @@ def test_what_is_drawn_in_several_batches_comes_back_in_order(served_model: Path
 
 
 def test_those_who_ask_at_the_same_time_are_answered_together(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dozen answers that were cut off are asked for once more by a dozen requests."""
+    """Requests that arrive together are drawn as one batch, such as the second requests of a dozen answers that were
+    cut off.
+    """
     widths, real = [], engine._draw
 
     def counted(tokenizer: Any, model: Any, rows: list[Any], stop: Any) -> Any:

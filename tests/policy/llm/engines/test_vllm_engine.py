@@ -1,4 +1,4 @@
-"""Real vLLM engines over a small model: exact tokens, new weights, guesses ahead, and engines that die."""
+"""Real vLLM engines with a small model: exact tokens, new weights, speculative decoding, and engines that die."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from triton_agent.tools.errors import UsageError
 pytestmark = pytest.mark.slow
 
 TIE = 1e-5
-"""Nats. Two likeliest tokens closer than this may change places with the order that numbers are added in."""
+"""If the log-probabilities of the two most likely tokens differ by less, rounding may swap them."""
 KERNEL = "def kernel(x, y, n):\n    for i in range(n):\n        y[i] = x[i] + x[i]\n    return y\n" * 8
 
 
@@ -70,7 +70,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def computing(pids: list[int]) -> list[int]:
-    """By the names that vLLM gives its processes."""
+    """Return those processes that vLLM has named as its own."""
     return [pid for pid in pids if Path(f"/proc/{pid}/cmdline").read_text().startswith("VLLM::")]
 
 
@@ -182,12 +182,12 @@ def test_closing_leaves_no_process(engine: VllmEngine) -> None:
 def test_guesses_ahead_change_no_greedy_answer_but_at_ties(
     served_model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A model of random weights soon repeats itself, which is what guesses live on; speeds are told for both."""
+    """A model with random weights soon repeats itself, so speculation finds matches. The test prints both speeds."""
     asked = [question(KERNEL + "x" * n, temperature=0.0, max_tokens=400) for n in range(4)]
     found: dict[int, list[Sampled]] = {}
     for guesses in (0, 8):
         with running(served_model, guess_ahead=guesses) as engine:
-            ask(engine, question("Write."))  # whatever is compiled at the first question
+            ask(engine, question("Write."))  # the first question compiles everything
             began = time.monotonic()
             found[guesses] = [answers[0] for answers in ask(engine, *asked)]
             wall_s = time.monotonic() - began
@@ -243,7 +243,7 @@ def test_a_model_that_vllm_does_not_take_is_refused_with_its_reason(served_model
 
 
 def test_an_engine_ends_with_the_process_that_started_it(served_model: Path, tmp_path: Path) -> None:
-    """Killed outright, so that nothing of ours could tidy up."""
+    """The process is killed, so it cannot clean up."""
     script = tmp_path / "asker.py"
     script.write_text(
         "import asyncio, sys, time\n"

@@ -1,4 +1,4 @@
-"""Finding an interpreter for vLLM, and what is said where there is none or the engine does not start. Needs no vLLM."""
+"""Finding an interpreter with vLLM, and the errors if there is none or the engine does not start. Needs no vLLM."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASKED = ModelQuestion(messages=(Message(role="user", content="Write."),))
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Looks like one from outside."""
+    """Return a folder that has the files of a model."""
     folder = tmp_path / "model"
     folder.mkdir()
     for name in ("config.json", "tokenizer.json"):
@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pretender(tmp_path: Path) -> Path:
-    """An interpreter that has vLLM, which cannot be imported."""
+    """Return an interpreter in which vLLM is installed but fails to import."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
     module = next((tmp_path / "venv" / "lib").glob("python3*/site-packages")) / "vllm"
     module.mkdir()
@@ -91,7 +91,7 @@ def test_an_adapter_that_is_none_is_refused_at_once(model: Path, pretender: Path
 
 def test_an_engine_that_does_not_start_says_why_and_leaves_nothing(model: Path, pretender: Path) -> None:
     engine = VllmEngine(str(model), VllmSettings(python=str(pretender)))
-    for _ in range(2):  # the second question starts another
+    for _ in range(2):  # the second question starts another engine
         with pytest.raises(EngineError, match="does not start") as caught:
             asyncio.run(engine.answer([ASKED]))
         assert "libcudart.so.13" in caught.value.remedy
@@ -137,7 +137,7 @@ def _runs(pid: int) -> bool:
 
 
 def test_a_tokenizer_that_does_not_load_is_named_wherever_tokens_are_counted(tmp_path: Path) -> None:
-    """In this process, or in one beside it, whether or not the library is there."""
+    """Tokens may be counted in this process or in a child process, and either may lack the library."""
     (tmp_path / "tokenizer.json").write_text("{}")
     lookup = ModelLookup(str(tmp_path), sys.executable, {"PATH": os.environ["PATH"]})
     with pytest.raises(EngineError, match="its tokenizer does not work"):

@@ -1,4 +1,4 @@
-"""A real server of vLLM: several answers in a request, settings of the draw, thoughts with a limit, calls of tools."""
+"""A real vLLM server: several answers per request, sampling settings, limited reasoning, and tool calls."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Records what authors are shown in real runs: files of every outcome are judged, and their observations are kept.
+"""Records observations from real runs: judges files of every outcome and stores what their author would be shown.
 
     python -m tests.policy.llm.prompting.record_runs                  # in the interpreter, a few minutes
     python -m tests.policy.llm.prompting.record_runs --device cuda    # the stories of a GPU, a minute or two
 
-`renew_golden.py` renders the observations kept in `golden/runs_cpu.json` and `golden/runs_cuda.json` as prompts, which
-tests compare with. Verdicts, messages and figures are those of the judge; only identifiers and paths are made equal on
-every machine. A problem whose stories cannot be recorded keeps no other from being recorded.
+`renew_golden.py` renders the observations in `golden/runs_cpu.json` and `golden/runs_cuda.json` as the golden prompts.
+Verdicts, messages and figures come from the judge. Only identifiers and paths are replaced, so that they are equal on
+every machine. If the stories of one problem cannot be recorded, those of the other problems still are.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from triton_agent.tools.settings import EvaluatorSettings, Profiling
 GOLDEN = Path(__file__).parent / "golden"
 RUN = "20260131-154500-3fa9c1"
 LIMIT_S = 60.0
-"""Time limit of a verdict: enough for these files, and short for the one without an end."""
+"""Time limit of a verdict, short enough to wait for the file that never ends."""
 PROBLEMS = {
     "softmax": files.EXAMPLES / "softmax.py",
     "linear_gelu": files.EXAMPLES / "linear_gelu.py",
     "generalised_advantages": files.REPOSITORY / "benchmarks/problems/scans/generalised_advantages.py",
 }
 COMPILED = ("softmax", "linear_gelu")
-"""Problems that are timed against torch.compile, too; it takes a minute for a loop of 128 steps."""
+"""Problems that are also timed against torch.compile, which takes a minute for the loop of 128 steps."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """A run in short: its answers turn by turn, one each, and what the author is asked to do next."""
+    """A short run: one answer per turn, and the task of the next answer."""
 
     problem: str
     answers: tuple[tuple[str, str], ...]
-    """Plan and file; without a file, the plan is the whole answer."""
+    """Plan and file of each answer. Without a file, the plan is the whole answer."""
     parent: int | None = None
-    """Turn of the attempt to build on."""
+    """Turn of the parent attempt."""
     partner: int | None = None
     task: Task = Task.ANY
 
@@ -73,12 +73,12 @@ OUTSIDE = (ROW[0], files.OUT_OF_PLACE)
 
 
 def repair(problem: str, *answers: tuple[str, str]) -> Story:
-    """Return a run whose last answer is to be repaired."""
+    """Return a story whose last answer is to be repaired."""
     return Story(problem=problem, answers=answers, parent=len(answers) - 1, task=Task.REPAIR)
 
 
 def improve(problem: str, *answers: tuple[str, str], parent: int | None = None) -> Story:
-    """Return a run whose last answer, or another one, is to be improved."""
+    """Return a story whose last answer, or the answer of turn `parent`, is to be improved."""
     chosen = len(answers) - 1 if parent is None else parent
     return Story(problem=problem, answers=answers, parent=chosen, task=Task.IMPROVE)
 
@@ -196,17 +196,17 @@ def _observe(view: ProblemView, rules: Rules, history: Sequence[Graded], turn: i
 
 
 def _portable(view: ProblemView) -> ProblemView:
-    """Leave out what no prompt shows and what differs from machine to machine."""
+    """Drop the fields that no prompt shows and those that differ between machines."""
     return dataclasses.replace(view, spec={}, graphs=view.graphs[:1], train_graphs=(), numbers=(), tensors=())
 
 
 def path_of(device: str) -> Path:
-    """Return the file that keeps the observations of a device."""
+    """Return the file with the recorded observations of a device."""
     return GOLDEN / f"runs_{device}.json"
 
 
 def load(device: str) -> dict[str, Observation]:
-    """Return the observations that are kept; none before they were recorded."""
+    """Return the recorded observations of a device; empty if there are none."""
     if not path_of(device).exists():
         return {}
     kept = json.loads(path_of(device).read_text(encoding="utf-8"))

@@ -1,9 +1,9 @@
-"""Writes the prompts that tests compare with, and which words they are made of.
+"""Writes the golden prompts and the digests of the current prompt version.
 
     python -m tests.policy.llm.prompting.renew_golden
 
-Refuses where the words of a version, or what becomes of them, differ from what that version stood for: then a new
-version is due (docs/prompts.md). `--same-version` writes them all the same; for a version that nobody has used yet.
+Refuses if the templates or the rendered prompts of the version differ from its recorded digests, because then a new
+version is needed (docs/prompts.md). `--same-version` overwrites the digests, for a version that nobody has used yet.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from triton_agent.policy.llm.prompting.wording import FOLDER
 GOLDEN = Path(__file__).parent / "golden"
 VERSIONS = GOLDEN / "versions.json"
 PLENTY, FEW = 100_000, 6_000
-"""Counted in characters here, since a tokenizer may change."""
+"""Budgets in characters, so that they do not depend on a tokenizer."""
 
 
 def rendered() -> dict[str, str]:
-    """By the name of the file: every example, and the longest one with few tokens."""
+    """Return the golden prompts by file name: every example, and the longest one again with a small budget."""
     made = {name: render(make(), budget_tokens=PLENTY, count=len) for name, make in EXAMPLES_SHOWN.items()}
     made["improve_short"] = render(improve(), budget_tokens=FEW, count=len)
     for device, prefix in (("cpu", "run"), ("cuda", "gpu")):
@@ -41,7 +41,7 @@ def _text(prompt: Prompt) -> str:
 
 
 def version_record(files: Mapping[str, str]) -> dict[str, str]:
-    """What a version stands for: its words, and what becomes of them."""
+    """Return the digests of a version: of its templates, and of the rendered prompts."""
     digest = hashlib.sha256("\0".join(f"{name}\0{files[name]}" for name in sorted(files)).encode())
     return {"words": prompt_version(), "prompts": digest.hexdigest()[:16]}
 

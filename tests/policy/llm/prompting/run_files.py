@@ -1,4 +1,4 @@
-"""Files that the runs of `record_runs.py` answer with: right ones, and what goes wrong with them.
+"""Files that the stories of `record_runs.py` answer with: right ones, and wrong ones of every kind.
 
 They are data and are never imported; the judge runs them as it runs every candidate.
 """

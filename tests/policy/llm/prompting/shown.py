@@ -1,4 +1,4 @@
-"""Observations as they come about in runs, made by hand from the examples, for tests and benchmarks of prompts."""
+"""Observations built by hand from the examples, for tests and benchmarks of prompts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def example(name: str) -> str:
 
 @functools.cache
 def graph() -> dict[str, Any]:
-    """Softmax over the rows of a matrix."""
+    """Return the graph of a softmax over the rows of a matrix."""
     meta = TensorMeta(shape=(4096, 4096), dtype="float32", strides=(4096, 1))
     node = Node(
         index=0,
@@ -115,7 +115,7 @@ def resources(**changes: Any) -> KernelResources:
 
 
 def passed(place: str, speed: float, role: Role = Role.INCUMBENT, **changes: Any) -> Tried:
-    """A kernel that was timed."""
+    """Return a tried kernel that passed with a measured speed-up."""
     made = Tried(
         attempt=f"{RUN}/{place}",
         turn=int(place.partition(".")[0]),
@@ -178,7 +178,7 @@ def observation(*tried: Tried, **changes: Any) -> Observation:
 
 
 def fresh() -> Observation:
-    """The first turn, without a GPU, nothing known."""
+    """Return the observation of a first turn without a GPU and without lessons."""
     seen = problem(
         device="cpu",
         floor_ms=None,
@@ -190,7 +190,7 @@ def fresh() -> Observation:
 
 
 def repair() -> Observation:
-    """The only answer so far does not compile."""
+    """Return an observation whose only attempt does not compile."""
     parent = failed("0.0", Finding.COMPILE, COMPILE_MESSAGE, Role.PARENT)
     seen = problem(device="cpu", floor_ms=None, card=None, rates=None)
     return observation(
@@ -199,7 +199,7 @@ def repair() -> Observation:
 
 
 def improve() -> Observation:
-    """Late in a run on a GPU, with all that can be shown."""
+    """Return an observation late in a run on a GPU, with every part that a prompt can show."""
     return observation(
         failed("0.0", Finding.NO_MODEL, "there is no ```python block: write a plan", source="", plan="I do not know."),
         passed("0.1", 0.9, Role.CONTRAST, plan='decided: {"tiles": {}}\nOne element a program.'),

@@ -1,4 +1,4 @@
-"""What the pattern allows is what is read as an answer."""
+"""The answer pattern allows exactly the answers that the parser reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file is made shorter without losing what its kernels do, or at least what they are called with."""
+"""Condensed files keep the bodies of their kernels, or at least the signatures."""
 
 from __future__ import annotations
 

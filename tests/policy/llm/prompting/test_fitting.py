@@ -1,4 +1,4 @@
-"""What is shown stays within the tokens there are, by rank, and the same every time."""
+"""Fitting parts into a budget follows their ranks and is deterministic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triton_agent.tools.errors import UsageError
 
 
 def part(name: str, *lengths: tuple[int, int], needed: bool = False) -> PromptPart:
-    """Forms as (rank, length)."""
+    """Return a part with a form for each (rank, length)."""
     forms = tuple(PartForm(rank=rank, write=lambda length=length: name * length) for rank, length in lengths)
     return PromptPart(name=name, forms=forms, needed=needed)
 

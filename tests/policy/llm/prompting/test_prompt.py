@@ -1,4 +1,4 @@
-"""A prompt says what an author needs, in the tokens there are, and nothing that it quotes can change the rest of it."""
+"""Prompts: their content, their length within the budget, and quoting that hostile text cannot break."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def text_of(prompt: Prompt) -> str:
 
 
 def test_a_prompt_within_a_bound_does_not_depend_on_the_vocabulary() -> None:
-    """As conversations are written; by a vocabulary with long tokens a longer form of the prompt would fit."""
+    """Written training conversations need this: with a vocabulary of long tokens, a longer form of the prompt would
+    fit.
+    """
     shortened = render(shown.fresh(), budget_tokens=1500, count=token_bound)
     assert shortened.shortened
     within = render_within(1500)
@@ -58,14 +60,14 @@ def test_a_prompt_within_a_bound_does_not_depend_on_the_vocabulary() -> None:
 
 
 def test_prompts_are_those_that_were_looked_at() -> None:
-    """Where this is meant to differ: python -m tests.policy.llm.prompting.renew_golden."""
+    """After an intended change, renew them: python -m tests.policy.llm.prompting.renew_golden."""
     golden = {path.name: path.read_text(encoding="utf-8") for path in renew_golden.GOLDEN.glob("*.md")}
     assert golden == renew_golden.rendered()
     assert len(golden) > 15
 
 
 def test_a_version_stands_for_the_same_words_for_ever() -> None:
-    """Words were edited, or what becomes of them: that is a new version, see docs/prompts.md."""
+    """If this fails, the templates or the rendered prompts changed and need a new version, see docs/prompts.md."""
     known = json.loads(renew_golden.VERSIONS.read_text())
     assert known[FOLDER] == renew_golden.version_record(renew_golden.rendered())
 
@@ -77,7 +79,7 @@ def test_the_version_tells_folder_and_words() -> None:
 
 
 def shown_tasks() -> list[Observation]:
-    """Each task, with what it needs."""
+    """Return an observation for each task."""
     two = (shown.passed("0.0", 1.2), shown.passed("1.0", 1.5, Role.PARENT))
     return [
         shown.observation(*two, task=Task.IMPROVE),
@@ -188,7 +190,7 @@ def test_seconds_tokens_and_cost_are_not_told() -> None:
 
 
 def test_every_figure_of_a_measurement_is_the_measured_one() -> None:
-    """Each number in the parts on hardware, times and attempts is a field of the observation, as it is formatted."""
+    """Each number in the parts on hardware, times and attempts is a formatted field of the observation."""
     seen = shown.improve()
     fields = list(_numbers(dataclasses.asdict(seen)))
     floor_ms = seen.problem.floor_ms or 0.0
@@ -222,7 +224,7 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 def _formats(value: float) -> Iterator[str]:
-    """Yield the forms in which a measured value may be told: as it is, as a percentage, in larger units."""
+    """Yield the formats in which a prompt may state a measured value: as it is, as a percentage, in larger units."""
     for scaled in (value, 100 * value, value / 1e12, value / 2**10, value / 2**20, value / 2**30):
         yield from (f"{scaled:.{digits}g}" for digits in (2, 3, 4))
         yield f"{scaled:.0f}"
@@ -260,7 +262,7 @@ def test_a_faster_and_a_slower_kernel_stand_with_their_scores() -> None:
 
 
 def test_what_stays_the_same_over_a_run_comes_first() -> None:
-    """So that servers find it in their caches."""
+    """Servers can then reuse the common beginning of the prompts from their prefix caches."""
     early = shown.observation(recalled=shown.LESSONS)
     late = dataclasses.replace(shown.improve(), turn=9)
     one, other = whole(early), whole(late)
@@ -287,7 +289,7 @@ def test_a_complaint_about_an_answer_reaches_the_next_prompt() -> None:
 
 
 def _nobody() -> Any:
-    """No candidate, no judge."""
+    """Return an evaluator that cannot judge anything."""
     return object.__new__(Evaluator)
 
 
@@ -303,7 +305,7 @@ def _words(text: str) -> int:
 
 
 def _real_tokenizers() -> dict[str, Callable[[str], int]]:
-    """Three kinds, trained on the spot: merges within words, merges across everything, the likeliest pieces."""
+    """Train tokenizers of three kinds: byte pairs within words, byte pairs across words, and unigrams."""
     if importlib.util.find_spec("tokenizers") is None:
         return {}
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -421,7 +423,7 @@ INJECTIONS = [
 
 
 def hostile(text: str) -> Observation:
-    """The text in every field that somebody else fills."""
+    """Return an observation with the text in every field that a program or a model can fill."""
     view = shown.problem(
         name=text,
         source=f"class Model: ...\n{text}",
@@ -466,7 +468,7 @@ def _graph_named(text: str) -> dict[str, Any]:
 
 
 def skeleton(text: str) -> str:
-    """A prompt without what it quotes."""
+    """Replace all quoted text in a prompt by placeholders."""
     kept, at = [], 0
     for block in blocks(text):
         assert block.closed
@@ -500,7 +502,7 @@ def test_no_mark_of_a_chat_and_nothing_unseen_gets_through(text: str) -> None:
 
 
 def test_examples_to_imitate_are_shown_the_prompt_of_inference() -> None:
-    """Also where the author was no language model, and was shown no messages."""
+    """This holds even if the author was not a language model and saw no prompt."""
     note = 'decided: {"fuse": true}'
     text = f"{note}\nplan\n```python\nclass ModelNew(x): pass\n\n# {note}\n```\n"
     said = Completion(text=text, policy="builtin")

@@ -1,4 +1,4 @@
-"""Whatever a text holds, it stands in a prompt as data: its quotation holds, and nothing in it is hidden or a mark."""
+"""Quoted text stays data: no text can end its quotation, hide characters, or form a special token."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_within_a_sentence_a_text_stays_on_its_line_and_in_its_marks(text: str) 
 
 
 def test_cleaning_many_marks_ends() -> None:
-    """Quadratic patterns would take minutes here; the test would hang, not fail."""
+    """A pattern of quadratic time would take minutes here, so a regression shows as a hang."""
     for piece in ("\x1b]", "\x1b[", "<", "<|", "[", "]~", "`", "\x1b", "<fim_", "<unused", "[|", "\x9b0"):
         made = cleaned(piece * (300_000 // len(piece)))
         assert "<|" not in made

@@ -1,4 +1,4 @@
-"""Estimates of tokens."""
+"""Estimates of the number of tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worked kernels that prompts show are right: each is judged like any candidate."""
+"""The judge passes every worked kernel that prompts show."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A chat server that misbehaves on order: real sockets, one behaviour for each question, the last one again and again.
+"""A chat server that fails on command: real sockets, one behaviour per question, and the last one for all further
+questions.
 
-Knows enough HTTP for what is asked of it, and keeps every request.
+It implements only as much HTTP as the tests need, and records every request.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from triton_agent.policy.answer import write_answer
 
 KERNEL = write_answer("a plan", "class ModelNew:\n    answer = 1\n")
 LONG_S = 60.0
-"""Longer than any test waits."""
+"""Seconds that no test waits."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request as it came in."""
+    """A request as received."""
 
     method: str
     path: str
@@ -34,7 +35,7 @@ class Asked:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Line:
-    """The way back to whoever asked."""
+    """The connection to a client, with methods that send parts of a response."""
 
     writer: asyncio.StreamWriter
     asked: Asked
@@ -43,7 +44,7 @@ class Line:
         self.writer.write(text.encode() if isinstance(text, str) else text)
 
     async def head(self, status: int = 200, kind: str = "text/event-stream", **headers: str) -> None:
-        """The beginning of a response whose body comes in chunks."""
+        """Send the header of a chunked response."""
         named = {"Content-Type": kind, "Transfer-Encoding": "chunked", "Connection": "close"}
         named |= {name.replace("_", "-"): value for name, value in headers.items()}
         lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
@@ -68,7 +69,7 @@ class Line:
         await self.end()
 
     def reset(self) -> None:
-        """Not even a goodbye."""
+        """Reset the connection without closing it properly."""
         raw = self.writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
@@ -86,7 +87,7 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 70, "completion_tokens": 30}}
 
 
 def saying(text: str, *, finish: str = "stop", usage: bool = True) -> Behaviour:
-    """A good stream."""
+    """Return a behaviour that streams this text without faults."""
 
     async def say(line: Line) -> None:
         await line.head()
@@ -130,7 +131,7 @@ def streaming(*data: Any) -> Behaviour:
 
 
 async def hang(line: Line) -> None:
-    """Takes the question and says nothing."""
+    """Receive the question and never answer."""
     await asyncio.sleep(LONG_S)
 
 
@@ -146,7 +147,7 @@ async def hang_in_the_middle(line: Line) -> None:
 
 
 async def think_unheard(line: Line) -> None:
-    """Begins, is silent for long, then says all at once."""
+    """Send an empty piece, wait, then send the whole answer."""
     await line.head()
     await line.event(piece(""))
     await asyncio.sleep(0.3)
@@ -155,21 +156,21 @@ async def think_unheard(line: Line) -> None:
 
 
 async def hang_at_the_end(line: Line) -> None:
-    """Says all there is to say, and forgets to stop."""
+    """Send the whole answer, but never end the stream."""
     await line.head()
     await line.event(piece(KERNEL, finish="stop"))
     await asyncio.sleep(LONG_S)
 
 
 async def half_a_stream(line: Line) -> None:
-    """Dies in the middle: the connection ends, the body does not."""
+    """Close the connection in the middle of the body."""
     await line.head()
     await line.event(piece("a pl"))
     line.writer.close()
 
 
 async def half_a_stream_that_looks_whole(line: Line) -> None:
-    """A proxy in between ends the body tidily."""
+    """End the body properly in the middle of an answer, as a proxy between server and client does."""
     await line.head()
     await line.event(piece("a pl"))
     await line.end()
@@ -186,7 +187,7 @@ async def reset_in_the_middle(line: Line) -> None:
 
 
 async def slow_bytes(line: Line) -> None:
-    """Never silent for long, never done."""
+    """Send pieces with short pauses and never end."""
     await line.head()
     with contextlib.suppress(ConnectionError):
         while True:
@@ -195,7 +196,7 @@ async def slow_bytes(line: Line) -> None:
 
 
 async def endless(line: Line) -> None:
-    """As fast as it can."""
+    """Send pieces as fast as possible and never end."""
     await line.head()
     with contextlib.suppress(ConnectionError):
         while True:
@@ -203,7 +204,7 @@ async def endless(line: Line) -> None:
 
 
 async def one_endless_line(line: Line) -> None:
-    """No event ever ends."""
+    """Send one event that never ends."""
     await line.head()
     with contextlib.suppress(ConnectionError):
         await line.chunk("data: ")
@@ -212,18 +213,18 @@ async def one_endless_line(line: Line) -> None:
 
 
 class FaultServer:
-    """Listens in a thread of its own."""
+    """Serves one behaviour per question, in a thread of its own."""
 
     def __init__(self, *behaviours: Behaviour, models: Any = None, spelled: Any = None) -> None:
         self.behaviours = behaviours
         self.models = models
-        """What the list of models says; None: it is not found."""
+        """Response to requests for the list of models; None for 404."""
         self.spelled = spelled
-        """What it says that tokens spell; None: it is not asked that."""
+        """Response to requests to detokenize; None if there must be none."""
         self.asked: list[Asked] = []
-        """Questions, in order."""
+        """Questions in the order of arrival."""
         self.looked: list[Asked] = []
-        """Requests for the list of models, for what tokens spell, and whatever else."""
+        """All other requests, such as those for the list of models and to detokenize."""
         self.open_connections = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -287,7 +288,7 @@ async def _read(reader: asyncio.StreamReader) -> Asked:
 
 @contextlib.contextmanager
 def dead_port() -> Iterator[int]:
-    """A port that nobody listens on, and nobody else gets meanwhile."""
+    """Yield a port on which nobody listens and which no other process can take meanwhile."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A chat model of LangChain as an engine; the package itself is an extra, its core comes with langgraph."""
+"""LangChain's chat models as engines. The extra is not needed here, because langgraph brings the core package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from triton_agent.tools.errors import UsageError
 
 
 class Provider(GenericFakeChatModel):
-    """Says its messages in order; exceptions among them are raised."""
+    """A model that returns its messages in order and raises those that are exceptions."""
 
     async def _agenerate(
         self,

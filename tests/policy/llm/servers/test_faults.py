@@ -1,4 +1,4 @@
-"""Servers that misbehave in every way known here: each ends in the right outcome, and the run goes on."""
+"""Faults of servers: each leads to the expected answer or error, and the run continues."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ TRIES = 3
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What a server does, and what is to come of it."""
+    """The behaviours of a server, and the expected result."""
 
     does: tuple[Behaviour, ...]
     requests: int
-    """How often it is to be asked."""
+    """Expected number of requests."""
     error: str = ""
-    """Part of what is said; empty where there is an answer."""
+    """Part of the expected error; empty if an answer is expected."""
     finish: str = "stop"
     patience: Patience = PATIENT
 
 
 def again(fault: Behaviour, **more) -> Case:
-    """Of the moment: asked once more, all is well."""
+    """Return a case with one fault, after which the second request succeeds."""
     return Case(does=(fault, good), requests=2, **more)
 
 
 def endless(fault: Behaviour, error: str, **more) -> Case:
-    """Asked until patience ends."""
+    """Return a case whose fault persists until all tries are used up."""
     return Case(does=(fault,), requests=TRIES, error=error, **more)
 
 
 def final(fault: Behaviour, error: str) -> Case:
-    """Asking again would not help."""
+    """Return a case whose fault must not be retried."""
     return Case(does=(fault, good), requests=1, error=error)
 
 
@@ -115,7 +115,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """For all the runs here."""
+    """The store that all runs in this file share."""
     with Store.open(tmp_path_factory.mktemp("runs") / "store.db") as opened:
         yield opened
 
@@ -143,7 +143,7 @@ def test_each_fault_ends_in_its_outcome_and_the_run_goes_on(name: str, store: St
 
 
 def _loop(store: Store, policies: list, run: str | None = None, **changes) -> Loop:
-    """A run of its own, or one taken up."""
+    """Return the loop of a new run, or of the resumed run `run`."""
     table = Table({kernel(number): passed(kernel(number), float(number)) for number in (1, 2)})
     ledger = Ledger.resume(store, run) if run else Ledger.begin(store, new_run(f"run-{uuid.uuid4().hex}"))
     return Loop(ledger, policies, [table], LoopSettings(**{"rules": Rules(), "turns": 2, "parallel": 2} | changes))

@@ -1,4 +1,4 @@
-"""What is asked of a server and what is kept of its answers, over real connections."""
+"""Requests to OpenAI servers and the records of their answers, over real connections."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LIKELY = [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -1.25}]
 
 
 def one(behaviour: Behaviour, models: Any = None, **settings: Any) -> Any:
-    """The only answer, and what was asked for it."""
+    """Ask for one answer; return it and the server."""
     with FaultServer(behaviour, models=models) as server:
         (answer,) = propose(author(server.url, **settings))
     return answer, server
@@ -77,7 +77,7 @@ def test_what_a_server_does_not_tell_is_missing_with_the_reason(choice: dict, mi
 
 
 def cut_within_a_character(finish: str = "length") -> Behaviour:
-    """As vLLM does it: `a` comes, then two bytes of three, and they have no text."""
+    """Stream tokens as vLLM does when an answer ends within a character: the last two tokens have no text."""
     tokens = [{"token": text, "logprob": -0.5} for text in ("a", "", "", "<|end|>")[: 4 if finish == "stop" else 3]]
     ids = [7, 8, 9, 2][: len(tokens)]
     first = piece("a", token_ids=ids[:1], logprobs={"content": tokens[:1]})
@@ -126,7 +126,7 @@ def test_thoughts_that_a_server_keeps_apart_are_not_spelled_by_the_tokens() -> N
 
 
 def refusing_field(name: str, message: str) -> Behaviour:
-    """As strict servers do."""
+    """Refuse requests that have this field, as strict servers do."""
 
     async def serve(line: Line) -> None:
         system = any(one["role"] == "system" for one in line.asked.body["messages"])
@@ -154,7 +154,7 @@ def test_what_a_server_does_not_take_is_left_out_and_said(name: str, message: st
         asked = author(server.url)
         (answer,) = propose(asked)
         assert len(propose(asked, 2)) == 2
-    assert len(server.asked) == 4  # it is told once
+    assert len(server.asked) == 4  # the server refuses the field once
     assert (f"asked without {name}" in answer.missing) == (name != "max_tokens")
     assert all("write" in request.body["messages"][-1]["content"] for request in server.asked)
     if name == "max_tokens":
@@ -164,7 +164,7 @@ def test_what_a_server_does_not_take_is_left_out_and_said(name: str, message: st
 
 
 def fitting(words: int, message: str) -> Behaviour:
-    """A context of so many tokens, a word being one."""
+    """Serve a context of this many tokens, with one token per word."""
 
     async def serve(line: Line) -> None:
         body = line.asked.body
@@ -192,7 +192,8 @@ def test_a_question_that_is_too_long_is_asked_again_shorter(message: str) -> Non
     assert [one.content for one in answer.messages] == [
         one["content"] for one in server.asked[tries - 1].body["messages"]
     ]
-    assert len(server.asked) == (tries + 1 if "3000" in message else 2 * tries)  # what it said of itself is kept
+    # the limit named in the message is remembered
+    assert len(server.asked) == (tries + 1 if "3000" in message else 2 * tries)
 
 
 def test_a_context_that_the_server_tells_is_kept_to_from_the_start() -> None:

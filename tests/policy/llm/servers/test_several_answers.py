@@ -1,4 +1,4 @@
-"""Several answers in one request, thoughts, limits per minute and prices: what is asked, and what is kept."""
+"""Several answers per request, reasoning, rate limits and prices: the requests and the recorded answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def choice(number: int, text: str, finish: str | None = None, **more: Any) -> di
 
 
 async def as_many_as_asked_for(line: Line) -> None:
-    """The pieces of the answers come in turns."""
+    """Stream the requested number of answers, with their pieces interleaved."""
     await line.head()
     wanted = line.asked.body.get("n", 1)
     for number in range(wanted):
@@ -204,7 +204,7 @@ def test_thoughts_and_cached_tokens_are_counted_and_priced() -> None:
 
 
 class Clock:
-    """A clock that only sleeping moves."""
+    """A clock that advances only by sleeping."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -217,7 +217,7 @@ class Clock:
 
 
 def paced(limits: Limits, tokens: list[int], headers: list[dict[str, str]] | None = None) -> list[float]:
-    """When each of these requests may be sent; each is answered at once, with these headers."""
+    """Return the times at which these requests may be sent, if each is answered at once with these headers."""
     clock = Clock()
     pace = Pace(limits, longest_wait_s=300.0, now=clock.now, sleep=clock.sleep)
 
@@ -256,7 +256,9 @@ def test_what_a_server_says_of_its_limits_is_heeded(told: dict[str, str], wait_s
 
 
 def test_a_wait_for_the_pace_is_no_silence_of_the_server() -> None:
-    """Two answers at one request a minute, by a clock that runs fast: the second waits, and no time limit ends it."""
+    """With one request per minute the second answer must wait, and the time limits of the server do not count that
+    wait.
+    """
     with FaultServer(good) as server:
         asked = author(server.url, limits=Limits(requests=1))
         engine = asked._engine

@@ -1,4 +1,4 @@
-"""Faults that are put into kernels change them in one place, and every kind of fault has a place somewhere."""
+"""Injected faults change a kernel in one place, and every kind of fault can be injected somewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems are composed at random, and only those that are worth solving are accepted."""
+"""Problems are composed at random, and only those worth solving are accepted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rows() -> list[Row]:
 
 
 def blueprint_of(*moves: Move, dtype: str = "float32", scale: str = "") -> Blueprint:
-    """Compose a problem of these steps over rows."""
+    """Compose a problem that applies these steps to rows."""
     import random
 
     sizes = {"ROWS": Size(given=512, small=7), "WIDTH": Size(given=64, small=64)}

@@ -1,4 +1,4 @@
-"""Problems that may teach something are drawn more often, and none is forgotten."""
+"""The curriculum draws problems with mixed results more often, and still draws every problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainers of other libraries get the prompts, verdicts and rewards that the trainer here has."""
+"""Environments for other trainers give the same prompts, verdicts and rewards as the trainer of this project."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_answer_that_cannot_be_measured_has_no_reward() -> None:
 
 @pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
 def test_trls_own_trainer_trains_on_these_rewards(tmp_path: Path) -> None:
-    """Three steps of TRL's GRPO; its policy writes nothing sensible, so one answer in two is put into its mouth."""
+    """Run three steps of TRL's GRPO. The tiny policy writes nonsense, so every second answer is replaced."""
     require_training()
     from datasets import Dataset
     from trl import GRPOTrainer
@@ -96,7 +96,9 @@ def test_trls_own_trainer_trains_on_these_rewards(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
 def test_models_of_trl_that_call_tools_submit_files_and_read_verdicts(tmp_path: Path) -> None:
-    """Three steps of TRL's own loop over tools; what the tiny model would say is replaced: 1 is wrong, 2 is right."""
+    """Run three steps of TRL's tool loop. The answers of the tiny model are replaced: file 1 is wrong, file 2 is
+    right.
+    """
     require_training()
     from datasets import Dataset
     from trl import GRPOTrainer

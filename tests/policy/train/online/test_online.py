@@ -1,4 +1,4 @@
-"""An online training learns from its own rollouts, keeps every one, and goes on after a kill as if nothing had been."""
+"""Online training learns from its own rollouts, stores each of them, and resumes exactly after a kill."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROLLOUTS = toy.UPDATES * toy.PROBLEMS * toy.ANSWERS * toy.TURNS
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh policy."""
+    """Return the folder of a freshly initialised policy."""
     require_training()
     from triton_agent.policy.train.update.fresh import make_policy
 
@@ -33,7 +33,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a training that nobody disturbed."""
+    """Return the folder of an uninterrupted training."""
     folder = tmp_path_factory.mktemp("undisturbed")
     toy.train(tiny, folder)
     return folder
@@ -85,7 +85,7 @@ def test_a_line_for_each_update_says_what_it_gave_and_where_the_time_went(traine
 def test_weights_of_a_resumed_training_are_bit_by_bit_those_of_an_undisturbed_one(
     tiny: Path, trained: Path, tmp_path: Path
 ) -> None:
-    """Everything but the last checkpoint is there, as after a kill between the rollouts and the end."""
+    """Only the last checkpoint is removed, as after a kill between the last rollouts and the end."""
     import torch
 
     from triton_agent.policy.train.update.checkpoints import whole_checkpoints
@@ -106,7 +106,7 @@ def test_weights_of_a_resumed_training_are_bit_by_bit_those_of_an_undisturbed_on
 
 
 def killed(tiny: Path, folder: Path, moment: str) -> None:
-    """Train in a process that kills itself at the moment, and resume in another."""
+    """Train in a process that kills itself at the moment, and resume in a second process."""
     command = [sys.executable, "-m", "tests.policy.train.online.toy", str(tiny), str(folder)]
     ended = subprocess.run([*command, "--kill", moment], capture_output=True, text=True, timeout=240)
     assert ended.returncode == -9, ended.stderr[-2000:]

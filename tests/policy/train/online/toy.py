@@ -1,9 +1,9 @@
-"""A small online training in a process of its own, which may kill itself at a named moment.
+"""A small online training in a process of its own, which can kill itself at a named moment.
 
     python -m tests.policy.train.online.toy MODEL FOLDER [--resume] [--kill MOMENT:COUNT]
 
-A tiny model is trained for real; its answers are picked from a list by their seeds, and a verdict depends on which of
-them it is. Everything else is the real thing: the store, the trainer, its checkpoints.
+The training, the store, the trainer and its checkpoints are real. Only the answers are picked from a list by their
+seeds, and the verdict depends on the picked answer.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from triton_agent.tools.results import Evaluation, Finding
 NAMES = ("first", "second", "third")
 UPDATES, PROBLEMS, ANSWERS, TURNS = 4, 2, 4, 2
 MOMENTS = ("answer", "verdict", "published", "step", "line", "checkpoint", "mark")
-"""Moments at which it can kill itself: after an answer or a verdict was stored, after weights were handed over, within
-a step of the optimiser, after a line was written, within a checkpoint, and right before its mark.
+"""Moments at which the process can kill itself: after storing an answer or a verdict, after publishing weights, within
+a step of the optimiser, after writing a line, within a checkpoint, and right before the checkpoint is marked as whole.
 """
 
 
 class PickingEngine:
-    """An engine that picks a text by the seed of the draw, and tells which weights it was given."""
+    """An engine that picks a text by the seed of the request and records the weights it was given."""
 
     name, version, context_tokens = "picking:1", "1", 2048
 
@@ -75,11 +75,11 @@ class PickingEngine:
         self.given.append(folder)
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 class EvenJudge:
-    """Lets even numbers pass."""
+    """A judge that passes even numbers."""
 
     def __init__(self) -> None:
         self.judged: list[str] = []
@@ -92,7 +92,7 @@ class EvenJudge:
 
 
 class Problems:
-    """Problems whose judges stay ready."""
+    """Problems whose judges stay open."""
 
     names = NAMES
 
@@ -110,7 +110,7 @@ class Problems:
 
 
 def render(observation: Observation, *, budget_tokens: int, count: Callable[[str], int]) -> Page:
-    """A short prompt with the turn's number."""
+    """Return a short prompt with the number of the turn."""
     said = Message(role="user", content=f"write {observation.problem.name} {observation.turn}")
     return Page(messages=(said,), version="toy/1", tokens=3)
 
@@ -118,7 +118,7 @@ def render(observation: Observation, *, budget_tokens: int, count: Callable[[str
 def train(
     model: Path, folder: Path, *, resume: bool = False, engine: PickingEngine | None = None, **changes: Any
 ) -> Any:
-    """Train, or resume, in this process."""
+    """Train or resume in this process."""
     require_training()
     import torch
 
@@ -145,7 +145,7 @@ def train(
 
 
 def kill_at(moment: str, count: int) -> None:
-    """Make this process kill itself when it comes to the moment for the given time."""
+    """Make this process kill itself when it reaches the moment for the `count`-th time."""
     from transformers import Trainer
 
     from triton_agent.policy.train.online import session
@@ -165,7 +165,7 @@ def kill_at(moment: str, count: int) -> None:
     real, calls = getattr(owner, name), itertools.count(1)
 
     def dying(*arguments: Any, **keywords: Any) -> Any:
-        dies = next(calls) == count  # calls come from several threads
+        dies = next(calls) == count  # several threads call this
         if dies and not after:
             os.kill(os.getpid(), signal.SIGKILL)
         found = real(*arguments, **keywords)
@@ -177,7 +177,7 @@ def kill_at(moment: str, count: int) -> None:
 
 
 def records(folder: Path) -> dict[str, tuple[Attempt, list[Grading]]]:
-    """Everything that is stored, by key."""
+    """Return all stored attempts and their gradings by key."""
     with Store.open(folder / "runs.db") as store:
         return {attempt.key: (attempt, gradings) for attempt, gradings in store.iterate()}
 
