@@ -1,4 +1,5 @@
-"""Renders an observation as a system and a user message within a number of tokens.
+"""Renders an observation as a system and a user message within a token budget.
 
-`prompt.py` is the entry; words are in `templates/`, quoting of foreign text in `quoting.py`, priorities in `forms.py`.
+`prompt.py` is the entry point. Templates are in `templates/`, quoting of foreign text is in `quoting.py`, and the
+priorities of parts are in `forms.py`.
 """

@@ -1,6 +1,7 @@
-"""The part of a prompt on this run: times, attempts in short, a pair to compare, the best, a failure, the parent.
+"""The parts of a prompt about this run: times, a table of attempts, a pair to compare, the best ones, a failure, the
+parent.
 
-Not covered: the choice of attempts, which the observation makes. Forms and their ranks are in `forms.py`.
+Not covered: choosing the attempts, which the observation does, and the ranks of forms (`forms.py`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def _tried(items: Sequence[Tried]) -> Iterator[PromptPart]:
 
 
 def _is_judged(item: Tried) -> bool:
-    """Return True for a verdict on a kernel: not for a failure to measure, nor for an answer without a file."""
+    """Return True for a verdict on a kernel; False for an answer without a file or an attempt that could not be
+    measured.
+    """
     return item.status is not None and item.status is not Status.NO_ANSWER
 
 
@@ -60,7 +63,7 @@ def _best_first(observation: Observation) -> list[Tried]:
 
 
 def _standing(item: Tried) -> Standing:
-    """Return the standing as far as the observation shows it."""
+    """Return the standing, as far as it follows from the fields of the observation."""
     diagnosis = item.diagnosis
     return Standing(
         passed=item.status is Status.PASSED,

@@ -1,6 +1,6 @@
-"""Shortens a kernel file to its kernels, or to their signatures. For reading, not for running.
+"""Shortens a kernel file to its kernels or to their signatures. The result is for reading, not for running.
 
-Works on lines that begin at the margin, so any text will do, also text that is not Python, and no parser is needed.
+It looks only at lines that begin at the margin. It needs no parser, and also accepts text that is not Python.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ LEFT_OUT = "# [... {lines} lines left out ...]"
 
 @functools.lru_cache(maxsize=256)
 def kernels_only(source: str) -> str:
-    """Return the functions that Triton compiles, with their decorators; empty without any."""
+    """Return the functions that Triton compiles, with their decorators; empty if there are none."""
     lines = source.split("\n")
     return _assembled(_kernels(lines), lines)
 
 
 @functools.lru_cache(maxsize=256)
 def signatures_only(source: str) -> str:
-    """Return their signatures without bodies."""
+    """Return the signatures of the functions that Triton compiles, without bodies."""
     lines = source.split("\n")
     heads = []
     for begin, end in _kernels(lines):
@@ -72,7 +72,7 @@ def _after_body(lines: list[str], at: int) -> int:
 
 
 def _assembled(parts: list[tuple[int, int]], lines: list[str]) -> str:
-    """Join the parts in order, with notes on how many lines were left out between them."""
+    """Join the parts in order, with a note between them on the number of lines left out."""
     shown: list[str] = []
     at = 0
     for begin, end in [*parts, (len(lines), len(lines))] if parts else []:

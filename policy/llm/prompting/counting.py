@@ -11,15 +11,15 @@ from collections.abc import Callable
 Count = Callable[[str], int]
 WORD = re.compile(r"[A-Za-z]+")
 SINGLE = re.compile(r"[!-/:-@\[-`{-~]|[0-9]|\n+|[ \t\r\f\v]{2,}")
-"""Punctuation of ASCII, a digit, line ends in a row, an indent."""
+"""One ASCII punctuation character, one digit, several line ends, or an indent."""
 FOREIGN = re.compile(r"[^\x00-\x7f]+")
 LETTERS_A_TOKEN = 4
 
 
 class RememberedCount:
-    """Count tokens, once for each text; the least recently used are forgotten. Keep one for each tokenizer.
+    """A cache of token counts by text, which forgets the least recently used ones. Each tokenizer needs one of its own.
 
-    Texts are remembered by a digest, so that the cache stays small.
+    Keys are digests of the texts, so that the cache stays small.
     """
 
     def __init__(self, count: Count, *, most: int = 16_384) -> None:
@@ -46,11 +46,12 @@ class RememberedCount:
 
 
 def token_bound(text: str) -> int:
-    """Estimate the tokens of a text from above, for models whose tokenizer is out of reach.
+    """Estimate an upper bound on the tokens of a text, for models without a tokenizer at hand.
 
-    A word costs one token, and one more for every four letters after the first four; digits, signs, line ends and
-    indents one each; other scripts one for each byte; a single space belongs to the word behind it. It is no strict
-    bound, since a vocabulary may lack any word: if a server finds a prompt too long, a shorter one is sent.
+    A word costs one token, and one more for every four letters after the first four. Each digit, punctuation character,
+    group of line ends and indent costs one. Other scripts cost one for each byte. A single space belongs to the word
+    after it. This is no strict bound, because a vocabulary may lack any word. If a server finds a prompt too long, a
+    shorter one is sent.
     """
     words = sum(1 + (len(word) - 1) // LETTERS_A_TOKEN for word in WORD.findall(text))
     foreign = sum(len(part.encode("utf-8", "surrogatepass")) for part in FOREIGN.findall(text))

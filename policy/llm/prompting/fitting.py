@@ -1,11 +1,11 @@
-"""Chooses how much of each part of a prompt is shown, so that the whole stays within a number of tokens.
+"""Chooses a form for each part of a prompt, so that the whole stays within a token budget.
 
-A part has forms, the shortest first. Each form has a rank, and ranks are served in order over all parts: a short form
-of a less important part may come before the long form of a more important one. If everything fits at full length, it is
-shown at full length. Equal parts and counts give equal prompts.
+A part has forms, the shortest first. Each form has a rank, and forms are considered by rank over all parts: a short
+form of a less important part can come before the long form of a more important one. If all longest forms fit, they are
+shown. Equal parts and counts give equal prompts.
 
-Tokens are counted part by part, since most parts repeat from turn to turn. A joint between two parts costs
-`JOINT_TOKENS`: the blank line, and what a tokenizer may need more for a text than for its pieces.
+Tokens are counted part by part, because most parts repeat from turn to turn. Each part costs `JOINT_TOKENS` more: for
+the blank line after it, and because a tokenizer may need more tokens for a text than for its pieces.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ class PromptTooLong(UsageError):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PartForm:
-    """One length of a part."""
+    """One form of a part, with its length."""
 
     rank: int
-    """Lower ranks are served first."""
+    """Forms with lower ranks are considered first."""
     write: Callable[[], str]
     """Called only if this form is considered."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PromptPart:
-    """A piece of the prompt."""
+    """A part of a prompt in several forms."""
 
     name: str
     forms: tuple[PartForm, ...]
     """Forms, the shortest first."""
     needed: bool = False
-    """The shortest form is always shown; other parts may be left out."""
+    """True if at least the shortest form must be shown; other parts may be left out."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +51,16 @@ class Fitted:
     """The chosen form of each part."""
 
     texts: tuple[str, ...]
-    """Texts of the parts that are shown, in order."""
+    """Texts of the parts shown, in order."""
     tokens: int
     shortened: tuple[str, ...]
     """Names of the parts that are shortened or left out."""
 
 
 def fit(parts: Sequence[PromptPart], budget_tokens: int, count: Count) -> Fitted:
-    """Show all parts at full length if that fits; otherwise choose forms by rank, each if it still fits."""
+    """Choose the longest form of each part if all of them fit; otherwise take forms by rank, each only if it still
+    fits.
+    """
     meter = _TokenMeter(count)
     whole = [part.forms[-1].write() for part in parts]
     total = meter.total(whole, budget_tokens)
@@ -104,7 +106,7 @@ class _TokenMeter:
         return tokens + JOINT_TOKENS
 
     def may_fit(self, characters: int, room: int) -> bool:
-        """Return False if a text would not fit even with twice as many characters a token as seen so far."""
+        """Return False if a text would not fit even with twice as many characters per token as seen so far."""
         return characters * self._tokens <= 2 * self._characters * room
 
     def total(self, texts: Sequence[str], most: int) -> int | None:

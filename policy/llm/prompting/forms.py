@@ -1,6 +1,6 @@
-"""Forms of the parts of a prompt: a growing list, a file in full or condensed; and their ranks.
+"""Forms of prompt parts (a growing list, a whole or condensed file) and the ranks of all forms.
 
-All ranks are here: they decide which part may be how long, and what is left out first.
+The ranks decide how long each part may be and which parts are left out first.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from triton_agent.policy.llm.prompting.quoting import fenced
 from triton_agent.policy.llm.prompting.wording import worded
 
 SOURCE_CHARACTERS = 40_000
-"""Most characters of one file; kernel files are a tenth of this."""
+"""Most characters shown of one file; typical kernel files have a tenth of this."""
 
 
 class Rank:
-    """The order in which forms are served; needed parts in their shortest form come before all of these."""
+    """The order in which forms are considered, lowest first. The shortest forms of needed parts come before all of
+    these.
+    """
 
     PARENT_FACTS = 10
     RULES = 20
@@ -69,7 +71,7 @@ def growing(
     *,
     backwards: bool = False,
 ) -> list[PartForm]:
-    """Return forms of a list with the first few lines, with more, with all; `backwards` puts the first line last."""
+    """Return forms that show more and more lines of a list; `backwards` puts the first line last."""
 
     def write(count: int) -> str:
         shown = list(lines[:count])
@@ -81,7 +83,9 @@ def growing(
 
 
 def source_part(key: str, source: str, ranks: Sequence[int], name: str, heading: str = "") -> PromptPart:
-    """Return a part with a file: kernels alone, then the whole; with three ranks, signatures before that."""
+    """Return a part that shows a file: only its kernels, then the whole; with three ranks, first only the
+    signatures.
+    """
 
     def write(condense: Callable[[str], str] | None, how: str) -> str:
         text = condense(source) if condense else source

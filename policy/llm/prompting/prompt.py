@@ -1,12 +1,12 @@
-"""Renders an observation as two messages for a language model, within a number of tokens.
+"""Renders an observation as two messages for a language model, within a token budget.
 
-A system message holds role, rules and the form of an answer; one user message holds all else. Earlier turns are not
-replayed as turns of a chat: a search goes back, forks and starts afresh, an attempt may build on any other, and what
-matters of earlier answers is their file, their plan in short, and their verdict. So a prompt is a function of the
-observation alone, equal for inference, for training and for a resumed run.
+The system message holds the role, the rules and the form of an answer. One user message holds the rest. Earlier turns
+are not replayed as turns of a chat: a search goes back, forks and starts afresh, so an attempt may build on any other.
+The prompt shows the files, short plans and verdicts of earlier answers instead. A prompt is therefore a function of the
+observation alone, equal in inference, in training and in a resumed run.
 
-Lengths and priorities are in `forms.py`, words in `templates/`, quoting in `quoting.py`. Not covered:
-the tokens that a chat template puts around messages, for which the caller leaves room.
+Lengths and priorities are in `forms.py`, texts in `templates/`, quoting in `quoting.py`. Not covered: the tokens that a
+chat template puts around messages, for which the caller leaves room.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Prompt:
 
 
 def render(observation: Observation, *, budget_tokens: int, count: Count) -> Prompt:
-    """Render an observation in at most `budget_tokens`; raise PromptTooLong if even the shortest form has more.
+    """Render an observation in at most `budget_tokens`; raise PromptTooLong if even the shortest form needs more.
 
-    Pass one `RememberedCount` at every turn to avoid counting a text twice.
+    Pass the same `RememberedCount` at every turn, so that no text is counted twice.
     """
     remembered = count if isinstance(count, RememberedCount) else RememberedCount(count)
     fitted = fit([system_part(observation), *user_parts(observation)], budget_tokens, remembered)
@@ -51,11 +51,11 @@ def render(observation: Observation, *, budget_tokens: int, count: Count) -> Pro
 
 
 def render_within(tokens: int) -> Callable[..., Prompt]:
-    """Return a renderer whose prompts are those of `data make --prompt-tokens`: of at most so many tokens by a bound
-    that holds for any vocabulary.
+    """Return a renderer that makes the prompts of `data make --prompt-tokens`: their length is bounded for any
+    vocabulary.
 
-    A model that was fine-tuned on such prompts should be asked with them. One that does not fit into the model's own
-    budget is rendered anew by that budget.
+    Use it for a model that was fine-tuned on such prompts. A prompt that exceeds the model's own budget is rendered
+    again within that budget.
     """
 
     def render_twice(observation: Observation, *, budget_tokens: int, count: Count) -> Prompt:
@@ -72,7 +72,7 @@ def render_within(tokens: int) -> Callable[..., Prompt]:
 
 
 def as_messages(*, budget_tokens: int, count: Count) -> Callable[[Attempt], tuple[Message, ...]]:
-    """Return a function that makes training conversations from attempts; it returns nothing where the prompt is too
+    """Return a function that makes training conversations from attempts; an empty one if the prompt would be too
     long.
     """
     remembered = RememberedCount(count)
