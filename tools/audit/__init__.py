@@ -1,4 +1,4 @@
-"""Is a problem worth judging by? Wrong answers are made for it, and the evaluator's own cases have to refuse them.
+"""The audit: is a problem worth judging by? The evaluator's own cases have to refuse wrong answers made for it.
 
 `audit.py` runs it, `report.py` holds the result.
 """

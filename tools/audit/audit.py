@@ -1,8 +1,8 @@
-"""Audit of a problem: tries to pass it with wrong answers, by the evaluator's own cases and comparison.
+"""Audit of a problem: tries to pass it with wrong answers, using the evaluator's own cases and comparison.
 
-Every answer is tried twice: as given (the inputs, parameters and sizes of the file alone) and with the remedies that
-the evaluator always takes (other distributions, randomised parameters, other sizes). Fake answers come without the
-work, mutants with one mistake in it. What survives is a blind spot. Not covered: speed, cheating outside of the
+Every answer is tried twice: as given (with the inputs, parameters and sizes of the file only) and with the remedies
+that the evaluator always applies (other distributions, randomised parameters, other sizes). Fake answers do no work;
+mutants are the reference with one mistake. A survivor is a blind spot. Not covered: speed, cheating outside of the
 outputs, and whether a survivor is a mistake at all: an equivalent mutant cannot be told from an undetected one.
 """
 
@@ -35,18 +35,18 @@ from triton_agent.tools.truth.distributions import draw
 from triton_agent.tools.truth.plan import Case, secret_seed
 
 AUDIT_S = 120.0
-"""Time for all answers; those it does not suffice for are left out, and the report says so."""
+"""Time limit for all answers; answers left over are skipped, and the report says so."""
 MOST_MUTANTS = 60
-"""Each is a few runs of the reference on a CPU."""
+"""Each mutant takes a few runs of the reference on a CPU."""
 
 BARE = EvaluatorSettings(remedies=False, shapes="given")
 
 OnProgress = Callable[[int, int], None]
-"""Called with the number of answers tried and of all answers."""
+"""Called with the number of answers tried and the number of all answers."""
 
 
 def audit(spec: ProblemSpec, *, on_progress: OnProgress | None = None, limit_s: float = AUDIT_S) -> AuditReport:
-    """Try wrong answers on the problem and report what became of them."""
+    """Try wrong answers on the problem, and report which of them pass."""
     if spec.kind is ProblemKind.VERIFIER:
         return _audit_verifier(spec, on_progress)
     seed = secret_seed()
@@ -87,7 +87,7 @@ def audit(spec: ProblemSpec, *, on_progress: OnProgress | None = None, limit_s: 
 
 
 def _raise_why_no_size(spec: ProblemSpec, seed: int) -> None:
-    """Raise the reference's own error if it does not run at all, else what the evaluator says of its sizes."""
+    """Raise the reference's own error if it does not run at all, or else the evaluator's error about its sizes."""
     if Trials(spec, seed, INTERPRETER).estimate(AS_GIVEN) is None:
         reference = load(spec)
         with torch.no_grad():
@@ -112,7 +112,7 @@ def _questions(court: Court) -> Iterator[_Asked]:
 
 
 def _mutants(court: Court) -> tuple[list[Mutant], int]:
-    """Observe the reference in the court's first case. Return the mutants to try, and how many were discarded."""
+    """Observe the reference in the court's first case; return the mutants to try and the number of discarded ones."""
     bench, case = next(court.cases())
     observer = Observer(coarser_than([output.yard.original.dtype for output in case.expectation.outputs]))
     run = bench.run(case, mode=observer)
@@ -133,7 +133,7 @@ def _mutants(court: Court) -> tuple[list[Mutant], int]:
 
 
 def _try_fake(fake: FakeAnswer, full: Court, as_given: list[_Asked], with_remedies: list[_Asked]) -> WrongAnswer | None:
-    """Return None for damage that leaves the right answer as it is in every case."""
+    """Try a fake answer. Return None if it only damages a correct answer and changes nothing in any case."""
     refused_by: list[tuple[Bench, Case] | None] = []
     for asked in (as_given, with_remedies):
         refused = None
@@ -157,7 +157,7 @@ def _try_fake(fake: FakeAnswer, full: Court, as_given: list[_Asked], with_remedi
 
 
 def _try_mutant(mutant: Mutant, bare: Court, full: Court) -> WrongAnswer | None:
-    """Return None for a lower precision that never changes a value: what it rounds is exact in fewer bits."""
+    """Try a mutant. Return None for a lower precision that never changes a value, because all values are exact."""
     first, later = (
         next(((bench, case) for bench, case in court.cases() if not _passes(bench, case, mutant)), None)
         for court in (bare, full)
@@ -183,7 +183,7 @@ def _passes(bench: Bench, case: Case, mutant: Mutant) -> bool:
 
 
 def _ever_changes(mutant: Mutant, *courts: Court) -> bool:
-    """Return whether the mistake gives another value in any case; asked of survivors only."""
+    """Return True if the mistake changes a value in any case; only needed for survivors."""
     for court in courts:
         for bench, case in court.cases():
             mutation = Mutation(mutant, compare=True)
@@ -194,7 +194,7 @@ def _ever_changes(mutant: Mutant, *courts: Court) -> bool:
 
 
 def _audit_verifier(spec: ProblemSpec, on_progress: OnProgress | None) -> AuditReport:
-    """Try fake answers only: there is no reference to make mutants of, and there are no remedies."""
+    """Try only fake answers: without a reference there are no mutants and no remedies."""
     reference = load(spec)
     shown = []
     for case in make_verifier_trial(reference, "as given").cases:

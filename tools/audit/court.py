@@ -1,8 +1,8 @@
-"""The evaluator's cases and judge for answers that are made in this process, by impostors and mutants.
+"""The evaluator's cases and checks for answers made in this process: fake answers and mutants.
 
-Cases come from the same place as the evaluator's, and answers are asked the same questions: structure, shapes, dtypes,
-values, inputs and buffers afterwards. Left out is what concerns candidates only: whether kernels were launched, and
-memory shared between outputs.
+Cases are made as for the evaluator, and answers pass the same checks: structure, shapes, dtypes, values, and inputs and
+buffers after the call. Checks that concern only candidates are left out: launched kernels, and memory shared between
+outputs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from triton_agent.tools.truth.plan import ONE_CHANGED, Case, Trial, secret_seed
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Outputs of one call, and inputs and state after it."""
+    """Outputs of one call, and its inputs and state afterwards."""
 
     outputs: Any
     inputs_after: list[Any]
@@ -42,7 +42,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One variant with its cases and the reference."""
+    """One variant with its cases and its reference."""
 
     reference: Reference
     trial: Trial
@@ -52,7 +52,7 @@ class Bench:
     def run(
         self, case: Case, *, mode: contextlib.AbstractContextManager[Any] | None = None, inputs: list[Any] | None = None
     ) -> Run:
-        """The reference as it is in this case, under a mode, or on other inputs."""
+        """Run the reference in this case, optionally under a mode or on other inputs."""
         subject = copy.deepcopy(self.original).train(case.train)
         named = {**dict(subject.named_parameters(remove_duplicate=False)), **dict(subject.named_buffers())}
         with torch.no_grad():
@@ -64,7 +64,7 @@ class Bench:
         return Run(outputs=outputs, inputs_after=args, state_after=state_of(subject), module=subject)
 
     def run_on_others(self, case: Case) -> list[torch.Tensor] | None:
-        """The reference's answer to another draw of the same kind of inputs."""
+        """Return the reference's answer to other inputs from the same distribution."""
         try:
             drawn = case.distribution if case.distribution in DISTRIBUTIONS else AS_GIVEN
             run = self.run(case, inputs=draw(self.reference, drawn, secret_seed()))
@@ -75,7 +75,7 @@ class Bench:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Court:
-    """All cases of one way to judge; those of the problem's own sizes first."""
+    """All cases under one set of settings, those at the problem's own sizes first."""
 
     benches: tuple[Bench, ...]
     randomises: bool
@@ -100,12 +100,12 @@ class Court:
 
 
 def _asked(trial: Trial) -> list[Case]:
-    """Return the cases of ordinary inputs: a problem that only NaN or another layout tells about is not sound."""
+    """Return the cases with ordinary inputs: a problem that only NaN or another layout protects is not sound."""
     return [case for case in trial.cases if case.distribution in (*DISTRIBUTIONS, ONE_CHANGED)]
 
 
 def convene(spec: ProblemSpec, variants: list[Variant], settings: EvaluatorSettings) -> Court:
-    """The cases of these variants; raises `ProblemError` where the reference cannot serve at its own sizes."""
+    """Make the cases of these variants; raise `ProblemError` if the reference is unusable at its own sizes."""
     benches: list[Bench] = []
     notes: list[str] = []
     for variant in variants:
@@ -123,7 +123,7 @@ def convene(spec: ProblemSpec, variants: list[Variant], settings: EvaluatorSetti
 
 
 def refusal(case: Case, run: Run) -> Failed | None:
-    """Return why the evaluator would refuse this run; None if it would pass."""
+    """Return why the evaluator would refuse this run; None if it would accept it."""
     tensors: list[torch.Tensor] = []
 
     def keep(tensor: torch.Tensor) -> int:

@@ -1,7 +1,7 @@
-"""Fake answers to a problem: outputs made without its inputs, and right outputs damaged afterwards.
+"""Fake answers to a problem: outputs made without its inputs, and correct outputs damaged afterwards.
 
-The audit compares each like a candidate's outputs and takes everything else to be right: buffers, aliases, the shapes
-at other sizes.
+The audit compares each like a candidate's outputs and assumes that everything else is correct: buffers, aliases, the
+shapes at other sizes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from triton_agent.tools.truth.expectation import Expectation
 
 MOST_INPUTS_RETURNED = 3
 SMALL_SHARE = 1e-3
-"""Far above the rounding of float32; in half precision about the rounding of the largest value."""
+"""Far above rounding in float32; in half precision about the rounding of the largest value."""
 MOSTLY = 0.1
-"""Share of the output that has to be so small: among normal numbers it is a thousandth."""
+"""Share of the output that must be smaller than that; among normal numbers only a thousandth is."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a fake answer may use of one case."""
+    """The data of one case that a fake answer may use."""
 
     expectation: Expectation
     other_outputs: list[torch.Tensor] | None
-    """The reference's outputs for other inputs of the same kind; None where it has none."""
+    """The reference's outputs for other inputs of the same kind; None if there are none."""
     constants: list[float]
-    """For each output the mean of what the reference gives for other inputs as given."""
+    """For each output, the mean of the reference's output for other inputs."""
 
     @property
     def right(self) -> list[torch.Tensor]:
@@ -49,12 +49,12 @@ class FakeAnswer:
 
     what: str
     answer: Callable[[Question], Outputs]
-    """Returns None where this answer cannot be given."""
+    """Returns None if this answer does not fit the problem."""
     family: Family = Family.FAKE
     meaning: str = ""
-    """What it says of the problem if this passes."""
+    """What it means for the problem if this answer passes."""
     damages: bool = False
-    """True if it starts from the right outputs; where it leaves them unchanged in every case, nothing was wrong."""
+    """True if it damages correct outputs; if that changes nothing in any case, the answer is not wrong."""
 
 
 def fake_answers_for(question: Question) -> list[FakeAnswer]:
@@ -96,7 +96,7 @@ def _noise(question: Question) -> Outputs:
 
 
 def _noise_like(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Draw random numbers of the same mean and spread, or whole numbers of the same range."""
+    """Draw random numbers with the same mean and spread, or integers from the same range."""
     if tensor.is_complex() or not tensor.numel():
         return torch.zeros_like(tensor)
     if tensor.is_floating_point():
@@ -170,7 +170,7 @@ def _without(tensor: torch.Tensor, *place: Any) -> torch.Tensor:
 
 
 def _without_last(tensor: torch.Tensor) -> torch.Tensor:
-    """Set the last element to zero that is not zero anyway."""
+    """Set the last nonzero element to zero."""
     cut = tensor.clone(memory_format=torch.contiguous_format)
     filled = (cut.reshape(-1) != 0).nonzero()
     if len(filled):
@@ -179,7 +179,7 @@ def _without_last(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _partial(question: Question) -> Iterator[FakeAnswer]:
-    """Set part of the answer to zero: one output of several, or small values beside large ones."""
+    """Set part of the answer to zero: one of several outputs, or small values beside large ones."""
 
     def zeros_in(index: int) -> Callable[[Question], Outputs]:
         return lambda question: [torch.zeros_like(t) if i == index else t for i, t in enumerate(question.right)]
@@ -209,11 +209,11 @@ def _without_small(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(sizes < SMALL_SHARE * sizes.max(), torch.zeros_like(tensor), tensor)
 
 
-# -- for problems that judge by themselves -----------------------------------------------------------------------------
+# -- for problems with a verifier --------------------------------------------------------------------------------------
 
 
 def answers_for_verifier(inputs: list[Any], others: list[Any]) -> list[tuple[str, Any]]:
-    """Return what to show to a `verify` that comes without a reference, where nothing tells what outputs look like."""
+    """Return answers for a `verify` without a reference, so that the form of correct outputs is unknown."""
     tensors, other_tensors = nested_tensors(inputs), nested_tensors(others)
     found: list[tuple[str, Any]] = []
     generator = torch.Generator().manual_seed(7)

@@ -1,9 +1,9 @@
-"""Mistakes that a kernel's author makes in one operator: rules that look at a call and offer wrong versions of it.
+"""Mistakes that authors of kernels make in one operator, as rules that take a call and return wrong versions of it.
 
-A rule sees a call of the reference as it happens, with its result, and offers the mistakes that make sense there. A
-mistake is applied later to the same call in other cases, at other shapes. If it raises there, the checker counts it as
-refused. Changes that are no mistake are not offered: times one, plus zero, a larger value for what stands for infinity.
-Not covered: mistakes that involve several operators.
+A rule sees a call of the reference with its result, and yields the mistakes that make sense there. A mistake is later
+applied to the same call in other cases, at other shapes; if it raises an error there, it counts as refused. Changes
+without effect are not mistakes and are left out: times one, plus zero, a larger stand-in for infinity. Not covered:
+mistakes that involve several operators.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from triton_agent.tools.reference.input_tensors import map_tensors
 from triton_agent.tools.reference.tensor_cores import to_tf32
 
 GUARD = 1e-8
-"""Added constants below this only prevent a division by zero; float32 rounding loses them otherwise."""
+"""Smaller added constants only prevent a division by zero; float32 rounding loses them otherwise."""
 EPSILON = 2e-3
-"""Added constants from `GUARD` up to this are an eps."""
+"""Added constants from `GUARD` up to this are taken for an eps."""
 STAND_IN_FOR_INFINITY = 1e4
-"""A constant this large fills a mask or is a bound that is never met; ten per cent more of it changes nothing."""
+"""Larger constants fill a mask, or are a bound that is never reached; increasing them by 10% changes nothing."""
 OTHER_DIMENSIONS = 2
 """Number of wrong dimensions tried for each reduction."""
 TILE = 16
-"""Number of terms added exactly before a sum is rounded: the smallest tile of a matrix unit."""
+"""Number of terms summed exactly before rounding: the smallest tile of a matrix unit."""
 
 Change = Callable[[OperatorCall], Any]
-"""What a call gives instead of its result."""
+"""Returns the wrong result of a call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mistake:
-    """One way to get one call wrong."""
+    """One mistake in one call."""
 
     what: str
-    """How a sentence about it begins."""
+    """The start of a sentence about it."""
     result: Change
     output: int | None = None
-    """Index of the only result that changes; None where any may."""
+    """Index of the only result that changes; None if any may change."""
 
 
 def given(name: str, other: Callable[[Any], Any]) -> Change:
-    """Run the call with one argument changed."""
+    """Return a change that runs the call with one argument changed."""
     return lambda call: call.run({name: other(call.get(name))})
 
 
@@ -62,7 +62,7 @@ CONTRACTIONS = {
     "addmm": ("mat1", "mat2"),
     "baddbmm": ("batch1", "batch2"),
 }
-"""Matrix product -> its two operands."""
+"""The two operands of each matrix product."""
 SOFTMAXES = words("_softmax _log_softmax _safe_softmax")
 SCANS = words("cumsum cumprod cummax cummin logcumsumexp")
 REDUCERS = words("sum mean prod amax amin max min argmax argmin any all var std logsumexp linalg_vector_norm")
@@ -70,7 +70,7 @@ SAME_SHAPE = SOFTMAXES | words(
     "cumsum cumprod logcumsumexp native_layer_norm native_group_norm native_batch_norm _fused_rms_norm "
     "_native_batch_norm_legit _native_batch_norm_legit_no_training"
 )
-"""Operators that are not pointwise although their output has the shape of the input."""
+"""Operators that are not pointwise although input and output have the same shape."""
 EXCHANGES = (
     "add sub, mul div, maximum minimum, amax amin, max min, argmax argmin, cummax cummin, clamp_min clamp_max, "
     "any all, bitwise_and bitwise_or, logical_and logical_or, bitwise_left_shift bitwise_right_shift, remainder fmod, "
@@ -79,7 +79,7 @@ EXCHANGES = (
 EXCHANGED = {
     one: other for pair in EXCHANGES.split(", ") for one, other in (tuple(pair.split()), tuple(reversed(pair.split())))
 } | {"round": "floor", "trunc": "floor", "relu": "abs", "gelu": "relu", "erf": "tanh", "max_pool2d": "avg_pool2d"}
-"""Operator -> the one that is taken for it by mistake."""
+"""For each operator, one that is easily confused with it."""
 BOUNDARIES = {"gt": "ge", "ge": "gt", "lt": "le", "le": "lt"}
 INDICES = {
     "embedding": ("indices", "weight"),
@@ -91,12 +91,12 @@ INDICES = {
     "take": ("index", "self"),
     "nll_loss_forward": ("target", "self"),
 }
-"""Operator -> the argument that holds indices, and the one it points into."""
+"""For each operator, the argument with indices and the argument they point into."""
 THRESHOLDED = words("clamp clamp_min clamp_max gt ge lt le threshold where masked_fill")
-"""Operators in which zero is a number like any other."""
+"""Operators for which zero is not a special value."""
 FLAGS = ("is_causal", "count_include_pad", "descending", "largest", "training")
 OTHER_WORDS = {"approximate": {"none": "tanh", "tanh": "none"}, "rounding_mode": {"floor": "trunc", "trunc": "floor"}}
-"""Argument -> its word -> the word that is written by mistake."""
+"""For each argument, the wrong word in place of each word."""
 
 
 # -- steps and operands left out ---------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def dropped(call: OperatorCall, result: Any) -> Iterator[Mistake]:
 
 
 def _operand(name: str) -> Change:
-    """Give one operand, in the shape of the result, in place of the result."""
+    """Return a change that returns one operand, in the shape of the result."""
 
     def change(call: OperatorCall) -> torch.Tensor:
         value, shape = call.get(name), _common_shape(*call.tensors.values())
@@ -155,7 +155,7 @@ def _broadcasts(operand: torch.Tensor, result: torch.Tensor) -> bool:
 
 
 def _is_neutral(call: OperatorCall) -> bool:
-    """Return whether the call does nothing: times one, plus zero, to the power of one."""
+    """Return True if the call has no effect: times one, plus zero, to the power of one."""
     if len(call.tensors) > 1:
         return False
     other = call.get("other") if call.get("other") is not None else call.get("exponent")
@@ -174,7 +174,7 @@ def _is_guard(value: Any) -> bool:
 
 
 def swapped(call: OperatorCall, result: Any) -> Iterator[Mistake]:
-    """Put another operator in its place, exchange the operands, or transpose one of them."""
+    """Use another operator, exchange the operands, or transpose one of them."""
     other = EXCHANGED.get(call.name)
     operator = call.sibling(other) if other else None
     if operator is not None and not (call.name in ("add", "sub", "mul", "div") and _is_neutral(call)):
@@ -235,7 +235,7 @@ def constants(call: OperatorCall, result: Any) -> Iterator[Mistake]:
 
 
 def _other_numbers(call: OperatorCall, name: str, value: float) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """Yield what is wrong and the wrong number; nothing for numbers that have no effect in this call."""
+    """Yield descriptions and changes of a number; none for numbers that have no effect in this call."""
     if name in ("eps", "epsilon") or (call.name == "add" and GUARD <= value <= EPSILON):
         if value >= GUARD:
             yield "dropping eps", lambda v: v * 0
@@ -252,7 +252,7 @@ def _other_numbers(call: OperatorCall, name: str, value: float) -> Iterator[tupl
 
 
 def _is_idle(call: OperatorCall, name: str, value: float) -> bool:
-    """Return whether the number has no effect in this call, or whether another rule changes it."""
+    """Return True if the number has no effect in this call, or if another rule changes it."""
     if name == "momentum":
         return not call.get("training")
     if value == 0:
@@ -322,7 +322,7 @@ def _moved(value: Any, *, step: int) -> Any:
 
 
 def dimensions_of(call: OperatorCall) -> list[int] | None:
-    """Return the dimensions that a call reduces or scans over, or None where it does neither."""
+    """Return the dimensions that a call reduces or scans over, or None if it does neither."""
     if call.kind != "reduction" or not call.tensors or "norm" in call.name.removeprefix("linalg_vector_norm"):
         return None
     ndim, dim = call.first.dim(), call.get("dim")
@@ -365,7 +365,7 @@ def _reduced_over(call: OperatorCall, *, wrong: list[int], right: list[int]) -> 
 
 
 def truncated(call: OperatorCall, result: Any) -> Iterator[Mistake]:
-    """Leave out the last element of what is summed, compared or multiplied."""
+    """Leave out the last element of a sum, a comparison or a product."""
     what, dims = f"leaving the last element out of {call.name}", dimensions_of(call)
     if call.name in CONTRACTIONS and call.get(CONTRACTIONS[call.name][0]).shape[-1] > 1:
         a, b = CONTRACTIONS[call.name]
@@ -401,7 +401,7 @@ class Rounding:
     """Spacing of numbers at one."""
     apply: Callable[[torch.Tensor], torch.Tensor]
     matrix_only: bool = False
-    """True if only matrix products and the like are computed in it."""
+    """True if the format is used only for matrix products and similar operators."""
 
 
 def _through(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -415,9 +415,9 @@ BFLOAT16 = Rounding(name="bfloat16", unit=2.0**-7, apply=_through(torch.bfloat16
 
 
 def coarser_than(dtypes: list[torch.dtype]) -> tuple[Rounding, ...]:
-    """Return the formats that are coarser than all these output dtypes; for integers bfloat16 alone.
+    """Return the formats that are coarser than all these output dtypes; for integers only bfloat16.
 
-    A float16 output may have intermediates of float16: every kernel is allowed to round to the format of its outputs.
+    Every kernel may round intermediate values to the format of its outputs, so float16 outputs allow float16.
     """
     units = [torch.finfo(dtype).eps for dtype in dtypes if dtype.is_floating_point]
     if not units:
@@ -480,7 +480,7 @@ RULES: dict[Family, Rule] = {
 
 
 def mistakes_in(call: OperatorCall, result: Any, roundings: tuple[Rounding, ...]) -> Iterator[tuple[Family, Mistake]]:
-    """Yield every mistake that makes sense in the call; `roundings` are the formats too coarse for the outputs."""
+    """Yield every mistake that makes sense in the call; `roundings` are formats too coarse for the outputs."""
     if call.tensors or "tensors" in call.arguments:
         for family, rule in RULES.items():
             yield from ((family, mistake) for mistake in rule(call, result))

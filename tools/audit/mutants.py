@@ -1,9 +1,9 @@
 """Mutants of the reference: the same module with one mistake in one operator call.
 
 The reference runs once under `Observer`, which lists every mistake that fits a call. `spread` orders them so that any
-first few are a fair choice. A mutant is the reference run under `Mutation`, which makes its one mistake at the same
-occurrence of the same operator, whatever the inputs and shapes. Calls that no output and no buffer depends on are left
-alone. Not covered: mistakes in several places, and mistakes in what is computed outside of torch.
+prefix is a fair choice. A mutant is the reference run under `Mutation`, which makes its one mistake at the same
+occurrence of the same operator, with any inputs and shapes. Calls that no output and no buffer depends on are ignored.
+Not covered: several mistakes at once, and mistakes in computation outside torch.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.reference.input_tensors import tensors_in
 
 RUNAWAY_FACTOR = 20
-"""A mutant that calls this many times as many operators as the reference is in a loop that it does not leave."""
+"""A mutant that calls this many times as many operators as the reference is in an endless loop."""
 
 Place = tuple[str, int]
-"""An operator's name, and the number of calls of it that came before."""
+"""An operator's name, and the number of earlier calls of it."""
 
 
 class RanAway(Exception):
-    """The mutant does not end."""
+    """The mutant runs in an endless loop."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +59,14 @@ class _CallCounter(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 class Mutation(_CallCounter):  # type: ignore[no-untyped-call]
-    """Makes a mutant's mistake in what runs inside."""
+    """Makes a mutant's mistake in the code that runs inside."""
 
     def __init__(self, mutant: Mutant, *, compare: bool = False) -> None:
         super().__init__()
         self.mutant = mutant
         self.compare = compare
         self.changed = False
-        """True if the mistake gave other values than the right call; only set if `compare`."""
+        """True if the mistake changed a value; only set with `compare`."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         call = call_of(func, args, kwargs or {})
@@ -82,7 +82,7 @@ class Mutation(_CallCounter):  # type: ignore[no-untyped-call]
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """Return whether two results are equal, where NaN equals NaN."""
+    """Return True if two results are equal, with NaN equal to NaN."""
     ours, theirs = list(tensors_in(a)), list(tensors_in(b))
     return len(ours) == len(theirs) and all(
         x.shape == y.shape and x.dtype == y.dtype and torch.equal(x.nan_to_num(), y.nan_to_num())
@@ -100,7 +100,7 @@ class _Event:
     place: Place | None
     mistakes: list[tuple[Family, Mistake]]
     looks: bool
-    """True if it read values and gave no tensor, as `.item()` does: Python may branch on what it saw."""
+    """True if it read values but returned no tensor, as `.item()` does: Python may branch on the value."""
 
 
 class Observer(_CallCounter):  # type: ignore[no-untyped-call]
@@ -142,7 +142,7 @@ class Observer(_CallCounter):  # type: ignore[no-untyped-call]
         return result
 
     def mutants(self, outputs: list[torch.Tensor]) -> list[Mutant]:
-        """Return the mutants of calls that these outputs, or a look at values, depend on, in the order of the calls."""
+        """Return the mutants of calls that these outputs, or reads of values, depend on, in the order of the calls."""
         live = {_memory_of(tensor) for tensor in outputs}
         found: list[Mutant] = []
         most = RUNAWAY_FACTOR * len(self.events) + 1000
@@ -160,7 +160,7 @@ class Observer(_CallCounter):  # type: ignore[no-untyped-call]
 
 
 def _memory_of(tensor: torch.Tensor) -> int:
-    """Return a number for the memory that a tensor lies in; it is unique while the tensor is kept."""
+    """Return a number for a tensor's storage, which is unique while the tensor is kept."""
     try:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
@@ -168,7 +168,7 @@ def _memory_of(tensor: torch.Tensor) -> int:
 
 
 def spread(mutants: list[Mutant]) -> list[Mutant]:
-    """Order the mutants so that families take turns, and within a family the operators do."""
+    """Order the mutants so that families alternate, and operators within a family."""
     queues: dict[Family, list[Mutant]] = {family: [] for family in Family}
     turns: collections.Counter[tuple[str, str]] = collections.Counter()
     ranked: list[tuple[int, int, Mutant]] = []

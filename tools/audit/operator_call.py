@@ -18,7 +18,7 @@ class OperatorCall:
     operator: Any
     """An overload, for example `torch.ops.aten.relu.default`."""
     arguments: Mapping[str, Any]
-    """In the order of the schema."""
+    """Arguments in the order of the schema."""
 
     @property
     def name(self) -> str:
@@ -67,7 +67,7 @@ class OperatorCall:
 def call_of(operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> OperatorCall | None:
     """Return the call in its functional form (`relu` for `relu_`).
 
-    Return None where there is no such form: for `out=` variants, and for operators that exist in place only.
+    Return None if there is none: for `out=` variants, and for operators that exist in place only.
     """
     if any(argument.is_out for argument in operator._schema.arguments):
         return None
@@ -83,7 +83,7 @@ def call_of(operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
 
 
 def writes_to_first(operator: Any) -> bool:
-    """Return whether the operator is the in-place form of another one, as `add_` is."""
+    """Return True if the operator is the in-place form of another one, as `add_` is."""
     name = bare_name(str(operator))
     arguments = operator._schema.arguments
     written = arguments[0].alias_info if arguments else None

@@ -1,8 +1,8 @@
 """Report of a problem's audit: which wrong answers were tried on it, and which of them passed.
 
-`audit/audit.py` tries the answers; here stands what they add up to. A problem that accepts an answer made without
-looking at its inputs teaches nothing and rewards anything. Nothing here needs torch. Not covered: whether the
-reference itself computes what its author meant.
+`audit/audit.py` tries the answers; this module sums them up. A problem that accepts an answer made without its inputs
+teaches nothing and rewards anything. Nothing here needs torch. Not covered: whether the reference computes what its
+author meant.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import dataclasses
 import enum
 
 MUTANT_BAR = 0.8
-"""Least share of mutants that must be refused, remedies included. Of some 70 problems tried (this project's
-test problems, and models from a transformer block to a GRU), those with nothing wrong came out between 0.92 and 1.0,
-one with a ReLU after an absolute value, which no test can miss, at 0.83; those whose answer is constant or mostly
-undecided by the inputs at 0.3 to 0.7."""
+"""Least share of mutants that must be refused, remedies included. It was calibrated on some 70 problems (this project's
+test problems, and models from a transformer block to a GRU): sound ones reached 0.92 to 1.0; one with a ReLU after an
+absolute value, a step that no test can detect, 0.83; those with a constant answer, or one mostly independent of the
+inputs, 0.3 to 0.7."""
 
 FEW_SURVIVORS = 1
-"""This many survivors never count against a problem: among a handful of mutants one equivalent one is a fifth."""
+"""Up to this many survivors never count against a problem: with few mutants, one equivalent mutant is a large share."""
 
 
 class Family(enum.StrEnum):
     """Kinds of wrong answers."""
 
     FAKE = "fake"
-    """Made without the work, or right and damaged afterwards."""
+    """Made without the work, or correct and damaged afterwards."""
     PARTIAL = "partial"
     """Part of the answer is fake."""
     DROPPED = "dropped"
@@ -32,7 +32,7 @@ class Family(enum.StrEnum):
     AXIS = "axis"
     """Reduced or normalised over another dimension."""
     SWAPPED = "swapped"
-    """Another operator in place of one: max for min, plus for minus, a transposed operand."""
+    """An operator replaced by another: max for min, plus for minus, a transposed operand."""
     CONSTANT = "constant"
     """Another number in the formula: scale, slope, eps, count."""
     OFF_BY_ONE = "off by one"
@@ -45,21 +45,21 @@ class Family(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WrongAnswer:
-    """One wrong answer and what became of it."""
+    """One wrong answer and its result."""
 
     family: Family
     what: str
-    """How a sentence about it begins: `dropping relu`, `all zeros`."""
+    """The start of a sentence about it: `dropping relu`, `all zeros`."""
     survives_as_given: bool
-    """Passes with the inputs, parameters and sizes as given."""
+    """True if it passes with the inputs, parameters and sizes as given."""
     survives: bool
-    """Passes with every remedy: further distributions, randomised parameters, other sizes."""
+    """True if it passes with every remedy: other distributions, randomised parameters, other sizes."""
     killed_by: str = ""
-    """The first case with remedies that refused it."""
+    """The first case with remedies that refused it; empty if none did."""
     inert: bool = False
-    """True if it never changed a value in any case, so that it may be no mistake at all."""
+    """True if it never changed a value in any case, so it may not be a mistake."""
     meaning: str = ""
-    """What it says of the problem if this passes; may be empty."""
+    """What it means for the problem if this answer passes; may be empty."""
 
     def __post_init__(self) -> None:
         if self.survives != (self.killed_by == ""):
@@ -78,20 +78,20 @@ class WrongAnswer:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """Everything that was tried on one problem."""
+    """The results of all answers tried on one problem."""
 
     name: str
     digest: str
     answers: tuple[WrongAnswer, ...]
     cases_as_given: int
     cases: int
-    """With remedies."""
+    """Number of cases with remedies."""
     discarded: int = 0
     """Mutants that raised, had another shape or dtype, or changed nothing by construction."""
     left_out: int = 0
-    """Answers for which there was no time."""
+    """Number of answers skipped for lack of time."""
     refuses_reference: str = ""
-    """A case in which the reference itself did not pass a second time; empty where it always does."""
+    """A case in which the reference itself did not pass a second time; empty if it always passed."""
     scaled: str = ""
     """How the problem's sizes were scaled down; empty if they were not."""
     notes: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class AuditReport:
 
     @property
     def blind_spots(self) -> tuple[WrongAnswer, ...]:
-        """Answers that pass, those that pass in spite of the remedies first."""
+        """Answers that pass, those that pass even with remedies first."""
         passing = [answer for answer in self.answers if answer.survives or answer.survives_as_given]
         return tuple(sorted(passing, key=lambda a: (not a.survives, a.family is not Family.FAKE, a.inert)))
 
@@ -114,7 +114,7 @@ class AuditReport:
     def flaws(self) -> tuple[str, ...]:
         """Why the problem is flagged; empty if it is sound.
 
-        Only answers that pass in spite of the remedies count, since every candidate meets the remedies.
+        Only answers that pass even with remedies count, since every candidate meets the remedies.
         """
         flaws = [answer.sentence for answer in self.fakes if answer.survives]
         rate, survivors = kill_rate(self.mutants), sum(answer.survives for answer in self.mutants)

@@ -1,15 +1,15 @@
-"""Send tensors from an executor to the checker: small ones as bytes, large ones in memory that the checker lends.
+"""Sends tensors from an executor to the checker: small ones as bytes, large ones in memory that the checker lends.
 
-    executor   reply, and the lengths of the rows            ──>  checker
-    executor   <──  memory of that size per group, or none        checker
-    executor   writes it; "written", or asks for another kind ──> checker reads it
+    executor   sends the reply, and the lengths of the rows       ──>  checker
+    executor   <──  lends memory of that size per group, or none       checker
+    executor   writes the rows and reports it, or asks for another kind of memory ──> checker reads them
 
-The checker makes the memory, fixes its size before it lends it, and accepts none that another process made. An answer
-on a GPU stays there: the executor copies it into memory of the card (`card_files.py`), and no kernel of the candidate
-runs until it is asked again. Otherwise the answer goes into files in memory. The checker does not believe that these
-are sealed: it refuses a file whose contents could still change, and reads no byte before that check. So no page can
-change or vanish later. An executor sends bytes where no memory is lent, or where its answer is far larger than the
-right one; that answer then uses the executor's memory.
+The checker allocates the memory, fixes its size before it lends it, and accepts none that another process made. An
+answer on a GPU stays there: the executor copies it into memory of the card (`card_files.py`), and no kernel of the
+candidate runs until the next request. Otherwise the answer goes into in-memory files. The checker does not trust the
+executor to seal them: it refuses a file whose contents could still change, and reads nothing before that check, so no
+page can change or vanish later. An executor sends bytes if no memory is lent, or if its answer is far larger than the
+correct one; that answer then uses the executor's memory.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from triton_agent.tools.processes.protocol import Deliver, Delivered
 from triton_agent.tools.processes.wire import BLOB_LIMIT_BYTES, BLOBS_AT_MOST, FDS_AT_MOST, Channel, ChannelGarbled
 
 Groups = Sequence[Sequence[torch.Tensor]]
-"""Rows of bytes. The rows of a group travel in one file, and stay in memory together."""
+"""Rows of bytes. The rows of a group share one file, and later one piece of memory."""
 
 WAITING, ON_GPU = "waiting", "on_gpu"
-"""Keys beside the fields of a reply: the lengths of its rows, which wait for files; and whether they are on a GPU."""
+"""Keys added to a reply: the lengths of its rows, which wait for memory, and whether they are on a GPU."""
 ALIGNMENT = 64
 """Alignment of each row in a file: enough for any dtype, and that of torch's own memory."""
 LENT_BYTES = 16 << 20
-"""Size of files that any executor is lent, however small the expected answer."""
+"""Size up to which files are lent to any executor, however small the expected answer."""
 STAGE_BYTES = 16 << 20
-"""Size of the pieces in which an answer leaves a GPU."""
+"""Size of the pieces in which an answer is copied from a GPU."""
 CARD_BYTES = 32 << 20
-"""From this size on an answer stays on the GPU."""
+"""An answer of at least this size stays on the GPU."""
 MOMENT_S = 0.05
-"""Least time for an executor to answer, if its call took all there was."""
+"""Least time for an executor to answer, even if its call used up the time limit."""
 ROOM = 2
-"""Factor on the expected size: an answer of a wrong dtype or shape may be this much larger."""
+"""Factor on the expected size: an answer with a wrong dtype or shape may be this much larger."""
 
 
 # -- in the executor -----------------------------------------------------------------------------------------------
 
 
 def hand_over(channel: Channel, reply: object, groups: Groups) -> None:
-    """Send the reply, and the rows in the way that suits their size."""
+    """Send the reply and its rows, in the way that suits their size."""
     rows, plain = [row for group in groups for row in group], to_plain(reply)
     if sum(row.numel() for row in rows) < LARGE_BYTES:
         channel.send(plain, [_bytes_of(row) for row in rows])
@@ -71,7 +71,7 @@ def hand_over(channel: Channel, reply: object, groups: Groups) -> None:
             for file, group in zip(files, filled, strict=True):
                 (_write_on_card if deliver.on_card else _write)(file, group)
             written = True
-        except (OSError, RuntimeError):  # no memory, or a limit of the sandbox
+        except (OSError, RuntimeError):  # insufficient memory, or a limit of the sandbox
             written = False
         finally:
             _close(files)
@@ -94,10 +94,10 @@ def _write_on_card(file: int, group: Sequence[torch.Tensor]) -> None:
 
 
 def _write(file: int, group: Sequence[torch.Tensor]) -> None:
-    """Write rows by system calls, from a GPU in pieces, and seal the file.
+    """Write rows with system calls, from a GPU in pieces, and seal the file.
 
-    Pages that a process touches for the first time cost more than their bytes: on an H200's host, 64 MiB take 19 ms
-    this way, and 40 ms through a mapping of the file.
+    Touching new pages is slower than copying: on an H200's host 64 MiB take 19 ms this way, and 40 ms through a
+    mapping of the file.
     """
     for offset, row in zip(_offsets([row.numel() for row in group]), group):
         if row.device.type == "cpu":
@@ -111,7 +111,7 @@ def _write(file: int, group: Sequence[torch.Tensor]) -> None:
 
 @functools.cache
 def _stage() -> torch.Tensor:
-    """Return memory on the host that is kept for all transfers."""
+    """Return a host buffer that is reused for all transfers."""
     return torch.empty(STAGE_BYTES, dtype=torch.uint8)
 
 
@@ -121,7 +121,7 @@ def _stage() -> torch.Tensor:
 def collect(
     channel: Channel, plain: dict[str, Any], blobs: list[bytearray], *, expected_bytes: int, timeout_s: float
 ) -> list[torch.Tensor]:
-    """Return the rows that belong to a reply; raise ChannelGarbled for rows that could still change, or do not fit."""
+    """Return the rows of a reply; raise ChannelGarbled for rows that do not fit, or that could still change."""
     if WAITING not in plain:
         return [_row(blob) for blob in blobs]
     on_gpu = plain.pop(ON_GPU, False) is True and torch.cuda.is_available()
@@ -134,7 +134,7 @@ def collect(
     for on_card in ways:
         try:
             files, lent = _lend(sizes, on_card=on_card)
-        except OSError:  # no such memory here, or no room
+        except OSError:  # no such memory on this machine, or not enough
             continue
         try:
             channel.send(to_plain(Deliver(on_card=on_card)), fds=tuple(files))
@@ -152,7 +152,7 @@ def collect(
 
 
 def _lend(sizes: list[int], *, on_card: bool) -> tuple[list[int], list[torch.Tensor]]:
-    """Return the descriptors of new memory, and that memory where it is the card's."""
+    """Allocate memory; return its descriptors, and the memory itself if it is on the card."""
     files: list[int] = []
     lent: list[torch.Tensor] = []
     try:
@@ -171,7 +171,7 @@ def _lend(sizes: list[int], *, on_card: bool) -> tuple[list[int], list[torch.Ten
 
 
 def _card_memory(size_bytes: int) -> tuple[int, torch.Tensor]:
-    """Return memory of the card, if need be that which torch keeps for later calls of this process."""
+    """Return memory of the card, freeing torch's cached memory if necessary."""
     try:
         return card_files.create(size_bytes)
     except OSError:
@@ -181,7 +181,7 @@ def _card_memory(size_bytes: int) -> tuple[int, torch.Tensor]:
 
 
 def _mapped(files: list[int], sizes: list[int]) -> list[torch.Tensor]:
-    """Return private mappings of files that nobody can change any more."""
+    """Return private mappings of the files, which must be sealed."""
     if not all(memory_files.is_frozen(file, size) for file, size in zip(files, sizes)):
         raise ChannelGarbled("an answer in a file that is not sealed")
     return [memory_files.mapped(file, size) for file, size in zip(files, sizes)]
@@ -202,7 +202,7 @@ def _row(blob: bytearray) -> torch.Tensor:
 
 
 def _checked(waiting: Any) -> list[list[int]]:
-    """Return the lengths that an executor claims, if they are possible."""
+    """Return the lengths that an executor claims; raise ChannelGarbled if they are impossible."""
     if not isinstance(waiting, list) or len(waiting) > FDS_AT_MOST or any(type(group) is not list for group in waiting):
         raise ChannelGarbled("no list of lengths")
     lengths = list(itertools.chain(*waiting))
@@ -217,7 +217,7 @@ def _checked(waiting: Any) -> list[list[int]]:
 
 
 def _offsets(lengths: Sequence[int]) -> list[int]:
-    """Return where each row begins in its file."""
+    """Return the offset of each row in its file."""
     return [0, *itertools.accumulate(-(-length // ALIGNMENT) * ALIGNMENT for length in lengths)][: len(lengths)]
 
 

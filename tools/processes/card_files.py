@@ -1,7 +1,7 @@
 """Memory of a GPU that one process lends to another: allocated by the lender, passed on as a descriptor.
 
-CUDA's virtual memory management makes it, one allocation for each loan. The borrower maps nothing else of the lender's.
-It writes and unmaps; the lender reads afterwards. All functions raise OSError where the driver refuses.
+It is allocated with CUDA's virtual memory management, separately for each loan. The borrower maps nothing else of the
+lender's. It writes and unmaps; the lender reads afterwards. All functions raise OSError if the driver refuses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 LIBRARY = "libcuda.so.1"
 PINNED, ON_DEVICE, AS_DESCRIPTOR, READ_AND_WRITE, LEAST_GRANULARITY = 1, 1, 1, 3, 0
-"""Numbers of the driver's public header: CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE,
+"""Constants of the driver's public header: CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE,
 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ALLOC_GRANULARITY_MINIMUM."""
 
 
@@ -39,7 +39,7 @@ class _Access(ctypes.Structure):
 
 
 def create(size_bytes: int) -> tuple[int, torch.Tensor]:
-    """Return the descriptor of new memory on the current GPU, which the caller closes, and the memory as bytes."""
+    """Allocate memory on the current GPU; return its descriptor, which the caller closes, and the memory as bytes."""
     device = torch.cuda.current_device()
     properties = _Properties(PINNED, AS_DESCRIPTOR, _Location(ON_DEVICE, device))
     padded = _padded(size_bytes, properties)
@@ -49,11 +49,11 @@ def create(size_bytes: int) -> tuple[int, torch.Tensor]:
         _call("cuMemExportToShareableHandle", ctypes.byref(file), handle, AS_DESCRIPTOR, ctypes.c_ulonglong(0))
         return file.value, _mapped(handle, padded, device)[:size_bytes]
     finally:
-        _call("cuMemRelease", handle)  # a mapping keeps the memory, and so does the descriptor
+        _call("cuMemRelease", handle)  # the mapping and the descriptor keep the memory alive
 
 
 def borrowed(file: int, size_bytes: int) -> torch.Tensor:
-    """Return memory that another process made, as bytes; it is unmapped with the tensor."""
+    """Return another process's memory as bytes; it is unmapped when the tensor is freed."""
     device = torch.cuda.current_device()
     padded = _padded(size_bytes, _Properties(PINNED, AS_DESCRIPTOR, _Location(ON_DEVICE, device)))
     handle = ctypes.c_ulonglong()
@@ -80,7 +80,7 @@ def _mapped(handle: ctypes.c_ulonglong, size_bytes: int, device: int) -> torch.T
 
 
 class _Mapping:
-    """A range of addresses. The tensor made from it keeps it alive, and it ends with the tensor's memory."""
+    """A range of addresses. The tensor made from it keeps it alive, and it is freed together with the tensor."""
 
     def __init__(self, size_bytes: int) -> None:
         self.size = ctypes.c_size_t(size_bytes)
@@ -97,8 +97,8 @@ class _Mapping:
     def __del__(self) -> None:
         if not self.address.value:
             return
-        with contextlib.suppress(Exception):  # a broken context or the interpreter's end: the process ends soon, too
-            torch.cuda.synchronize()  # nothing on the GPU uses it any more
+        with contextlib.suppress(Exception):  # the context is broken or Python is exiting; the process ends soon
+            torch.cuda.synchronize()  # wait until nothing on the GPU uses the memory
             if self.is_mapped:
                 _call("cuMemUnmap", self.address, self.size)
             _call("cuMemAddressFree", self.address, self.size)

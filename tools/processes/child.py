@@ -1,4 +1,4 @@
-"""Helpers for the start and the replies of a confined process: own output, a choice of cores, reports."""
+"""Helpers for the start and the replies of a confined process: output, choice of cores, reports of exceptions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from triton_agent.tools.processes.protocol import Raised, Ready, SourceLine, Wor
 from triton_agent.tools.sandbox import sandbox
 
 CORES_LEFT = 2
-"""Cores that compilers leave alone: one for the checker, one for the executor.
+"""Cores that compile workers do not use: one for the checker, one for the executor.
 
-The latency of a call is work of the host. Where a dozen compilers fill every core, it reads up to three times too long.
+The latency of a call includes host work. With compilers on every core, it is measured up to three times too high.
 """
 MANY_CORES = 8
-"""With fewer cores, compilers use all of them."""
+"""With fewer cores than this, compile workers use all of them."""
 TEXT_LIMIT = 4000
-"""Characters of an exception's text that are passed on; a candidate decides how long it is."""
+"""Most characters of an exception's text, whose length the candidate decides."""
 
 
 def own_output(path: str) -> None:
-    """Point stdout and stderr at a file, and stdin at nothing. What is printed is text, never a verdict."""
+    """Redirect stdout and stderr to a file, and stdin from /dev/null. Printed text is never a verdict."""
     output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, number in ((nothing, 0), (output, 1), (output, 2)):
@@ -34,17 +34,17 @@ def own_output(path: str) -> None:
 
 
 def leave_cores_to_the_clock() -> None:
-    """Keep this process and its children off two cores, so that the clock finds them idle when it times a call."""
+    """Keep this process and its children off two cores, so that they are idle when a call is timed."""
     os.sched_setaffinity(0, for_compilers(os.sched_getaffinity(0)))
 
 
 def for_compilers(cores: Collection[int]) -> set[int]:
-    """Return all but the last two of many cores; all of few."""
+    """Return all but the last two cores if there are many, otherwise all."""
     return set(sorted(cores)[:-CORES_LEFT]) if len(cores) >= MANY_CORES else set(cores)
 
 
 def report_of(error: BaseException, path: str) -> Raised:
-    """Return an exception as a message: its kind, its text, and the lines of the file at `path` that it passed."""
+    """Return an exception as a message: its class, its text, and the lines of the file at `path` in its traceback."""
     lines = [
         SourceLine(line=frame.lineno, function=frame.name, code=(frame.line or "").strip()[:200])
         for frame in traceback.extract_tb(error.__traceback__)
@@ -64,7 +64,7 @@ def report_of(error: BaseException, path: str) -> Raised:
 
 
 def begin(plain: dict[str, Any]) -> WorkerSettings:
-    """Read a worker's settings, and move the worker and its output to its scratch folder."""
+    """Decode a worker's settings; redirect its output to its scratch folder, and change to that folder."""
     settings: WorkerSettings = decode(WorkerSettings, plain)
     own_output(os.path.join(settings.scratch, "output.txt"))
     os.chdir(settings.scratch)
@@ -72,7 +72,7 @@ def begin(plain: dict[str, Any]) -> WorkerSettings:
 
 
 def confine(settings: WorkerSettings) -> Ready:
-    """Enter the sandbox; return the message that says that the worker is ready."""
+    """Enter the sandbox; return the message that reports that the worker is ready."""
     layers = sandbox.enter(settings.confinement) if settings.confinement is not None else ()
     if settings.cache:
         os.environ["TRITON_CACHE_DIR"] = settings.cache

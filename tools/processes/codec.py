@@ -1,10 +1,10 @@
-"""Messages as plain JSON and back: frozen dataclasses, read by the types of their fields.
+"""Converts messages to JSON and back: frozen dataclasses, decoded by the types of their fields.
 
-A message may come from a process that runs hostile code. So reading builds the expected types and nothing else: a
-field that is unknown, missing or of another type makes the message no message (`ChannelGarbled`), and what follows from
-that is up to the receiver. A field typed `Any` is open data and passes through as it is; its user checks it.
+A message may come from a process that runs hostile code. Decoding therefore builds only the expected types: an unknown
+or missing field, or one of another type, raises `ChannelGarbled`, and the receiver decides what that means. A field
+typed `Any` is open data and passes through as it is; its user checks it.
 
-Not covered: how long a message may be (`wire.py` bounds that), and fields that may hold one of several classes.
+Not covered: the length of a message (`wire.py` bounds it), and fields that may hold one of several classes.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.wire import ChannelGarbled, error_from_json, error_to_json
 
 KIND = "is"
-"""Key under which a message names its class."""
+"""Key of the name of a message's class."""
 
 
 class _Form(NamedTuple):
-    """How values of one type are written and read; reading raises an error for anything else."""
+    """How values of one type are encoded and decoded; decoding raises an error for any other value."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
 
 
 def to_plain(message: object) -> dict[str, Any]:
-    """Return a message as JSON that says what kind of message it is."""
+    """Return a message as JSON data with the name of its class."""
     return {KIND: type(message).__name__, **encode(message)}
 
 
 def from_plain(kind: Any, plain: Mapping[str, Any]) -> Any:
-    """Return the message, of this class or of one of this union; raise ChannelGarbled for any other."""
+    """Return the message, of this class or of one in this union; raise ChannelGarbled for any other."""
     kinds = {one.__name__: one for one in typing.get_args(kind) or (kind,)}
     name = plain.get(KIND)
     if not isinstance(name, str) or name not in kinds:
@@ -48,13 +48,13 @@ def from_plain(kind: Any, plain: Mapping[str, Any]) -> Any:
 
 
 def encode(value: object) -> Any:
-    """Return a dataclass as JSON."""
+    """Return a dataclass as JSON data."""
     kind: Any = type(value)
     return _form(kind).write(value)
 
 
 def decode(kind: Any, plain: Any) -> Any:
-    """Return the value of this type; raise ChannelGarbled where the JSON is not what `encode` writes for one."""
+    """Return the value of this type; raise ChannelGarbled if `encode` cannot have produced the data."""
     try:
         return _form(kind).read(plain)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -110,7 +110,7 @@ def _tuple(arguments: tuple[Any, ...]) -> _Form:
 
 
 def _mapping(key: type, item: Any) -> _Form:
-    """Return the form of a dictionary with keys of text, or of whole numbers, which JSON writes as text."""
+    """Return the form of a dictionary whose keys are strings, or integers, which JSON stores as strings."""
     write_item, read_item = _form(item)
     return _Form(
         lambda value: {str(name): write_item(part) for name, part in value.items()},
@@ -119,7 +119,7 @@ def _mapping(key: type, item: Any) -> _Form:
 
 
 def _union(arguments: tuple[Any, ...]) -> _Form:
-    """Return the form of an optional value, or of a number that may be whole or not."""
+    """Return the form of an optional value, or of a number that is an int or a float."""
     others = tuple(kind for kind in arguments if kind is not types.NoneType)
     if set(others) == {int, float}:
         return _Form(_write_float, lambda plain: plain if type(plain) is int else _read_float(plain))
@@ -143,7 +143,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _write_float(value: float) -> float | str:
-    """Return a number, or text for infinities and NaN, which JSON does not have."""
+    """Return a number, or a string for infinities and NaN, which JSON lacks."""
     return value if math.isfinite(value) else str(float(value))
 
 

@@ -1,7 +1,7 @@
-"""Why a worker of a candidate ended or fell silent, and whose fault that is: the one place where this is decided.
+"""Decides why a worker of a candidate ended or did not answer, and who caused it. This is decided only here.
 
-The checker sees no more than the end of a channel. The driver reaps the process, so it knows the exit status and
-whether the process held too much memory; where a process ended, the driver decides again with these.
+The checker only sees that a channel ended. The driver reaps the process, so it knows the exit status and whether the
+process exceeded its memory limit; if a process ended, the driver decides again with that information.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from triton_agent.tools.results import Finding
 
 
 class Sign(enum.StrEnum):
-    """What the checker noticed of a worker."""
+    """What the checker observed of a worker."""
 
     ENDED = "ended"
-    """Its end of the channel was closed."""
+    """The worker's end of the channel was closed."""
     SILENT = "silent"
-    """It did not answer in time."""
+    """The worker did not answer in time."""
     GARBLED = "garbled"
-    """It sent something that is no message, or not the answer to the request."""
+    """The worker sent something that is not a message, or not the answer to the request."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """A worker that gave no answer, as the checker saw it."""
+    """A worker that gave no answer, as observed by the checker."""
 
     sign: Sign
     doing: str = ""
     """The request that it did not answer; empty if it never reported that it was ready."""
     limit_s: float = 0.0
-    """Time that it had."""
+    """Time limit of the request."""
     detail: str = ""
     """The channel's error."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """The end of a process, as the driver saw it."""
+    """The end of a process, as observed by the driver."""
 
     status: int | None
-    """Exit status, or the negative number of a signal; None if it was reaped by another."""
+    """Exit status, or the negative number of a signal; None if another process reaped it."""
     out_of_memory: bool = False
-    """True if it was killed because it held more memory than it may."""
+    """True if it was killed for exceeding its memory limit."""
     last_words: str = ""
     """The end of its output."""
 
@@ -56,7 +56,7 @@ ENDLESS = "a loop that never ends, or far more work than the reference does"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why a worker gave no answer."""
+    """The reason why a worker gave no answer."""
 
     finding: Finding | None
     """None if the candidate cannot have caused it."""
@@ -64,8 +64,8 @@ class Cause:
 
 
 def cause_of(ending: Ending, exits: Sequence[Exit] = ()) -> Cause:
-    """Return why a worker gave no answer; `exits` are those of the candidate's processes that were not sound."""
-    if not ending.doing:  # it had not seen the candidate, so the machine or the sandbox is to blame
+    """Return why a worker gave no answer; `exits` are those of the candidate's unsound workers."""
+    if not ending.doing:  # the worker had not received the candidate, so machine or sandbox is the cause
         return Cause(finding=None, message=f"a candidate worker ended before it was ready ({ending.detail})")
     if ending.sign is Sign.SILENT:
         slow = f"{ending.doing} took longer than {ending.limit_s:.0f} s\nlikely cause: {ENDLESS}"
@@ -75,7 +75,7 @@ def cause_of(ending: Ending, exits: Sequence[Exit] = ()) -> Cause:
     message = f"the process ended during {ending.doing}"
     if any(end.out_of_memory for end in exits):
         return Cause(finding=Finding.MEMORY, message=f"{message}: it used more memory than it may")
-    # A process that did not end by itself was killed by the driver: it says nothing.
+    # SIGKILL comes from the driver when it ends a process, so it is no information.
     status = next((end.status for end in exits if end.status not in (None, -signal.SIGKILL)), -signal.SIGKILL)
     if status == -signal.SIGXCPU:
         return Cause(finding=Finding.TOO_SLOW, message=f"{message}: its processor time was used up")
@@ -87,6 +87,6 @@ def cause_of(ending: Ending, exits: Sequence[Exit] = ()) -> Cause:
 def _in_words(status: int | None) -> str:
     if not status or status > 0:
         return f"with exit status {status}"
-    with contextlib.suppress(ValueError):  # only the first and last of the real-time signals have a name
+    with contextlib.suppress(ValueError):  # most real-time signals have no name
         return f"by signal {signal.Signals(-status).name}"
     return f"by signal {-status}"

@@ -1,4 +1,4 @@
-"""Numbers that tell whether a tensor's contents changed."""
+"""Digests that show if a tensor's contents changed."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Sequence
 import torch
 
 CHUNK = 1 << 22
-"""Words of eight bytes that are weighed at once."""
+"""Words of eight bytes that are processed at once."""
 
 
 class Digests:
-    """Weighs the memory of tensors by odd numbers that no kernel knows, drawn once."""
+    """Computes weighted sums over the memory of tensors, with random odd weights that no kernel can know."""
 
     def __init__(self, device: str) -> None:
         self._device = device
         self._weights = torch.empty(0, dtype=torch.int64, device=device)
 
     def of(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return a number for the memory of each tensor; nothing waits for the GPU here."""
+        """Return the digest of each tensor's storage, without waiting for the GPU."""
         whole = [torch.empty(0, dtype=torch.uint8, device=it.device).set_(it.untyped_storage()) for it in tensors]
         return self.of_rows(whole)
 
     def of_rows(self, rows: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return a number for each row of bytes, wherever it lies, without what lies around it in its memory."""
+        """Return the digest of each row of bytes alone, without the rest of its storage."""
         numbers = [self._weighed(row.to(self._device)) for row in rows]
         return torch.stack(numbers) if numbers else torch.zeros(0, dtype=torch.int64, device=self._device)
 

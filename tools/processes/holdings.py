@@ -1,12 +1,12 @@
-"""Measure the host memory that one candidate holds: its processes, and the files that it made.
+"""Measures the host memory of one candidate: of its processes, and of the files that it made.
 
-Read from outside, by whoever started it, so that nothing inside has to be believed. Counted are anonymous pages beyond
-those that came with the fork, shared and in-memory pages, files in the scratch folder (what is written stays in memory
-until the disk has it), files that have no name any more, and a /dev/shm of the candidate's own. Each is counted as far
-as the kernel lets this user look; what it does not show counts as nothing.
+The measurement is made from outside, by the process that started it, so nothing inside is trusted. It counts anonymous
+pages beyond those inherited by the fork, shared and in-memory pages, files in the scratch folder (written data stays in
+memory until it is on disk), open files without a name, and a /dev/shm of the candidate's own. Anything that the kernel
+does not show to this user counts as zero.
 
-Not covered: page tables, socket buffers and other memory that the kernel keeps for a process, and memory that a GPU's
-driver pins. A control group counts these, too; see `cgroup.py`.
+Not covered: page tables, socket buffers and other kernel memory of a process, and memory pinned by a GPU's driver. A
+control group counts these as well; see `cgroup.py`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from pathlib import Path
 from triton_agent.tools.sandbox.reach import SHARED_MEMORY
 
 LIBRARIES_BYTES = 3 << 30
-"""Mapped files of torch and CUDA take up to this much; only what goes beyond counts."""
+"""Size of mapped files of torch and CUDA; only mapped files beyond this count."""
 ENTRIES_AT_MOST = 20_000
-"""Most entries of the scratch folder that one look counts."""
+"""Most entries of the scratch folder that are counted at a time."""
 MAPPINGS_AT_ONCE = 4
-"""Mappings of one file in a candidate's process at most: it keeps the inputs of up to three calls, and the next mapping
-is made before an old one ends."""
+"""Most mappings of one file in a candidate's process: it keeps the inputs of up to three calls, and the next mapping is
+made before an old one ends."""
 _BLOCK_BYTES = 512
-"""Unit of `st_blocks`, whatever the file system."""
+"""Unit of `st_blocks` on every file system."""
 
 File = tuple[int, int]
-"""Device and number, by which the kernel names a file that has no name."""
+"""Device and inode number of a file, which identify it without a name."""
 
 
 class Family:
-    """A process and everything descended from it, also what lost its parent since it was first seen."""
+    """A process and all its descendants, including those that lost their parent after they were first seen."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -42,7 +42,7 @@ class Family:
         self._members = {pid: started(pid)}
 
     def members(self) -> list[int]:
-        """Return the living members; a number that has come to mean another process is left out."""
+        """Return the living members; a pid that was reused by another process is left out."""
         waiting = list(self._members)
         seen: dict[int, int] = {}
         while waiting:
@@ -56,7 +56,7 @@ class Family:
         return list(seen)
 
     def process_bytes(self) -> tuple[int, int]:
-        """Return private and shared bytes of all members. Pages that members share since a fork count for each."""
+        """Return the private and shared bytes of all members. Pages shared since a fork count for each member."""
         private = shared = 0
         for pid in self.members():
             held = memory_of(pid)
@@ -66,22 +66,22 @@ class Family:
         return private, shared
 
     def lent_bytes(self, files: Mapping[File, int]) -> int:
-        """Return how many of the shared bytes are pages of these files, which others made and pay for.
+        """Return how many of the shared bytes are pages of these files, which are not charged to the candidate.
 
-        Where the kernel does not show it, the most that it can be.
+        If the kernel does not show it, return an upper bound.
         """
         total = 0
         for pid in self.members():
             try:
                 total += _resident_of(pid, files)
-            except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            except (FileNotFoundError, ProcessLookupError):  # the process has ended meanwhile
                 continue
             except OSError:
                 return MAPPINGS_AT_ONCE * sum(files.values())
         return total
 
     def nameless_bytes(self, besides: Container[File] = ()) -> int:
-        """Open files without a name, and a /dev/shm that is the family's own; one that is mapped is shared, too."""
+        """Return the bytes of open files without a name and of a private /dev/shm; mapped ones also count as shared."""
         sizes: dict[File, int] = {}
         for pid in self.members():
             for state in _open_files(pid):
@@ -102,14 +102,14 @@ def children(pid: int) -> list[int]:
 
 
 def started(pid: int) -> int:
-    """Return when a process began, in the kernel's ticks; 0 where there is none."""
+    """Return a process's start time in clock ticks; 0 if there is no such process."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19])
     return 0
 
 
 def memory_of(pid: int) -> dict[str, int]:
-    """Return the resident bytes of one process by the kernel's names for them."""
+    """Return a process's resident bytes by their names in /proc."""
     with contextlib.suppress(OSError, ValueError):
         lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
         return {line.split(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.startswith("Rss")}
@@ -117,7 +117,7 @@ def memory_of(pid: int) -> dict[str, int]:
 
 
 def _resident_of(pid: int, files: Container[File]) -> int:
-    """Return the resident pages of mapped files, in bytes, without those that the process has written to."""
+    """Return the resident bytes of mapped files, without pages that the process has written to."""
     total, counts = 0, False
     lines = Path(f"/proc/{pid}/smaps").read_text(errors="replace").split("\n")  # splitlines() would cut files' names
     for line in filter(None, lines):
@@ -131,7 +131,7 @@ def _resident_of(pid: int, files: Container[File]) -> int:
 
 
 def folder_bytes(folder: str) -> int:
-    """Return the bytes of the files in a folder, each counted once, as far as `ENTRIES_AT_MOST` entries show."""
+    """Return the bytes of the files in a folder, each counted once, up to `ENTRIES_AT_MOST` entries."""
     sizes: dict[int, int] = {}
     left, waiting = ENTRIES_AT_MOST, [folder]
     while waiting and left > 0:
@@ -149,14 +149,14 @@ def folder_bytes(folder: str) -> int:
 
 
 def _open_files(pid: int) -> Iterator[os.stat_result]:
-    with contextlib.suppress(OSError):  # a process that cannot be looked into, or is gone
+    with contextlib.suppress(OSError):  # the process is not accessible, or has ended
         for name in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
                 yield os.stat(f"/proc/{pid}/fd/{name}")
 
 
 def _own_shared_memory(pid: int) -> int:
-    """Return the used bytes of the process's /dev/shm if it is not this process's."""
+    """Return the used bytes of the process's /dev/shm, unless it is also this process's."""
     inside = f"/proc/{pid}/root{SHARED_MEMORY}"
     with contextlib.suppress(OSError):
         if os.stat(inside).st_dev != os.stat(SHARED_MEMORY).st_dev:

@@ -1,8 +1,8 @@
-"""Files in memory without a name: written once, sealed, and mapped by each process that gets the descriptor.
+"""In-memory files without a name: written once, sealed, and mapped by each process that gets the descriptor.
 
-The kernel enforces a seal: from then on no process, the writer included, can change size or contents. So a reader does
-not find other bytes at a second read, and no page of its mapping vanishes. Mappings are private: no process sees what
-another one writes into its mapping. Needs Linux; `create` raises OSError where such a file cannot be made.
+The kernel enforces a seal: afterwards no process, the writer included, can change size or contents. A reader therefore
+reads the same bytes every time, and no page of its mapping vanishes. Mappings are private: no process sees what another
+one writes into its mapping. Needs Linux; `create` raises OSError if such files are not supported.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import torch
 PIECE_BYTES = 32 << 20
 THREADS = 4
 NOT_EXECUTABLE = 0x8
-"""MFD_NOEXEC_SEAL, which Python does not name; before Linux 6.3 it is refused, and on some machines required."""
+"""MFD_NOEXEC_SEAL, which Python does not define. Linux before 6.3 refuses it, and some machines require it."""
 
 
 def create(name: str) -> int:
-    """Return the descriptor of an empty file that can be sealed; its name shows in a list of a process's mappings."""
+    """Return the descriptor of an empty file that can be sealed; its name appears in lists of mappings."""
     make = getattr(os, "memfd_create", None)
     if make is None:
         raise OSError(errno.ENOSYS, "this system has no files in memory")
@@ -46,17 +46,17 @@ def freeze(file: int) -> None:
 
 
 def is_frozen(file: int, size_bytes: int) -> bool:
-    """Say whether the file has this size and its size and contents are sealed."""
+    """Return True if the file has this size, and size and contents are sealed."""
     seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
     try:
         held = fcntl.fcntl(file, fcntl.F_GET_SEALS)
-    except OSError:  # not a file in memory at all
+    except OSError:  # not an in-memory file
         return False
     return held & seals == seals and os.fstat(file).st_size == size_bytes
 
 
 def write(file: int, data: memoryview, offset: int) -> None:
-    """Write at a place. Most of the time of a large write goes into fresh pages, which threads make side by side."""
+    """Write at an offset. A large write mostly spends its time on new pages, so several threads write in parallel."""
     if data.nbytes <= PIECE_BYTES:
         _write_piece(file, data, offset)
         return
@@ -81,7 +81,7 @@ def read(file: int) -> bytearray:
 
 
 def mapped(file: int, size_bytes: int) -> torch.Tensor:
-    """Map the file as a row of bytes. The mapping has a descriptor of its own; the caller may close this one.
+    """Map the file as a row of bytes. The mapping has its own descriptor; the caller may close this one.
 
     The file is mapped by descriptor, not by path: another process that holds the file could change the path's mode.
     """

@@ -1,10 +1,10 @@
 """Values that the checker sends, mostly inputs and parameters: packed once, unpacked by each process that gets them.
 
-Small values travel as bytes. Large ones lie in a sealed file in memory, which is passed on as a descriptor. The
+Small values are sent as bytes. Large ones are in a sealed in-memory file, which is passed on as a descriptor. The
 receiver's tensors are views of a private mapping: nothing is copied until a kernel writes, and no other process sees
-what it writes. Both forms are what `torch.save` makes, so strides and sharing survive.
+its writes. Both forms are written by `torch.save`, so strides and sharing survive.
 
-Unpacking can run code, so only the trusted side packs. Answers of executors have another form (`answers.py`).
+Unpacking can run code, so only the trusted side packs. Answers of executors use another form (`answers.py`).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from triton_agent.tools.processes.codec import from_plain, to_plain
 from triton_agent.tools.processes.wire import Channel
 
 LARGE_BYTES = 256 << 10
-"""From this size on a file in memory is faster."""
+"""From this size on, an in-memory file is faster."""
 
 
 class Payload:
-    """Packed values. The file, where there is one, is closed with the last reference."""
+    """Packed values. The file, if there is one, is closed together with the last reference."""
 
     __slots__ = ("__weakref__", "_closing", "_made_ns", "data", "file")
 
     def __init__(self, data: bytes | bytearray = b"", file: int | None = None) -> None:
         self.data = data
         self.file = file
-        """Descriptor of the file that holds the values instead."""
+        """Descriptor of the file that holds the values; None if `data` does."""
         self._closing = None if file is None else weakref.finalize(self, os.close, file)
         self._made_ns = 0 if file is None else os.fstat(file).st_ctime_ns
 
@@ -43,13 +43,13 @@ class Payload:
         return len(self.data) if self.file is None else os.fstat(self.file).st_size
 
     def identity(self) -> tuple[int, int, int]:
-        """Return device, number and size of the file, by which the watchdog recognises its pages."""
+        """Return device, inode and size of the file, by which the watchdog recognises its pages."""
         assert self.file is not None
         state = os.fstat(self.file)
         return state.st_dev, state.st_ino, state.st_size
 
     def unpack(self, device: str | None = None) -> Any:
-        """Return the values in new memory; their tensors are on `device`, or else where they were packed."""
+        """Return the values in new memory, on `device` or else on the device where they were packed."""
         path = f"/proc/self/fd/{self.file}"
         if self.file is not None and os.access(path, os.R_OK):
             return torch.load(path, mmap=True, map_location=device, weights_only=False)
@@ -57,11 +57,11 @@ class Payload:
         return torch.load(io.BytesIO(data), map_location=device, weights_only=False)
 
     def withdraw_if_touched(self) -> None:
-        """Replace the file by bytes if a process changed its mode, times or attributes, which seals do not cover."""
+        """Replace the file by bytes if a process changed its mode, times or attributes, which seals do not prevent."""
         file = self.file
         if file is not None and os.fstat(file).st_ctime_ns != self._made_ns:
             self.data = memory_files.read(file)
-            self.file = None  # and closed later: others may be sending it right now
+            self.file = None  # the descriptor is closed later, since another thread may be sending it now
 
     def close(self) -> None:
         """Close the file; unpacked values stay valid."""
@@ -70,7 +70,7 @@ class Payload:
 
 
 class _Haste:
-    """How this process packs. Torch keeps these settings per thread, so they are applied before each packing."""
+    """Settings for faster packing. torch keeps them per thread, so they are applied before each packing."""
 
     checksums = True
     pinned = False
@@ -83,10 +83,10 @@ class _Haste:
 
 
 def pack_quickly() -> None:
-    """Speed up packing in a process that packs much.
+    """Speed up packing in a process that packs often.
 
-    Checksums take a third of the time and nothing reads them, so they are left out. Tensors of a GPU go through memory
-    that stays pinned, a few times the largest tensor: 256 MiB take 90 ms, and 260 ms through fresh memory.
+    Checksums take a third of the time and are never read, so they are left out. Tensors of a GPU are copied through
+    pinned memory that is kept, a few times the largest tensor: 256 MiB take 90 ms instead of 260 ms.
     """
     _Haste.checksums, _Haste.pinned = False, True
 
@@ -98,8 +98,8 @@ def pack(value: Any) -> Payload:
         spool = _Spool()
         torch.save(value, cast(IO[bytes], spool))
         return spool.payload()
-    except (OSError, RuntimeError):  # no such files here, or no room for one; torch passes on what a writer raises
-        _Haste.pinned = False  # there may be no such memory, or no more
+    except (OSError, RuntimeError):  # no in-memory files, or not enough memory; torch re-raises errors of the writer
+        _Haste.pinned = False  # pinned memory may be unavailable or exhausted
         _Haste.settle()
         buffer = io.BytesIO()
         torch.save(value, buffer)
@@ -107,7 +107,7 @@ def pack(value: Any) -> Payload:
 
 
 class _Spool(io.RawIOBase):
-    """A file for `torch.save` to write to: a buffer at first, a file in memory once it is large."""
+    """A file for `torch.save` to write to: a buffer first, an in-memory file once it is large."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -141,15 +141,15 @@ class _Spool(io.RawIOBase):
             return Payload(bytes(self._buffer))
         assert self._large.file is not None
         memory_files.freeze(self._large.file)
-        return Payload(file=os.dup(self._large.file))  # made anew, so that it knows the state it was left in
+        return Payload(file=os.dup(self._large.file))  # a new object, which records the file's state after sealing
 
 
 AS_FILES = "as_files"
-"""Key beside the fields of a request: which of its payloads come as files."""
+"""Key added to a request: which of its payloads are sent as files."""
 
 
 def send_request(channel: Channel, request: object, payloads: Iterable[Payload] = ()) -> None:
-    """Send a request with its payloads: the bytes of some, and the files of the others."""
+    """Send a request with its payloads, some as bytes and some as files."""
     inline: list[bytes | bytearray | memoryview] = []
     files: list[int] = []
     as_files = []
@@ -165,7 +165,7 @@ def send_request(channel: Channel, request: object, payloads: Iterable[Payload] 
 
 
 def receive_request(channel: Channel, kind: Any) -> tuple[Any, list[Payload]]:
-    """Wait for a request of this kind; return it and its payloads, whose files the caller owns."""
+    """Wait for a request of this kind; return it with its payloads, whose files the caller owns."""
     plain, blobs, files = channel.receive_with_fds()
     inline, mapped = iter(blobs), iter(files)
     as_files = plain.pop(AS_FILES)

@@ -1,6 +1,6 @@
-"""The messages between our processes: who asks whom for what, and what comes back.
+"""The messages between our processes: requests and their answers.
 
-`codec.py` makes JSON of them and reads them, `wire.py` carries them. Nothing here needs torch.
+`codec.py` converts them to JSON and back, `wire.py` carries them. Nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class ZygoteReady:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Fork a process of this role; its end of a channel comes with the message. Answered by `Forked`."""
+    """Fork a process with this role; its end of a channel comes with the message. Answered by `Forked`."""
 
     role: str
     settings: Any
-    """`CheckerSettings` or `WorkerSettings`, encoded: the process decodes what it needs."""
+    """`CheckerSettings` or `WorkerSettings`, encoded; the forked process decodes them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ForkZygote:
-    """Fork a zygote of this mode; its end of a channel comes with the message. Answered by `Forked`."""
+    """Fork a zygote for this mode; its end of a channel comes with the message. Answered by `Forked`."""
 
     mode: str
     target: str
@@ -49,7 +49,7 @@ class ForkZygote:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reap:
-    """End a process, by force once `grace_s` is over. Answered by `Reaped`."""
+    """End a process, killing it after `grace_s`. Answered by `Reaped`."""
 
     pid: int
     grace_s: float
@@ -71,12 +71,12 @@ class Reaped:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CheckerSettings:
-    """What a checker is started with."""
+    """The settings that a checker is started with."""
 
     problem: ProblemSpec
     settings: EvaluatorSettings
     confinement: Confinement | None = None
-    """For a problem that is not trusted."""
+    """Set for an untrusted problem."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,22 +90,22 @@ class Audit:
 
 
 class Wanted(enum.StrEnum):
-    """What a candidate is handed over for."""
+    """The kind of answer that is requested for a candidate."""
 
     VERDICT = "verdict"
     TRIAL = "trial"
-    """The stages up to the first call, as for a verdict; its evaluation is none."""
+    """Run the same stages as for a verdict, but only up to the first call; the evaluation is not a verdict."""
     SKETCH = "sketch"
     TAPES = "tapes"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOver:
-    """A process of a candidate; its socket comes with the message."""
+    """A worker of a candidate; its socket comes with the message."""
 
     kind: str
     is_warm: bool
-    """True if it has reported before that it is ready."""
+    """True if it has already reported that it is ready."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,16 +124,16 @@ class Judge:
     file: str = ""
     """Text of a shipped file with the same kernels; it is checked and timed in their place."""
     lengths: tuple[tuple[int, ...], ...] = ()
-    """Where tapes are wanted: of these lengths of the problem's ranges, in place of its own sizes."""
+    """For tapes: the lengths of the problem's ranges to trace at, instead of its own sizes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemLoaded:
     facts: ProblemFacts
     card: dict[str, Any]
-    """Properties of the GPU that host code is given, as `machine/card_facts.py` names them."""
+    """Properties of the GPU for host code, named as in `machine/card_facts.py`."""
     lent: tuple[tuple[int, int, int], ...]
-    """Device, number and size of the files in memory that workers will be given."""
+    """Device, inode and size of the in-memory files that workers will receive."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,11 +154,11 @@ class AtStage:
 
 
 class WorkerState(enum.StrEnum):
-    """Where the checker left a worker."""
+    """State of a worker when the checker returns it."""
 
     ENDED = "ended"
     NEW = "new"
-    """It was asked nothing, and may not be ready yet."""
+    """It received no request, and may not be ready yet."""
     WARM = "warm"
     """It may serve another candidate."""
 
@@ -169,7 +169,7 @@ class Judged:
     workers: tuple[WorkerState, ...] = ()
     evaluation: Evaluation
     ending: Ending | None = None
-    """Set if a process of the candidate ended; the driver then finds out how, see `deaths.py`."""
+    """Set if a worker of the candidate ended; the driver then finds out the cause, see `deaths.py`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,29 +199,29 @@ class TapedForm:
     call: Any
     train: bool
     chosen: dict[int, int]
-    """The configuration of each autotuned launch by the number of its step; empty where nothing ran."""
+    """Configuration of each autotuned launch by step number; empty if nothing ran."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TapedModule:
-    """The reference's module made in one way, and its calls."""
+    """The reference's module at one set of sizes, with its calls."""
 
     constructor: Any
-    """Its arguments, encoded."""
+    """Arguments of the constructor, encoded."""
     state: tuple[StateTensor, ...]
     parameters: tuple[str, ...]
     """Names of forward's parameters."""
     forms: tuple[TapedForm, ...]
-    """None where the candidate could not be traced at the lengths asked for."""
+    """The calls; empty if the candidate could not be traced at the requested lengths."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tapes:
-    """A candidate's tapes, from which `runs/ship/plan_file.py` writes a file."""
+    """A candidate's tapes, from which `runs/ship/plan_file.py` writes a shipped file."""
 
     modules: tuple[TapedModule, ...]
     message: str = ""
-    """Why there are none."""
+    """Why there are no tapes; empty if there are."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,17 +233,17 @@ class Taped:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The problem, or an instrument, failed."""
+    """The problem or an instrument failed."""
 
     error: TritonAgentError
     job: int = 0
-    """0 where no candidate was judged."""
+    """0 if no candidate was being judged."""
     workers: tuple[WorkerState, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bug:
-    """The checker failed."""
+    """The checker itself failed."""
 
     trace: str
     job: int = 0
@@ -258,32 +258,32 @@ JobAnswer = Judged | Sketched | Taped | Refused | Bug
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What a tracer, a compile worker or an executor is started with."""
+    """The settings that a tracer, a compile worker or an executor is started with."""
 
     kind: str
     """`tracer`, `compiler`, `interpreter` or `gpu`."""
     scratch: str
     target: str
     card: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Properties of the GPU that host code is given, as `machine/card_facts.py` names them."""
+    """Properties of the GPU for host code, named as in `machine/card_facts.py`."""
     cache: str = ""
-    """Folder of Triton's cache that compile workers and executors share; empty for one of their own."""
+    """Folder of Triton's cache, shared by compile workers and executors; empty for a private one."""
     gpu: str = ""
-    """UUID of the GPU that an executor makes a context on."""
+    """UUID of the GPU on which an executor creates its context."""
     confinement: Confinement | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """The first message of a worker. If a worker ends before it, the candidate did not cause that."""
+    """The first message of a worker. If a worker ends before sending it, the candidate is not the cause."""
 
     layers: tuple[str, ...]
-    """Layers of the sandbox that are in force."""
+    """Active layers of the sandbox."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLine:
-    """A line that an exception passed through."""
+    """A line in an exception's traceback."""
 
     line: int | None
     function: str
@@ -296,16 +296,16 @@ class Raised:
 
     kind: str
     kinds: tuple[str, ...]
-    """Names of its class and of that class's bases."""
+    """Names of its class and of all base classes."""
     text: str
     lines: tuple[SourceLine, ...]
-    """The last ones in the candidate's file."""
+    """The last lines of the traceback that are in the candidate's file."""
     phase: str = ""
     """`import`, `construct` or `forward`."""
     ending: str = ""
-    """Why there is no tape, by the names in `tape/tracer.py`; empty for another exception."""
+    """Why there is no tape, by the names in `tape/tracer.py`; empty for any other exception."""
     unsupported: bool = False
-    """True if the kernel uses what cannot be run without a GPU."""
+    """True if the kernel uses a feature that needs a GPU."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,7 +324,7 @@ class Loaded:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Trace one form of call. With it come the outlines of the constructor's and of the call's arguments."""
+    """Trace one form of call. The outlines of the constructor's and the call's arguments come with the message."""
 
     does: ClassVar[str] = "trace"
     seed: int
@@ -332,12 +332,12 @@ class Trace:
     given: tuple[str, ...]
     """Names of the reference's parameters and buffers."""
     by_keyword: tuple[str, ...] = ()
-    """Names under which forward gets the last arguments of the call."""
+    """Names of the last arguments of the call, which forward takes by keyword only."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """A tape. The candidate's process wrote it, so it is open data until `tape/admission.py` has checked it."""
+    """A tape. The candidate's process wrote it, so it is untrusted until `tape/admission.py` has checked it."""
 
     tape: Any
     kernels: Any
@@ -360,7 +360,7 @@ class Compiled:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SentTape:
-    """A tape, admitted and encoded, with what it runs with. The constructor's arguments come with the message."""
+    """An admitted tape, encoded, with its settings. The constructor's arguments come with the message."""
 
     tape: Any
     kernels: Any
@@ -370,7 +370,7 @@ class SentTape:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """Make a tape ready to run under a name, or set its parameters, or both."""
+    """Prepare a tape under a name, or set its parameters, or both."""
 
     does: ClassVar[str] = "prepare"
     name: str
@@ -381,33 +381,33 @@ class Prepare:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UseFile:
-    """Import a shipped file in place of a tape. With it come the constructor's arguments and an outline of a call."""
+    """Import a shipped file in place of a tape. The constructor's arguments and a call's outline come with it."""
 
     does: ClassVar[str] = "file"
     name: str
     text: str
     train: bool
     by_keyword: tuple[str, ...] = ()
-    """Names under which forward gets the last arguments of the call."""
+    """Names of the last arguments of the call, which forward takes by keyword only."""
     seed: int
     conditions: Conditions
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """It was done, and there is nothing to report."""
+    """The request was carried out; there is nothing to report."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """Run a program once, after preparing it. With it come what `prepare` needs, then the inputs."""
+    """Run a program once, after preparing it. The payloads of `prepare` come with the message, then the inputs."""
 
     does: ClassVar[str] = "call"
     prepare: Prepare
     silenced: bool = False
-    """Launches do nothing."""
+    """Skip all launches."""
     salt: int
-    """Which of two fills fresh memory of one-byte types gets."""
+    """Selects one of two fill values for fresh memory of one-byte types."""
     seed: int
     order: int
     """Seed of the order in which the interpreter runs programs."""
@@ -418,12 +418,12 @@ class Call:
     keep: bool = False
     """Keep the inputs for the next call, unless this one changes them."""
     again: bool = False
-    """Use the inputs that were kept; none come with the request."""
+    """Use the kept inputs; none come with the message."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SentTensor:
-    """What the bytes of a tensor mean."""
+    """Dtype and shape of a tensor that is sent as bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -439,35 +439,35 @@ class SeenLaunch:
     """Counted for each lane in the interpreter; None on a GPU."""
     bytes_stored: int | None = None
     contested: tuple[str, ...] = ()
-    """Arguments in which programs stored different values in one element."""
+    """Arguments with an element in which programs stored different values."""
     read_beside_stores: tuple[str, ...] = ()
-    """Arguments in which programs read what others stored."""
+    """Arguments in which programs read elements that others stored."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
-    """The outputs of a call, and the inputs that it changed, come with the message."""
+    """The outputs of a call, and the inputs that it changed, which come with the message."""
 
     outputs: tuple[SentTensor, ...]
     changed: tuple[int, ...]
-    """Numbers of the inputs that it changed."""
+    """Numbers of the changed inputs."""
     inputs: tuple[SentTensor, ...]
-    """These inputs."""
+    """Descriptions of the changed inputs."""
     stored: tuple[int, ...] = ()
-    """Numbers of the inputs that kernels stored into, as far as that is known."""
+    """Numbers of the inputs that kernels stored into, as far as known."""
     stored_state: tuple[str, ...] = ()
-    """Names of the parameters and buffers that kernels stored into, as far as that is known."""
+    """Names of the parameters and buffers that kernels stored into, as far as known."""
     launches: tuple[SeenLaunch, ...] = ()
     peak_bytes: int = 0
     process_bytes: int = 0
     resources: tuple[KernelResources, ...] = ()
     chosen: dict[int, int] = dataclasses.field(default_factory=dict)
-    """The configuration of each autotuned launch, by the number of its step."""
+    """Configuration of each autotuned launch, by step number."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GetState:
-    """Return the present parameters and buffers of a program."""
+    """Return the current parameters and buffers of a program."""
 
     does: ClassVar[str] = "state"
     name: str
@@ -480,18 +480,18 @@ class State:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StartClock:
-    """Prepare a program for timing, on sets of inputs that come with the message."""
+    """Prepare a program for timing on the sets of inputs that come with the message."""
 
     does: ClassVar[str] = "time"
     name: str
     calibration: Calibration
     renewed: bool
-    """Inputs are changed before every call."""
+    """Change the inputs before every call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUp:
-    """Make some calls without reading the clock."""
+    """Make some calls without timing them."""
 
     does: ClassVar[str] = "time"
     calls: int
@@ -499,16 +499,16 @@ class WarmUp:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReadClock:
-    """Take a sample for each turn. If inputs come with the message, one call gets these, and its outputs come back."""
+    """Take a sample for each turn. One call uses inputs that come with the message; its outputs are returned."""
 
     does: ClassVar[str] = "time"
     turns: tuple[int, ...]
     later: int = 0
-    """0: the call for the device time gets the inputs; 1: the one for the latency."""
+    """Which call gets the inputs. 0: the one for the device time; 1: the one for the latency."""
     keep: bool = False
-    """Keep the outputs until they are fetched: gigabytes find no room beside calls that are timed."""
+    """Keep the outputs until they are fetched: gigabytes would not fit beside the calls that are timed."""
     series: int = 0
-    """Number of calls that each sample makes back to back."""
+    """Number of back-to-back calls in each sample."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -519,7 +519,7 @@ class Readings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """Hand over the oldest outputs that were kept."""
+    """Return the oldest kept outputs."""
 
     does: ClassVar[str] = "time"
 
@@ -527,12 +527,12 @@ class Fetch:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
     unchanged: bool
-    """False if later calls wrote into them."""
+    """False if a later call changed the outputs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TakeProfile:
-    """Time each step of the tape that the clock was started with, in some calls on the same inputs."""
+    """Time each step of the tape that timing was started with, in some calls on the same inputs."""
 
     does: ClassVar[str] = "profile"
     calls: int
@@ -553,12 +553,12 @@ class Forget:
 ExecutorRequest = Prepare | UseFile | Call | GetState | StartClock | WarmUp | ReadClock | Fetch | TakeProfile | Forget
 WorkerRequest = Load | Trace | Compile | ExecutorRequest
 
-# -- the process that runs what torch.compile made of the reference; see `race/compiled_process.py` --------------------
+# -- the process that runs the reference compiled by torch.compile; see `race/compiled_process.py` ---------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EnterRaces:
-    """Draw inputs and warm the compiled baselines up, unless that was done."""
+    """Draw inputs and warm up the compiled baselines, unless that was done before."""
 
     calibration: Calibration
 
@@ -566,12 +566,12 @@ class EnterRaces:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entered:
     troubles: dict[str, str]
-    """By the names of the baselines: why one cannot be timed, or nothing."""
+    """For each baseline, why it cannot be timed; empty if it can."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CountSeries:
-    """Say how many calls back to back show what one of them costs."""
+    """Return the number of back-to-back calls needed to measure the cost of one."""
 
     baseline: str
 
@@ -592,17 +592,17 @@ class ReadBaseline:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveRaces:
-    """Give large inputs back until the next race."""
+    """Free large inputs until the next race."""
 
 
 BaselineRequest = EnterRaces | CountSeries | ReadBaseline | LeaveRaces
 
-# -- a large answer, in memory that is lent; see `answers.py` ----------------------------------------------------------
+# -- a large answer, in lent memory; see `answers.py` ------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
-    """Write the answer to the memory that comes with the message, or send bytes if none does."""
+    """Write the answer to the memory that comes with the message; send bytes if none does."""
 
     on_card: bool = False
 
@@ -610,4 +610,4 @@ class Deliver:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
     written: bool
-    """False if the answer did not fit there, or comes as bytes."""
+    """False if the answer did not fit, or is sent as bytes."""

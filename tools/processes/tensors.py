@@ -1,8 +1,8 @@
-"""Tensors on the wire: raw bytes with a description, and nested structures of them as plain data.
+"""Tensors on the wire: raw bytes with a description, and nested structures of tensors as plain data.
 
-The description comes from a process that may lie; `unpack` checks it against the bytes before it builds anything.
-Where a candidate's values are looked at, no code of the candidate's runs: containers are read by the methods of their
-plain classes, tensors by those of torch's, whatever a subclass or one object alone says instead.
+The description may come from an untrusted process; `unpack` checks it against the bytes before it builds a tensor. When
+a candidate's values are inspected, none of its code runs: containers are read with the methods of their plain base
+classes, and tensors with torch's own, even if a subclass or an object overrides them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class Malformed(Exception):
-    """The description does not fit the bytes."""
+    """The description does not match the bytes."""
 
 
 class Foreign(Exception):
@@ -37,26 +37,26 @@ class Foreign(Exception):
 
 
 UNREADABLE = (Foreign, RuntimeError, NotImplementedError, TypeError, AttributeError)
-"""Raised where an output is not what it seems."""
+"""Exceptions raised when an output is not what it claims to be."""
 
 
 def own_view(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor over the same memory that no candidate holds: an attribute of a tensor hides a method."""
+    """Return a plain tensor over the same memory; attributes of the candidate's object could hide methods."""
     return torch.Tensor.detach(tensor)
 
 
 def describe(tensor: torch.Tensor) -> SentTensor:
-    """Return what the bytes of a tensor mean, as a message says it."""
+    """Return the description of a tensor for a message."""
     return SentTensor(dtype=NAMES.get(tensor.dtype, str(tensor.dtype)), shape=tuple(tensor.shape))
 
 
 def is_expanded(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Return whether several elements are one and the same number in memory."""
+    """Return True if several elements share one place in memory."""
     return 0 not in shape and any(stride == 0 and size > 1 for size, stride in zip(shape, strides))
 
 
 def row(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the values as bytes, row-major, where they lie; copied only for another order or a lazy sign."""
+    """Return the values as row-major bytes, in place; they are copied only for another order or a lazy sign."""
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
         raise Foreign(f"a {tensor.layout} tensor on {tensor.device}")
     flat = own_view(tensor).resolve_conj().resolve_neg().contiguous().reshape(-1)
@@ -64,7 +64,7 @@ def row(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def unpack(description: SentTensor, data: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of this description: a view of the row of bytes. Raise Malformed where they contradict."""
+    """Return a tensor of this description as a view of the row of bytes; raise Malformed if they do not match."""
     dtype, shape = DTYPES.get(description.dtype), list(description.shape)
     if dtype is None:
         raise Malformed(f"no dtype of a tensor: {description.dtype[:80]}")
@@ -75,12 +75,12 @@ def unpack(description: SentTensor, data: torch.Tensor) -> torch.Tensor:
         raise Malformed(f"{data.numel()} bytes cannot be {description.dtype}{shape}")
     try:
         return data.view(dtype).reshape(shape) if count else torch.empty(shape, dtype=dtype)
-    except (RuntimeError, TypeError) as error:  # sizes beyond any that memory has
+    except (RuntimeError, TypeError) as error:  # sizes beyond any memory
         raise Malformed(f"not a shape: {shape}") from error
 
 
 def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any], kinds: tuple[type, ...] = ()) -> Any:
-    """Return `value` as plain data, with `on_tensor` of each tensor in its place; `kinds` are tensors, too."""
+    """Return `value` as plain data with `on_tensor(t)` for each tensor `t`; instances of `kinds` are tensors, too."""
     if type(value) in (torch.Tensor, torch.nn.Parameter, *kinds):
         return {"tensor": on_tensor(value)}
     if value is None or type(value) in (bool, int, str):
@@ -110,7 +110,7 @@ def _key(key: Any) -> str:
 
 
 def _field(value: Any, name: str) -> Any:
-    """Return what an object holds under this name, and not what it would make up when asked."""
+    """Return the value stored in an object under this name, ignoring properties and other computed attributes."""
     place = next((kind.__dict__[name] for kind in type(value).__mro__ if name in kind.__dict__), None)
     if isinstance(place, types.MemberDescriptorType):
         return place.__get__(value)
@@ -121,12 +121,12 @@ def _field(value: Any, name: str) -> Any:
 
 
 def refill(old: Any, new: Any) -> Any:
-    """Return the old nest with the new values, in the same tensors where they fit."""
+    """Return the old nest with the new values, reusing the old tensors where they fit."""
     if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and old.shape == new.shape:
         repeated = [dim for dim, stride in enumerate(torch.Tensor.stride(old)) if stride == 0 and old.shape[dim] > 1]
         if any(new.stride(dim) != 0 for dim in repeated):
-            return new  # what stands many times for one element cannot take in different ones
-        target = old.data  # unlike old.copy_, without a sign on the version counter
+            return new  # an expanded tensor cannot hold different values in repeated elements
+        target = old.data  # unlike old.copy_, this does not change the version counter
         for dim in repeated:
             target, new = target.narrow(dim, 0, 1), new.narrow(dim, 0, 1)
         target.copy_(new)
@@ -153,7 +153,7 @@ def nested_tensors(value: Any) -> list[torch.Tensor]:
 
 
 def aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], model: torch.nn.Module) -> list[list[Any]]:
-    """Return pairs of an output's index and the name of what shares memory with it."""
+    """Return pairs of an output's index and the name of a tensor whose memory it shares."""
     others = [(f"input {i}", tensor) for i, tensor in enumerate(inputs)]
     plain = torch.nn.Module
     others += [(f"parameter {name}", own_view(tensor)) for name, tensor in plain.named_parameters(model)]
@@ -171,13 +171,13 @@ def aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], mod
 
 
 def _place(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the addresses of the whole storage: a slice of an input is an alias of it."""
+    """Return the address range of the whole storage: a slice of an input is an alias of it."""
     start = tensor.untyped_storage().data_ptr()
     return start, start + tensor.untyped_storage().nbytes()
 
 
 def _meet(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Return whether two outputs overlap; lying in one buffer side by side is no fault."""
+    """Return True if two outputs overlap; outputs may lie side by side in one buffer."""
     (start, end), (low, high) = _extent(a), _extent(b)
     return start < high and low < end
 
@@ -188,7 +188,7 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def unflatten(tree: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """Return the structure again, with the tensors in their places."""
+    """Return the original structure, with the tensors in their places."""
     if "tensor" in tree:
         return tensors[int(tree["tensor"])]
     if "list" in tree:
@@ -201,7 +201,7 @@ def unflatten(tree: Any, tensors: Sequence[torch.Tensor]) -> Any:
 
 
 def leaves(tree: Any, path: str = "out") -> list[tuple[str, Any]]:
-    """Return every leaf of a flattened structure with the path an author would write."""
+    """Return every leaf of a flattened structure, with its path as an author would write it."""
     if "list" in tree or "tuple" in tree:
         items: Sequence[Any] = tree.get("list", tree.get("tuple"))
         return [leaf for i, item in enumerate(items) for leaf in leaves(item, f"{path}[{i}]")]
@@ -211,7 +211,7 @@ def leaves(tree: Any, path: str = "out") -> list[tuple[str, Any]]:
 
 
 def shape_of(tree: Any) -> Any:
-    """Return the nesting alone, lists and tuples being the same, for comparison."""
+    """Return only the nesting, for comparison; lists and tuples count as equal."""
     if "list" in tree or "tuple" in tree:
         return [shape_of(item) for item in tree.get("list", tree.get("tuple"))]
     if "dict" in tree:

@@ -1,8 +1,8 @@
 """Numeric switches of torch under which reference, baselines and candidate run.
 
-A user who allows TF32, or calls the model under autocast, gets other numbers and other speeds, so everything that is
-compared runs under the same switches. By default none is set. `reference/tensor_cores.py` emulates the effect of the
-switches on a reference where there are no tensor cores.
+A user who allows TF32, or calls the model under autocast, gets other values and other speeds, so everything that is
+compared runs under the same switches. By default none is set. `reference/tensor_cores.py` emulates their effect on a
+reference on machines without tensor cores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AUTOCASTS = ("float16", "bfloat16")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The user's choice; plain data."""
+    """The user's choice of precision and autocast; plain data."""
 
     precision: str = "same"
     """`same`: torch's defaults; `tf32`: float32 products may run in TF32."""
@@ -30,7 +30,7 @@ class Conditions:
             raise ValueError(f"no such conditions: {self}")
 
     def settle(self) -> None:
-        """Set the switches for the whole process; call before anything is measured."""
+        """Set the switches for the whole process, before anything is measured."""
         if self.precision == "tf32":
             import torch  # not needed by a driver, which only passes conditions on
 
@@ -39,7 +39,7 @@ class Conditions:
 
     @contextlib.contextmanager
     def settled(self) -> Iterator[None]:
-        """Set the switches for a block: for a baseline under other conditions than the rest of its process."""
+        """Set the switches for a block, for a baseline under other conditions than the rest of its process."""
         import torch
 
         switches: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
@@ -52,7 +52,7 @@ class Conditions:
                 switch.allow_tf32 = value
 
     def calling(self, device: str) -> contextlib.AbstractContextManager[Any]:
-        """Return the context for one call of a module. A call on the CPU stands for one on a GPU."""
+        """Return the context for one call of a module. A call on the CPU follows CUDA's autocast rules."""
         if not self.autocast:
             return contextlib.nullcontext()
         import torch
@@ -65,4 +65,4 @@ class Conditions:
 
 
 DEFAULT = Conditions()
-"""Torch's defaults."""
+"""torch's defaults."""

@@ -1,10 +1,10 @@
-"""Limit the host memory of workers where the kernel does not: no control group, or CUDA, which maps at will.
+"""Limits the host memory of workers if the kernel does not: without a control group, or with CUDA's large mappings.
 
-One thread in the driver reads every few hundredths of a second how much memory each worker and its children hold (see
-`holdings.py`), and kills those that hold more than they may. `Watch.exceeded_bytes` then says how much that was.
+One thread in the driver regularly reads how much memory each worker and its children hold (see `holdings.py`), and
+kills workers that exceed their limit. `Watch.exceeded_bytes` then records the amount.
 
 Not covered: memory that is allocated and freed between two readings, and a machine so short of memory that this thread
-does not run; for that case workers volunteer for the kernel's own out-of-memory killer.
+does not run; for that case workers make themselves the first choice of the kernel's out-of-memory killer.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from triton_agent.tools.processes.holdings import Family, File, folder_bytes, st
 
 POLL_S = 0.05
 FILES_EVERY = 4
-"""Files are counted at every fourth reading only: they take longer to make, and to count."""
+"""Files are counted only at every fourth reading, because counting them takes longer."""
 
 Lent = Callable[[], Mapping[File, int]]
-"""Returns the files that were lent to a worker, with their sizes; their pages do not count as the worker's."""
+"""Returns the files lent to a worker, with their sizes. Their pages do not count as the worker's memory."""
 
 
 def nothing() -> Mapping[File, int]:
@@ -40,17 +40,17 @@ class Watch:
         self.scratch = scratch
         self.limit_bytes = limit_bytes
         self.exceeded_bytes = 0
-        """Memory that the worker held when it was killed for it; 0 if it was not."""
+        """Memory that the worker held when it was killed for exceeding its limit; 0 if it was not."""
         self._files_bytes = self._nameless_bytes = 0
 
     def look(self, turn: int) -> None:
-        """Kill the worker if it holds too much."""
+        """Kill the worker if it holds too much memory."""
         private, shared = self.family.process_bytes()
         if turn % FILES_EVERY == 0:
             self._files_bytes = folder_bytes(self.scratch)
             self._nameless_bytes = self.family.nameless_bytes(besides=self.lent())
         held = private + max(shared, self._nameless_bytes) + self._files_bytes
-        if held > self.limit_bytes:  # only then is it worth the time to see which of the shared pages are ours
+        if held > self.limit_bytes:  # find out which shared pages were lent only if it matters, since that is slow
             own = max(0, shared - self.family.lent_bytes(self.lent()))
             held = private + max(own, self._nameless_bytes) + self._files_bytes
         if held > self.limit_bytes:
@@ -61,13 +61,13 @@ class Watch:
         for pid in self.family.members():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        if started(self.family.pid):  # a zombie at least, so its number is still its own
+        if started(self.family.pid):  # the process exists, if only as a zombie, so its pid was not reused
             with contextlib.suppress(OSError):
                 os.killpg(self.family.pid, signal.SIGKILL)
 
 
 class Watchdog:
-    """The thread, started with the first worker and idle while there is none."""
+    """The watching thread, started with the first worker and idle while there is none."""
 
     def __init__(self) -> None:
         self._watches: set[Watch] = set()
@@ -76,7 +76,7 @@ class Watchdog:
 
     @contextlib.contextmanager
     def watching(self, pid: int, *, scratch: str, limit_bytes: int, lent: Lent = nothing) -> Iterator[Watch]:
-        """Watch a worker for the length of the block; after it, nothing is ever sent to that number."""
+        """Watch a worker for the duration of the block; afterwards no signal is sent to its pid."""
         watch = Watch(pid, scratch, limit_bytes, lent)
         with self._changed:
             self._watches.add(watch)
@@ -90,7 +90,7 @@ class Watchdog:
             self.forget(watch)
 
     def forget(self, watch: Watch) -> None:
-        """Call before the worker is reaped."""
+        """Stop watching a worker; call this before the worker is reaped."""
         with self._changed:
             self._watches.discard(watch)
 
@@ -113,5 +113,5 @@ def _watchdog_of(pid: int) -> Watchdog:
 
 
 def watchdog() -> Watchdog:
-    """Return the watchdog of this process; a forked child has no thread of its parent, so it gets its own."""
+    """Return the watchdog of this process. A forked child gets its own, since it has no thread of its parent."""
     return _watchdog_of(os.getpid())

@@ -1,7 +1,7 @@
 """A channel between two processes: framed messages of plain JSON and raw blobs over a Unix socket.
 
-A message may come from a process that runs hostile code, so nothing here unpickles, every length is bounded, and every
-wait has a deadline. Errors of this package cross as named kinds and are raised again on the other side.
+A message may come from a process that runs hostile code, so nothing is unpickled here, every length is bounded, and
+every wait has a deadline. Errors of this package are sent as data and raised again on the other side.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BLOB_LIMIT_BYTES = 8 << 30
 BLOBS_AT_MOST = 4096
 FDS_AT_MOST = 8
 SENT_AT_ONCE_BYTES = 64 << 10
-"""Blobs up to this size, all together, are copied behind the JSON."""
+"""Up to this total size, blobs are sent together with the JSON in one system call."""
 
 
 class ChannelClosed(Exception):
@@ -36,11 +36,11 @@ class ChannelClosed(Exception):
 
 
 class ChannelTimeout(Exception):
-    """Nothing, or not all of it, arrived in time."""
+    """No message, or only part of one, arrived in time."""
 
 
 class ChannelGarbled(Exception):
-    """Something that is not a message arrived; only a misbehaving process sends it."""
+    """Data that is not a message arrived; only a misbehaving process sends such data."""
 
 
 class Channel:
@@ -63,12 +63,12 @@ class Channel:
         return self.sock.fileno()
 
     def let_go(self) -> None:
-        """Close this copy of the descriptor; the connection stays open in processes that have another one."""
+        """Close this copy of the descriptor; the connection stays open in processes that have another copy."""
         self.sock.close()
 
     def close(self) -> None:
-        """End the connection, for all who share it."""
-        with contextlib.suppress(OSError):  # the other side may have gone first
+        """End the connection for all processes that share it."""
+        with contextlib.suppress(OSError):  # the other side may have closed it already
             self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
 
@@ -88,7 +88,7 @@ class Channel:
         try:
             ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
             with self._sending:
-                small = sum(lengths) <= SENT_AT_ONCE_BYTES  # in one go: the receiver is woken once
+                small = sum(lengths) <= SENT_AT_ONCE_BYTES  # in one call, which wakes the receiver once
                 text = memoryview(b"".join([head, body, *blobs] if small else [head, body]))
                 if rest := text[self.sock.sendmsg([text], ancillary) :]:
                     self.sock.sendall(rest)
@@ -100,7 +100,7 @@ class Channel:
             raise ChannelClosed(str(error)) from error
 
     def is_readable(self) -> bool:
-        """Say whether `receive` would find a message, or the end, without waiting."""
+        """Return True if `receive` would return or raise at once, without waiting."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return bool(poll.poll(0))
@@ -191,6 +191,6 @@ def error_to_json(error: TritonAgentError) -> dict[str, str]:
 
 
 def error_from_json(data: dict[str, str]) -> TritonAgentError:
-    """Return the error again; an unknown kind becomes an InstrumentError."""
+    """Return the error from plain data; an unknown kind becomes an InstrumentError."""
     kind = KINDS.get(data.get("kind", ""), InstrumentError)
     return kind(data.get("what", ""), where=data.get("where", ""), remedy=data.get("remedy", ""))

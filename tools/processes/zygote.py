@@ -1,12 +1,12 @@
-"""The zygote: a process that has paid for its imports once and forks every other process of ours.
+"""The zygote: a process that has done its imports once, from which all our other processes are forked.
 
     driver ──spawns──> zygote (torch) ──forks──> checker          trusted: holds reference, seeds, truth
                               └───────forks──> mode zygote (torch + triton) ──forks──> worker    runs one candidate
 
-A mode zygote has triton imported as its workers need it: in interpreter mode, for ahead-of-time compilation, or for a
-GPU. Where many problems are to come, one more has torch's compiler imported, and forks checkers. No zygote ever makes a
-CUDA context, runs a candidate, or learns a seed. Commands come over one socket, one at a time; a child stays a zombie
-until it is waited for, so a process id in the driver's hands cannot come to mean another.
+A mode zygote imports triton in the mode of its workers: for the interpreter, for ahead-of-time compilation, or for a
+GPU. If many problems follow, another one imports torch's compiler and forks checkers. No zygote ever creates a CUDA
+context, runs a candidate, or learns a seed. Requests come over one socket, one at a time. A child stays a zombie until
+it is reaped, so a pid that the driver knows cannot be reused.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ ROLES = {
     "compiler": "triton_agent.tools.executor.compiler",
     "executor": "triton_agent.tools.executor.worker",
 }
-"""Role -> module whose `main(channel, settings)` the forked child runs."""
+"""The module of each role, whose `main(channel, settings)` the forked child runs."""
 
 CHECKERS = "checkers"
-"""Mode of a zygote whose children do not have to import torch's compiler."""
+"""Mode of a zygote whose children find torch's compiler imported."""
 
 MODES: dict[str, dict[str, str]] = {
     "interpreter": {"TRITON_INTERPRET": "1"},
@@ -44,13 +44,13 @@ MODES: dict[str, dict[str, str]] = {
     "gpu": {"TRITON_INTERPRET": "0", "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
     CHECKERS: {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"},
 }
-"""Mode -> environment it sets before triton is imported.
+"""Environment variables that each mode sets before triton is imported.
 
-A context with one connection to the GPU instead of eight is made and ended in half the time, and the driver makes and
-ends one after another: that is what bounds verdicts per second. Kernels on several streams of a candidate may then
-wait for each other where they would not for its user: a reading that is too slow at worst, never too fast.
+With one connection to the GPU instead of eight, a context is created and destroyed in half the time. The driver
+serialises both, which limits verdicts per second. Kernels on several streams of a candidate may then wait for each
+other, unlike at its user's: at worst it is measured too slow, never too fast.
 
-Whether there is a GPU, torch's compiler must not find out by a CUDA call: no child could make one then.
+torch's compiler must not query the GPU with a CUDA call, because then no child could use CUDA.
 """
 
 QUIET = {
@@ -61,14 +61,14 @@ QUIET = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONUNBUFFERED": "1",
 }
-"""Threads started before a fork would not exist after it."""
+"""Single-threaded libraries: threads started before a fork do not exist after it."""
 
 
 def serve(channel: Channel) -> None:
-    """Fork on request until the driver is gone."""
+    """Fork on request until the driver hangs up."""
     parent = os.getpid()
     gc.collect()
-    gc.freeze()  # a collection in a child would write to, and so copy, every page that objects lie on: 90 ms
+    gc.freeze()  # otherwise a collection in a child would write to every page with objects, and so copy it: 90 ms
     channel.send(to_plain(ZygoteReady()))
     while True:
         try:
@@ -88,9 +88,9 @@ def serve(channel: Channel) -> None:
 
 
 def _reap(pid: int, grace_s: float) -> int:
-    """End a child and all that is left of its group; its exit code as `os.waitstatus_to_exitcode` gives it.
+    """End a child and the rest of its process group; return its exit code as in `os.waitstatus_to_exitcode`.
 
-    The group is killed while the child is still there, at least as a zombie: so the number cannot be another's.
+    The group is killed while the child still exists, at least as a zombie, so its number cannot have been reused.
     """
     deadline = time.monotonic() + grace_s
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None and time.monotonic() < deadline:
@@ -102,14 +102,14 @@ def _reap(pid: int, grace_s: float) -> int:
 
 
 def _become(request: Fork | ForkZygote, fds: list[int], control: Channel, parent: int) -> NoReturn:
-    """Turn the child into what was asked for; never return to the caller's loop."""
+    """Turn the child into the requested process; never return to the caller's loop."""
     code = 1
     try:
-        privileges.die_with_parent()  # whatever it is doing: a checker may be inside a reference that does not end
+        privileges.die_with_parent()  # in any state: a checker may be inside a reference that never returns
         if os.getppid() != parent:
             os._exit(code)
         control.sock.close()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the driver's to handle
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C
         channel = Channel.from_fd(fds[0])
         if isinstance(request, ForkZygote):
             code = _become_mode_zygote(request.mode, request.target, channel)
@@ -142,7 +142,7 @@ def _become_mode_zygote(mode: str, target: str, channel: Channel) -> int:
 
 
 def main() -> None:
-    """Entry of the first zygote: the driver's socket is the descriptor named on the command line."""
+    """Run the first zygote; its socket's descriptor is given on the command line."""
     os.environ.update(QUIET)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = Channel.from_fd(int(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""The driver's end of the zygotes: start them, ask them for children, and make sure that nothing is left behind."""
+"""The driver's side of the zygotes: starts them, has them fork children, and makes sure that no process is left."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from triton_agent.tools.processes.zygote import CHECKERS
 Answer = TypeVar("Answer")
 
 START_TIMEOUT_S = 120.0
-"""Importing torch takes 2 s warm; a cold disk has been seen to need half a minute."""
+"""Importing torch takes 2 s from a warm cache, and up to half a minute from a cold disk."""
 REQUEST_TIMEOUT_S = 30.0
 
 
@@ -41,17 +41,17 @@ class Zygote:
     def __init__(self, channel: Channel, origin: subprocess.Popen[bytes] | Child) -> None:
         self.channel = channel
         self.origin = origin
-        """How it came to be, so how it is to be ended: spawned by this process, or forked by another zygote."""
+        """How it was started, which determines how it is ended: by this process, or by another zygote."""
         self._lock = threading.Lock()
         self._ready = False
         self._closed = False
 
     @classmethod
     def start(cls, log_path: str, card: str = "") -> Zygote:
-        """Spawn the first zygote, which imports torch; what it prints goes to a file for post-mortems.
+        """Spawn the first zygote, which imports torch; its output goes to a file for post-mortems.
 
-        `-P`: modules of the working folder, where somebody's `random.py` may lie, are not imported in place of others.
-        It sees no GPU but the `card`, and neither does any process that comes from it.
+        With `-P`, modules in the working folder, such as a `random.py`, do not replace others. The zygote and all
+        processes forked from it see no GPU except `card`.
         """
         ours, theirs = Channel.pair()
         argv = [sys.executable, "-P", "-m", "triton_agent.tools.processes.zygote", str(theirs.fileno())]
@@ -72,7 +72,7 @@ class Zygote:
         return cls(ours, process)
 
     def await_ready(self) -> None:
-        """Wait until its imports are done; every request does so by itself."""
+        """Wait until its imports are done; every request waits for this, too."""
         with self._lock:
             self._await_ready()
 
@@ -92,7 +92,7 @@ class Zygote:
         return Zygote(ours, Child(self, self.request(ForkZygote(mode=mode, target=target), Forked, theirs).pid))
 
     def is_ready(self) -> bool:
-        """Return whether its imports are done by now."""
+        """Return True if its imports are done."""
         with self._lock:
             if not self._ready and self.channel.is_readable():
                 self._await_ready()
@@ -113,14 +113,14 @@ class Zygote:
             return reply
 
     def close(self) -> None:
-        """End it, and wait until it has ended; by force, since it holds nothing that could be lost."""
+        """End the zygote and wait for its end; it is killed, since it holds no data."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             self.channel.close()
         if isinstance(self.origin, Child):
-            with contextlib.suppress(WorkerLost):  # its parent is gone, and whoever inherited it cleans up
+            with contextlib.suppress(WorkerLost):  # its parent has ended, and the process that inherited it reaps it
                 self.origin.reap()
         else:
             self.origin.kill()
@@ -140,20 +140,21 @@ KEPT = (
     "XDG_CACHE_HOME",
 )
 KEPT_PREFIXES = ("PYTHON", "CUDA", "NVIDIA", "NCCL_", "TORCH", "TRITON", "LC_", "OMP_", "MKL_")
-"""Variables our processes need. Keys and tokens are not among them: every worker starts as a copy of a zygote."""
+"""Environment variables that our processes need. Keys and tokens are excluded: workers are copies of a zygote."""
 
 
 def kept_environment(card: str = "") -> dict[str, str]:
-    """Return the environment for our processes. A `card` that is named by UUID is the only GPU that they see."""
+    """Return the environment for our processes. A `card`, named by UUID, is the only GPU that they see."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
     return {**kept, VISIBLE: card} if card else kept
 
 
 class Nursery:
-    """The zygotes, shared by the evaluators of a driver: imports are paid once, not once per problem.
+    """The zygotes of a driver, shared by its evaluators, so that imports are done once and not once per problem.
 
-    One for each GPU: what is named as its `card`, by UUID, is the only one that its processes see, as device 0. Without
-    a name they see what the driver sees, and use the first. Made before it is needed, it imports meanwhile.
+    There is one nursery for each GPU: a `card`, named by UUID, is the only GPU that its processes see, as device 0.
+    Without a name they see all GPUs that the driver sees, and use the first. If a nursery is made before it is needed,
+    its imports run in the meantime.
     """
 
     def __init__(self, log_path: str, card: str = "") -> None:
@@ -164,13 +165,13 @@ class Nursery:
         self._lock = threading.Lock()
 
     def expect_problems(self) -> None:
-        """Begin the imports that checkers need; call this where many problems are to come."""
+        """Start the imports that checkers need; call this if many problems follow."""
         self.mode(CHECKERS, "")
 
     def for_checkers(self) -> Zygote:
-        """Return the zygote to fork a checker from, without waiting for any."""
+        """Return the zygote to fork a checker from, without waiting for one."""
         prepared = self._modes.get((CHECKERS, ""))
-        with contextlib.suppress(WorkerLost):  # it could not import what no checker has to have
+        with contextlib.suppress(WorkerLost):  # it failed to import the compiler, which a checker can do without
             if prepared and prepared.is_ready():
                 return prepared
         return self.base
@@ -200,7 +201,7 @@ class Nursery:
 
 @contextlib.contextmanager
 def own_nursery(card: str = "", *, many_problems: bool = False) -> Iterator[Nursery]:
-    """Make a nursery with a folder of its own."""
+    """Make a nursery with its own temporary folder."""
     folder = workspace.make()
     try:
         with Nursery(str(folder / "zygote.log"), card) as nursery:
@@ -212,20 +213,20 @@ def own_nursery(card: str = "", *, many_problems: bool = False) -> Iterator[Nurs
 
 
 class Child:
-    """One forked process. It stays a zombie until `reap`, so its pid cannot be another's."""
+    """One forked process. It stays a zombie until `reap`, so its pid cannot be reused."""
 
     def __init__(self, zygote: Zygote, pid: int) -> None:
         self.zygote = zygote
         self.pid = pid
 
     def reap(self, grace_s: float = 0.0) -> int:
-        """End it, by force once `grace_s` is over, with all that is left of its group; exit code, negative a signal."""
+        """End the process, killing it after `grace_s`, and its group; return the exit code, or minus a signal."""
         if grace_s and self._awaits_end(grace_s):
             grace_s = 0.0
         return self.zygote.request(Reap(pid=self.pid, grace_s=grace_s), Reaped).status
 
     def _awaits_end(self, limit_s: float) -> bool:
-        """Wait for its end here, where nobody else has to; False where the kernel does not let us."""
+        """Wait for its end here, without blocking the zygote; return False if the kernel does not allow it."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except OSError:

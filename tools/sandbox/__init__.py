@@ -1,4 +1,4 @@
-"""Isolation layers around a process that runs code nobody trusts.
+"""Isolation layers around a process that runs untrusted code.
 
-`sandbox.py` enters them all; each other module is one layer or says which layers this machine has.
+`sandbox.py` enters them all; each other module is one layer, or finds out which layers this machine has.
 """

@@ -1,7 +1,7 @@
-"""A control group (v2) that bounds the memory and the number of processes of one candidate, all its children included.
+"""A control group (v2) that limits the memory and the number of processes of one candidate and its children.
 
-Made by the parent, where this user may: as root, or where systemd or a container hands over a branch of the tree.
-Version 1 of control groups is not used. Where there is no group, `watchdog.py` looks.
+The parent process makes it if this user is allowed to: as root, or if systemd or a container delegates a branch of the
+tree. Version 1 is not used. Without a control group, `watchdog.py` limits memory.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Self
 
 NEEDED = frozenset({"memory", "pids"})
 EMPTYING_LIMIT_S = 2.0
-"""How long killed processes may take to leave before the group is left behind, empty soon and harmless."""
+"""How long to wait for killed processes to leave before the group is left behind, soon empty and harmless."""
 POLL_S = 0.002
 
 _numbers = itertools.count()
 
 
 def delegated_group() -> tuple[Path | None, str]:
-    """The nearest group above this process under which this user can make bounded groups, and why (not)."""
+    """Return the nearest group upwards that this user may divide, or None, and the group's path or the reason."""
     mounts = (line.partition(" - ") for line in Path("/proc/self/mountinfo").read_text().splitlines())
     mount = next((Path(before.split()[4]) for before, _, after in mounts if after.startswith("cgroup2 ")), None)
     groups = Path("/proc/self/cgroup").read_text().splitlines()
@@ -41,7 +41,7 @@ def delegated_group() -> tuple[Path | None, str]:
 
 
 class CgroupBox:
-    """One bounded group, as a context: made on entry, its processes killed and the group removed on exit."""
+    """A limited control group as a context: made on entry; on exit its processes are killed and it is removed."""
 
     def __init__(self, *, memory_bytes: int, processes: int) -> None:
         self.memory_bytes = memory_bytes
@@ -49,7 +49,7 @@ class CgroupBox:
         self.path: Path | None = None
 
     def __enter__(self) -> Self:
-        """Make the group with its limits; OSError where `delegated_group` finds no place for it."""
+        """Make the group with its limits; raise OSError if `delegated_group` finds no parent for it."""
         parent, why = delegated_group()
         if parent is None:
             raise OSError(f"cannot make a control group: {why}")
@@ -59,16 +59,16 @@ class CgroupBox:
         (path / "memory.max").write_text(str(self.memory_bytes))
         (path / "pids.max").write_text(str(self.processes))
         for name, value in (("memory.swap.max", "0"), ("memory.oom.group", "1")):
-            with contextlib.suppress(OSError):  # without swap, or before 4.19, they are not there
+            with contextlib.suppress(OSError):  # these files do not exist without swap, or before Linux 4.19
                 (path / name).write_text(value)
         return self
 
     def add(self, pid: int) -> None:
-        """Move a process in; its later children follow, those it already has do not."""
+        """Move a process into the group; its future children follow, existing ones do not."""
         (self._made() / "cgroup.procs").write_text(str(pid))
 
     def ran_out_of_memory(self) -> bool:
-        """Return whether the kernel killed something in here for want of memory."""
+        """Return True if the kernel killed a process in the group because of its memory limit."""
         lines = (self._made() / "memory.events").read_text().splitlines()
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
 

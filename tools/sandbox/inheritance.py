@@ -1,8 +1,8 @@
-"""What a forked process inherits and must not keep: the environment, and descriptors.
+"""Removes secrets that a forked process inherits: environment variables and descriptors.
 
-The environment a process was started with stays readable in its memory, and in /proc/self/environ, whatever is
-done to `os.environ`; so those bytes are overwritten too. Copies that libraries made for themselves are out of reach:
-start a zygote with a scrubbed environment, and there is nothing to copy.
+The environment that a process was started with stays readable in its memory, and in /proc/self/environ, even if
+`os.environ` changes; so those bytes are overwritten too. Copies made by libraries cannot be reached: start a zygote
+with a scrubbed environment, so that there is nothing to copy.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ KEPT = frozenset(
         *("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "PYTHONHASHSEED", "PYTHONUNBUFFERED"),
     }
 )
-"""What programs need to find their libraries, devices and language; none of it is a secret."""
+"""Variables with which programs find their libraries, devices and language; none of them is a secret."""
 KEPT_PREFIXES = ("LC_",)
 KEPT_SUFFIXES = ("_NUM_THREADS",)
 
 CLOSE_RANGE = 436
 HIGHEST_DESCRIPTOR = 2**31 - 1
 STAT_ENVIRONMENT_START = 50
-"""Position in /proc/self/stat, counted from one as its manual does; where the bytes end comes next."""
+"""Position in /proc/self/stat, counted from one as in its manual; the end of the bytes is the next field."""
 
 
 def scrubbed_environment(scratch: str, keep: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `keep` that are harmless, and every cache and temporary folder moved into `scratch`."""
+    """Return the harmless variables of `keep`, with every cache and temporary folder moved into `scratch`."""
     environment = {name: value for name, value in keep.items() if _is_kept(name)}
     return environment | {
         "HOME": scratch,
@@ -50,12 +50,12 @@ def scrubbed_environment(scratch: str, keep: Mapping[str, str]) -> dict[str, str
 
 
 def replace_environment(environment: Mapping[str, str]) -> None:
-    """Make this the environment, in Python, in C, and where the kernel shows what the process started with."""
+    """Replace the environment in Python, in C, and in the memory that /proc/self/environ shows."""
     environment = dict(environment)
     os.environ.clear()
     syscalls.call("clearenv")
     with open("/proc/self/stat") as text:
-        after_name = text.read().rpartition(")")[2].split()  # the name may hold spaces; it is the second field
+        after_name = text.read().rpartition(")")[2].split()  # the second field, the name, may contain spaces
     start, end = (int(value) for value in after_name[STAT_ENVIRONMENT_START - 3 :][:2])
     if 0 < start < end:
         ctypes.memset(start, 0, end - start)
@@ -63,7 +63,7 @@ def replace_environment(environment: Mapping[str, str]) -> None:
 
 
 def close_descriptors(keep: Collection[int]) -> None:
-    """Close every descriptor of this process but these."""
+    """Close every descriptor of this process except these."""
     first = 0
     for descriptor in sorted(keep):
         if descriptor > first:

@@ -1,9 +1,9 @@
-"""Landlock: restricts the files that a process may access; needs no privilege.
+"""Landlock: restricts the files that a process may access, without privileges.
 
-A ruleset takes away everything it handles and then grants it back beneath chosen paths, for this process and all its
-children, irrevocably. It also forbids tracing processes outside, and, as the kernel's version of it allows, TCP,
-signals to processes outside, and abstract sockets from outside. It does not stop a process from learning that a file
-exists, nor (before version 3) from truncating a file it may not write: `seccomp.py` and a read-only mount cover that.
+A ruleset forbids all accesses that it handles and then allows them beneath chosen paths, irrevocably for this process
+and its children. It also forbids tracing processes outside, and, depending on the kernel's version of Landlock, TCP,
+signals to processes outside, and abstract sockets from outside. It does not hide that a file exists, nor (before
+version 3) prevent truncating a file that may not be written: `seccomp.py` and a read-only mount cover these.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ TRUNCATE = 1 << 14
 IOCTL_DEV = 1 << 15
 
 FILE_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15}
-"""How many of the rights, counted from the lowest bit, a version knows; 16 from version 5 on."""
+"""Number of rights, counted from the lowest bit, that a version handles; 16 from version 5 on."""
 NETWORK_ABI = 4
 TRUNCATE_ABI = 3
 SCOPE_ABI = 6
 
 NETWORK_RIGHTS = 0b11
-"""Binding and connecting TCP."""
+"""Binding and connecting TCP sockets."""
 SCOPES = 0b11
-"""Abstract Unix sockets and signals."""
+"""Abstract Unix sockets, and signals."""
 
 RULE_PATH_BENEATH = 1
 CREATE_RULESET_VERSION = 1
 
 READ = EXECUTE | READ_FILE | READ_DIR
 WRITE = ((1 << 16) - 1) & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)
-"""Everything a program does in a folder of its own; making device nodes is nothing it does."""
+"""Everything a program does in its own folder, without making device nodes."""
 DEVICE = READ_FILE | READ_DIR | WRITE_FILE | IOCTL_DEV
 REWRITE = WRITE_FILE | TRUNCATE
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-"""The rights that a rule on something other than a folder may carry."""
+"""The rights that a rule for anything but a folder may have."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Grant:
 
 
 def abi() -> int:
-    """The version the kernel speaks; 0 where there is none."""
+    """Return the kernel's version of Landlock; 0 if it has none."""
     try:
         return syscalls.system_call(
             "landlock_create_ruleset", syscalls.LANDLOCK_CREATE_RULESET, None, 0, CREATE_RULESET_VERSION
@@ -67,7 +67,7 @@ def abi() -> int:
 
 
 def restrict(grants: Iterable[Grant]) -> None:
-    """Confine this thread, and whatever it starts, to the grants. A path that does not exist is passed over."""
+    """Confine this thread and everything it starts to the grants. Paths that do not exist are skipped."""
     version = abi()
     handled = (1 << FILE_RIGHTS_BY_ABI.get(version, 16)) - 1
     attributes = struct.pack("Q", handled)

@@ -1,7 +1,7 @@
-"""The layers a sandbox is made of, and which of them this machine has.
+"""The layers of the sandbox, and which of them this machine has.
 
-A layer counts as available if it took effect in a process forked for the purpose. A version number is not enough, since
-containers switch layers off one by one. The calling process is left as it was.
+A layer counts as available if it took effect in a process forked to test it. A version number is not sufficient, since
+containers disable layers individually. The calling process does not change.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ CGROUP = "cgroup"
 WORKS = "tried, and works"
 
 ESSENTIAL = frozenset({ENVIRONMENT, LIMITS, CAPABILITIES, NO_NEW_PRIVILEGES, LANDLOCK, SECCOMP, NAMESPACES["pid"]})
-"""Without one of these a candidate can reach files, the network or other processes, or outlive its turn."""
+"""Without one of these a candidate can reach files, the network or other processes, or outlive its evaluation."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer, whether this machine has it, and the evidence."""
+    """One layer: whether this machine has it, and the evidence."""
 
     name: str
     available: bool
@@ -42,7 +42,7 @@ class Layer:
 
 @functools.cache
 def probe() -> tuple[Layer, ...]:
-    """Try every layer, each in a process of its own. A process forked after this call knows the answer already."""
+    """Try every layer, each in its own process. The result is cached for processes forked after this call."""
     user = _tried(NAMESPACES["user"], lambda: namespaces.enter(("user", "mount")))
     base = ("user",) if user.available else ()
     inside = (*base, "mount", "pid")
@@ -73,7 +73,7 @@ def probe() -> tuple[Layer, ...]:
 
 
 def cgroup_layer() -> Layer:
-    """Say whether a control group with limits can be made; this needs no forked process."""
+    """Return whether a limited control group can be made; this needs no forked process."""
     group, why = cgroup.delegated_group()
     return Layer(CGROUP, group is not None, why)
 
@@ -106,14 +106,14 @@ def _try_seccomp() -> None:
 
 
 def _tried(name: str, attempt: Callable[[], None], why_available: str = WORKS) -> Layer:
-    """Try a layer in a forked child. A child that dies without a message counts as a failure."""
+    """Try a layer in a forked child. A child that dies without reporting counts as a failure."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             attempt()
             os.write(writing, b"ok")
-        except BaseException as error:  # whatever it is, this process must not return into its parent's code
+        except BaseException as error:  # in any case, the child must not return into its parent's code
             os.write(writing, str(error).encode())
         finally:
             os._exit(0)

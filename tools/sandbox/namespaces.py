@@ -1,13 +1,13 @@
-"""Namespaces: a process with process ids, mounts, network and shared memory of its own, made without privilege.
+"""Namespaces: gives a process its own process ids, mounts, network and shared memory, without privileges.
 
-Inside, the user keeps its number and gains rights over the new namespaces only; `privileges.py` drops these once the
-mounts are made. The pid namespace is what no daemon escapes: when its first process dies, the kernel kills the rest.
+Inside, the user keeps its uid and gains rights over the new namespaces only; `privileges.py` drops these once the
+mounts are made. No daemon escapes the pid namespace: when its first process dies, the kernel kills the rest.
 
     caller's child ──fork──> first process of the pid namespace: `enter` returns here
-          └ waits outside, ends as the inner process ends; killed, it takes the inner process with it
+          └ waits outside and ends like the inner process; if it is killed, the inner process is killed too
 
-The first process of a pid namespace is special in one way: signals that it sends itself do not end it by default, so
-what would end with SIGABRT elsewhere ends with SIGSEGV there (the C library's second way to abort).
+Signals that the first process of a pid namespace sends to itself do not end it by default. An abort that would end with
+SIGABRT elsewhere therefore ends with SIGSEGV there (the C library's second way to abort).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ AT_RECURSIVE = 0x8000
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID = 0x1, 0x2
 
 PID_MAX_PER_NAMESPACE = (6, 14)
-"""The kernel from which /proc/sys/kernel/pid_max is a namespace's own. Before, writing it would change the machine."""
+"""Kernel version since which /proc/sys/kernel/pid_max is per namespace. Before, writing it would change the machine."""
 RESERVED_PIDS = 300
-"""Numbers below this are not used again once all have been used, so they do not count as room."""
+"""Pids below this are not reused after the first round, so they do not count as available."""
 
 PROC_STEERING_KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
 
 
 def enter(kinds: Collection[str]) -> None:
-    """Move into new namespaces of these kinds; with `pid` among them, return in a new process inside."""
+    """Move into new namespaces of these kinds. With `pid` among them, return in a new process inside."""
     uid, gid = os.geteuid(), os.getegid()
     flags = 0
     for kind in kinds:
@@ -66,23 +66,23 @@ def enter(kinds: Collection[str]) -> None:
         os.close(kept_by_mirror)
         privileges.die_with_parent()
         if select.select([alive], [], [], 0)[0]:
-            os._exit(1)  # the mirror died before its death could have told us
+            os._exit(1)  # the outer process died before its death signal was set up
         os.close(alive)
 
 
 def mount_proc() -> None:
-    """A /proc that shows this pid namespace. Without it libraries look themselves up and find another process."""
+    """Mount a /proc of this pid namespace. In the old one, libraries that look themselves up find another process."""
     syscalls.call("mount", b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
 
 
 def mount_shared_memory(size_bytes: int) -> None:
-    """An empty /dev/shm that nobody else sees."""
+    """Mount an empty, private /dev/shm."""
     options = f"size={size_bytes},mode=1777".encode()
     syscalls.call("mount", b"tmpfs", b"/dev/shm", b"tmpfs", MS_NOSUID | MS_NODEV, options)
 
 
 def make_read_only(writable: Iterable[str], *, guard_proc: bool) -> None:
-    """Make every mount read-only but these folders; `guard_proc` if /proc is among them, to keep the kernel's knobs."""
+    """Make every mount read-only except these folders; with `guard_proc`, also the kernel settings in /proc."""
     writable = tuple(writable)
     guarded = PROC_STEERING_KERNEL if guard_proc else ()
     for path in (*(path for path in writable if not os.path.ismount(path)), *filter(os.path.exists, guarded)):
@@ -93,14 +93,14 @@ def make_read_only(writable: Iterable[str], *, guard_proc: bool) -> None:
 
 
 def bound_process_count(processes: int) -> None:
-    """Let this pid namespace hold about so many processes and threads at once; holds for root, too."""
+    """Limit the processes and threads in this pid namespace to about this number; applies to root, too."""
     if syscalls.kernel_version() < PID_MAX_PER_NAMESPACE:
         raise OSError("the kernel has one pid_max for the whole machine; its own per pid namespace came with 6.14")
     _write("/proc/sys/kernel/pid_max", str(RESERVED_PIDS + processes))
 
 
 def _mirror(pid: int, lifeline: int) -> NoReturn:
-    """Hold nothing open but the lifeline, wait, and end as the inner process ended."""
+    """Keep only the lifeline open, wait for the inner process, and end in the same way."""
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
@@ -114,7 +114,7 @@ def _mirror(pid: int, lifeline: int) -> NoReturn:
             signal.signal(ending, signal.SIG_DFL)
         os.kill(os.getpid(), ending)
     finally:
-        os._exit(1)  # whatever went wrong here, it is not a success
+        os._exit(1)  # after any error here, report a failure
 
 
 def _set_mount_attributes(path: str, flags: int, *, add: int = 0, remove: int = 0) -> None:

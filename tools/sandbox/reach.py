@@ -1,7 +1,7 @@
-"""Files that a candidate may read: the folders of libraries, and a short list of others.
+"""The files that a candidate may read: the folders of libraries, and a short list of others.
 
-Everything not listed is out of reach. Paths are resolved, since it is the file itself that is granted, not a name that
-leads to it. A folder on `sys.path` that is not a library's (a project, a home) is not among them.
+Everything else is inaccessible. Paths are resolved, since access is granted to a file and not to a link that leads to
+it. A folder on `sys.path` that belongs to no library (a project, a home) is not included.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SYSTEM_PATHS = (
     *("/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/localtime", "/etc/nsswitch.conf"),
     *("/etc/passwd",),
 )
-"""Programs, shared libraries, and what the C library looks up; the compilers Triton calls are among them."""
+"""Programs, shared libraries and files of the C library, including the compilers that Triton calls."""
 
 KERNEL_PATHS = ("/proc", "/sys/devices/system", "/sys/kernel/mm/transparent_hugepage")
 GPU_KERNEL_PATHS = ("/sys/devices", "/sys/bus/pci", "/sys/class", "/sys/module", "/sys/fs/cgroup")
@@ -46,7 +46,7 @@ def library_paths() -> tuple[str, ...]:
 
 
 def _named_by_the_environment() -> list[str]:
-    """Library folders a user has set, unless they would lay open the user's home."""
+    """Return library folders set by the user, except parents of the user's home."""
     names = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     names += [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
     home = os.path.realpath(os.path.expanduser("~"))
@@ -56,14 +56,14 @@ def _named_by_the_environment() -> list[str]:
 
 
 def _compilers() -> list[str]:
-    """Triton compiles its launchers with the C compiler it finds, which may live in a folder of its own."""
+    """Return the folders of C compilers that Triton may use for its launchers, if they are not in a system folder."""
     found = [shutil.which(name) for name in (os.environ.get("CC", ""), "gcc", "clang", "cc", "ld") if name]
     programs = [os.path.realpath(path) for path in found if path]
     return [os.path.dirname(os.path.dirname(path)) for path in programs if os.path.dirname(path) not in ("/bin", "/")]
 
 
 def _package_folders(name: str) -> list[str]:
-    """The folders of an importable package; an editable install may lead anywhere."""
+    """Return the folders of an importable package; an editable install may be anywhere."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -74,7 +74,7 @@ def _package_folders(name: str) -> list[str]:
 def grants(
     writable: tuple[str, ...], readable: tuple[str, ...], *, gpu: bool, shared_memory: bool
 ) -> Iterator[landlock.Grant]:
-    """The whole list for Landlock; `shared_memory` where /dev/shm is the candidate's own, or must be shared."""
+    """Yield all grants for Landlock; `shared_memory` if /dev/shm is private to the candidate, or must be shared."""
     for path in writable:
         yield landlock.Grant(path, landlock.WRITE)
     for path in readable:
@@ -87,5 +87,5 @@ def grants(
     if shared_memory:
         yield landlock.Grant(SHARED_MEMORY, landlock.WRITE)
     if gpu:
-        os.open("/proc/self", os.O_PATH)  # held open for good: were the entry forgotten, the grant would be too
+        os.open("/proc/self", os.O_PATH)  # stays open: if the kernel dropped the entry, the grant would be lost
         yield landlock.Grant("/proc/self", landlock.REWRITE)

@@ -1,13 +1,13 @@
-"""The sandbox around one candidate: enter it in a freshly forked child, and there is no way back out.
+"""The sandbox around one candidate. A freshly forked child enters it and cannot leave.
 
 It keeps a candidate from files outside its scratch folder, from the network, from other processes and their secrets,
-from outliving its turn, and from using up the machine. It is made of layers, each used where the machine has it; none
-needs root, and `enter` says which are in force. It does not judge what a candidate computes, it cannot keep it from
-wasting the time and GPU memory it was given. Host memory of all its processes together, and of what it writes, is for
-a control group to bound, or for `watchdog.py`.
+from surviving its evaluation, and from exhausting the machine. It consists of layers, each used if the machine has it;
+none needs root, and `enter` reports the active ones. It does not judge the candidate's results, and cannot keep it from
+wasting its time and GPU memory. Host memory of all its processes together, and of the files it writes, is limited by a
+control group or by `watchdog.py`.
 
-The order is: leave the caller's session, forget the environment, new namespaces and their mounts, limits, then rights,
-files and system calls, each of which takes away what setting up the one before needed.
+The order is: leave the caller's session, clear the environment, make namespaces and their mounts, set limits, then give
+up rights, files and system calls. Each step removes rights that setting up the one before needed.
 """
 
 from __future__ import annotations
@@ -28,39 +28,39 @@ from triton_agent.tools.sandbox.reach import library_paths
 GIB = 1 << 30
 
 PER_NAMESPACE_NPROC = (5, 14)
-"""The kernel from which RLIMIT_NPROC counts within a user namespace, not everything that the user runs."""
+"""Kernel version since which RLIMIT_NPROC counts within a user namespace, and not all processes of the user."""
 
 MOST_OF_A_CARD = 0.75
-"""Of a GPU's memory for one process: who has this much and it does not suffice cannot say that others took it, and what
-is left is the checker's."""
+"""Share of a GPU's memory that one process may use. A process that fails with this much cannot blame others, and the
+rest is left to the checker."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one candidate may use up."""
+    """Resource limits of one candidate."""
 
     cpu_s: int = 300
     memory_bytes: int = 8 * GIB
-    """Host memory beyond what the process holds at entry. Not in force with a GPU, where drivers map at will."""
+    """Host memory beyond the memory held at entry. Not enforced with a GPU, whose drivers map large ranges."""
     mapped_bytes: int = 0
-    """Of inputs that it will map: other processes' memory, though the kernel's limit counts it."""
+    """Additional bytes of inputs to be mapped: other processes' memory, though the kernel's limit counts it."""
     file_bytes: int = GIB
-    """Of any one file it writes."""
+    """Size of any single file it writes."""
     processes: int = 1024
-    """At once, threads counted."""
+    """Number at the same time, including threads."""
     open_files: int = 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """Where a candidate is kept, and what it gets to see."""
+    """The paths and limits of a confined process."""
 
     scratch: str
-    """The only folder it may write to; absolute, private to the user, and the candidate's alone."""
+    """The only private folder it may write to; an absolute path, used by this candidate only."""
     read_only: tuple[str, ...] = ()
-    """Paths it may read beside the libraries that `library_paths` finds."""
+    """Paths it may read in addition to the libraries of `library_paths`."""
     writable: tuple[str, ...] = ()
-    """Folders it may write to beside its scratch, which others write to as well."""
+    """Folders it may write to in addition to its scratch folder; others may write there as well."""
     gpu: bool = False
     limits: Limits = Limits()
     cgroup: str = ""
@@ -74,22 +74,22 @@ class Confinement:
 
 
 def prepare() -> None:
-    """Find out once, in a zygote, what every child forked from it would have to find out for itself."""
+    """Compute once, in a zygote, results that every child forked from it needs."""
     probe()
     library_paths()
 
 
 def enter(confinement: Confinement) -> tuple[str, ...]:
-    """Confine this process, just forked and single-threaded; returns the names of the layers in force.
+    """Confine this process, which was just forked and has one thread; return the names of the active layers.
 
-    With a pid namespace it returns in a child of the caller's child, which stays behind, holds no descriptor, and ends
-    as the inner process ends: the caller goes on waiting for, and killing, the process it forked. Raises OSError when
-    a layer that works on this machine cannot be put in force: then nothing must run here.
+    With a pid namespace it returns in a child of the caller's child. The caller's child stays behind, holds no
+    descriptor, and ends like the inner process, so the caller waits for, and kills, the process it forked. Raises
+    OSError if a layer that works on this machine cannot be activated: then nothing must run here.
     """
     available = frozenset(layer.name for layer in probe() if layer.available)
-    readable = (*library_paths(), *confinement.read_only)  # found while everything can still be looked at
+    readable = (*library_paths(), *confinement.read_only)  # computed while all files are still accessible
     parent = os.getppid()
-    privileges.set_dumpable(True)  # a zygote may have turned it off, and /proc/self must be writable until the end
+    privileges.set_dumpable(True)  # a zygote may have disabled it, and /proc/self must stay writable until the end
     privileges.die_with_parent()
     if os.getppid() != parent:
         os._exit(1)
@@ -101,7 +101,7 @@ def enter(confinement: Confinement) -> tuple[str, ...]:
         with open(os.path.join(confinement.cgroup, "cgroup.procs"), "w") as group:
             group.write("0")
     inheritance.replace_environment(scrubbed_environment(confinement.scratch, os.environ))
-    tempfile.tempdir = None  # it remembers the caller's
+    tempfile.tempdir = None  # it caches the caller's folder
     in_force = [
         *_enter_namespaces(confinement, available),
         *_set_limits(confinement, available),
@@ -118,7 +118,7 @@ def _enter_namespaces(confinement: Confinement, available: frozenset[str]) -> It
         yield from (layers.NAMESPACES[kind] for kind in kinds)
     if "pid" in kinds:
         namespaces.mount_proc()
-        with contextlib.suppress(OSError):  # an older kernel, or a container that keeps its settings to itself
+        with contextlib.suppress(OSError):  # an older kernel, or a container that hides this setting
             namespaces.bound_process_count(confinement.limits.processes)
             yield layers.PROCESS_LIMIT
     if "mount" in kinds:
@@ -182,14 +182,14 @@ def _give_up_rights(confinement: Confinement, available: frozenset[str], readabl
 
 
 def _lower(kind: int, value: int) -> None:
-    """Set soft and hard limit, but never above what was inherited."""
+    """Set soft and hard limit, but never above the inherited limit."""
     _, hard = resource.getrlimit(kind)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (value, value))
 
 
 def _tasks_of_user() -> int:
-    """Processes and threads that run under this user's number."""
+    """Return the number of processes and threads that run under this uid."""
     count = 0
     for folder in glob.glob("/proc/[0-9]*/task"):
         try:

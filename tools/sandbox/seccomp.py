@@ -1,9 +1,9 @@
-"""A seccomp filter: the system calls that no kernel author needs, refused by the kernel before they begin.
+"""A seccomp filter: the kernel refuses system calls that no kernel author needs.
 
-Refused are looking into or steering other processes, mounts and new namespaces, loading code into the kernel, keys,
-clocks, io_uring, and every socket that leads out of the process. What is left works as always. A refused call fails
-with an error number, as if this user had no right to it; it does not kill, since libraries probe for such calls.
-The filter sees numbers only, never what a pointer points to: paths are the business of `landlock.py`.
+Refused are inspecting or controlling other processes, mounts and new namespaces, loading code into the kernel, keys,
+clocks, io_uring, and every socket that leaves the process. All other calls work as usual. A refused call fails with an
+error number, as if this user had no right to it; it does not kill the process, since libraries probe for such calls.
+The filter sees only numbers, never the data behind a pointer: `landlock.py` handles paths.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ _CONDITIONAL = _numbers("""
 """)
 NUMBERS = {**_REFUSED, **_CONDITIONAL}
 NEWEST = 466
-"""Calls above this number did not exist when the list was made: answered as an old kernel would, "no such call".
-The second, obsolete table of x86_64 (x32) has numbers far above it and goes the same way."""
+"""Larger numbers did not exist when the list was made. They fail like in an old kernel: "no such call". The obsolete
+second table of x86_64 (x32) has far larger numbers and is refused in the same way."""
 
 REFUSED = tuple(_REFUSED)
-"""Refused whatever their arguments."""
+"""Calls that are refused with any arguments."""
 
 AUDIT_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 CLONE_NEW_ANY = 0x7E020000
-"""Flags that make a namespace: cgroup, uts, ipc, user, pid, network, mount."""
+"""Flags that create a namespace: cgroup, uts, ipc, user, pid, network, mount."""
 SOCK_TYPE_MASK = 0xF
 TIOCSTI = 0x5412
-"""Types into a terminal as if the user had."""
+"""Types into a terminal on behalf of the user."""
 TIOCLINUX = 0x541C
 
 LOAD, AND, JUMP_EQUAL, JUMP_ABOVE, JUMP_ANY_BIT, RETURN = 0x20, 0x54, 0x15, 0x25, 0x45, 0x06
 KILL_PROCESS, FAIL, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 OFFSET_NUMBER, OFFSET_ARCHITECTURE, OFFSET_ARGUMENTS = 0, 4, 16
-"""Where the kernel puts what in `struct seccomp_data`; arguments are eight bytes each, the low half first."""
+"""Offsets in `struct seccomp_data`; arguments are eight bytes each, with the low half first."""
 
 SECCOMP_SET_MODE_FILTER = 1
 SECCOMP_FILTER_FLAG_SPEC_ALLOW = 4
-"""Without it older kernels slow the process down to guard against its own speculation."""
+"""Without this flag, older kernels slow the process down with mitigations of speculative execution."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Condition:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """One call fails with this error when all tests hold; always, when there is none."""
+    """A call that fails with this error if all tests hold; without tests, it always fails."""
 
     call: str
     error: int = errno.EPERM
@@ -91,31 +91,31 @@ class Rule:
 
 
 def rules(*, signals_confined: bool, ipc_private: bool, truncation_confined: bool, gpu: bool) -> tuple[Rule, ...]:
-    """Return what to refuse, given what other layers already prevent."""
+    """Return the calls to refuse, given what other layers already prevent."""
     found = [Rule(name) for name in REFUSED]
     found += [
         Rule("clone3", errno.ENOSYS),  # its flags are behind a pointer; C libraries fall back to clone
         Rule("clone", tests=(Condition(0, "any bit", CLONE_NEW_ANY),)),
-        Rule("prctl", tests=(Condition(0, "equals", syscalls.PR_SET_PDEATHSIG),)),  # else it outlives its parent's kill
+        Rule("prctl", tests=(Condition(0, "equals", syscalls.PR_SET_PDEATHSIG),)),  # or it could survive its parent
         Rule("prlimit64", tests=(Condition(0, "differs", 0),)),
         Rule("ioctl", tests=(Condition(1, "equals", TIOCSTI),)),
         Rule("ioctl", tests=(Condition(1, "equals", TIOCLINUX),)),
     ]
-    # Unix sockets between a process and its own children are left: CUDA makes some, asyncio needs pairs. A datagram
-    # socket can send to any path without connecting, so that type is refused. `connect` fails as it does where nobody
-    # listens, which is what CUDA meets in a network namespace of its own.
+    # Unix sockets between a process and its own children are allowed: CUDA makes some, asyncio needs pairs. A datagram
+    # socket can send to any path without connecting, so that type is refused. `connect` fails as if nobody listened,
+    # which CUDA also meets in a network namespace of its own.
     not_unix = Condition(0, "differs", socket.AF_UNIX)
     datagram = Condition(1, "equals", socket.SOCK_DGRAM, SOCK_TYPE_MASK)
     found += [Rule(name, errno.EACCES, (test,)) for name in ("socket", "socketpair") for test in (not_unix, datagram)]
     found.append(Rule("connect", errno.ECONNREFUSED))
-    if not signals_confined:  # by a pid namespace or Landlock: allow signals to this process and its group only
+    if not signals_confined:  # no pid namespace and no Landlock: allow signals to this process and its group only
         strangers = (Condition(0, "differs", os.getpid()), Condition(0, "differs", 0))
         found += [Rule("kill", tests=strangers), Rule("tkill"), Rule("pidfd_send_signal")]
         found += [Rule(name, tests=strangers[:1]) for name in ("tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")]
     if not ipc_private:
         found += [Rule(name) for name in ("shmget", "shmat", "msgget", "semget", "mq_open")]
     if not truncation_confined:
-        # early versions of Landlock let a file be emptied by its name, or by opening it for reading only
+        # early versions of Landlock allow truncating a file by name, or by opening it read-only
         emptying = (os.O_RDONLY | os.O_TRUNC, os.O_ACCMODE | os.O_TRUNC)
         found += [
             Rule("truncate"),
@@ -123,13 +123,13 @@ def rules(*, signals_confined: bool, ipc_private: bool, truncation_confined: boo
             Rule("openat", tests=(Condition(2, "equals", *emptying),)),
             Rule("openat2", errno.ENOSYS),
         ]
-    if not gpu:  # files in memory count neither towards the data limit nor as resident; CUDA may want them
+    if not gpu:  # in-memory files count neither towards the data limit nor as resident; CUDA may need them
         found += [Rule("memfd_create"), Rule("memfd_secret")]
     return tuple(found)
 
 
 def install(refused: Iterable[Rule]) -> None:
-    """Put the filter in force for this thread and whatever it starts; there is no way back."""
+    """Activate the filter for this thread and everything it starts, irrevocably."""
     machine = syscalls.machine()
     program = assemble(refused, machine)
     code = ctypes.create_string_buffer(program, len(program))
@@ -139,7 +139,7 @@ def install(refused: Iterable[Rule]) -> None:
 
 
 def assemble(refused: Iterable[Rule], machine: str) -> bytes:
-    """The filter as the kernel's virtual machine runs it."""
+    """Return the filter as a program for the kernel's virtual machine."""
     column = list(AUDIT_ARCHITECTURE).index(machine)
     program = [
         _instruction(LOAD, OFFSET_ARCHITECTURE),
@@ -153,7 +153,7 @@ def assemble(refused: Iterable[Rule], machine: str) -> bytes:
         number = NUMBERS[rule.call][column]
         if number is not None:
             body: list[bytes] = []
-            for test in reversed(rule.tests):  # fall through where the test holds, else jump over the rest of the body
+            for test in reversed(rule.tests):  # continue if the test holds, otherwise jump over the rest of the body
                 jump = JUMP_ANY_BIT if test.relation == "any bit" else JUMP_EQUAL
                 skip = len(body) + 1
                 holds, fails = (skip, 0) if test.relation == "differs" else (0, skip)

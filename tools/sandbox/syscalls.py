@@ -1,7 +1,7 @@
-"""Calls into the Linux kernel that Python's standard library does not wrap, through the C library already loaded.
+"""Linux system calls that Python's standard library does not wrap, made through the loaded C library.
 
-A failing call raises OSError with the name of the call and the kernel's reason. Only Linux on x86_64 and aarch64 is
-known by number; elsewhere `machine()` is empty and the layers that need numbers report themselves as missing.
+A failing call raises OSError with its name and the kernel's reason. Call numbers are known only for Linux on x86_64 and
+aarch64; on other machines `machine()` is empty, and layers that need numbers report themselves as missing.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def libc() -> ctypes.CDLL:
 
 
 def machine() -> str:
-    """`x86_64` or `aarch64`; empty where system calls are not known by number, 32-bit programs included."""
+    """Return `x86_64` or `aarch64`; "" if the call numbers are unknown, as for 32-bit programs."""
     name = platform.machine()
     return name if name in SECCOMP and ctypes.sizeof(ctypes.c_void_p) == 8 else ""
 
 
 def kernel_version() -> tuple[int, int]:
-    """Major and minor version of the running kernel."""
+    """Return the major and minor version of the running kernel."""
     major, minor = os.uname().release.split(".")[:2]
     return int(major), int("".join(filter(str.isdigit, minor)) or 0)
 
@@ -52,7 +52,7 @@ def call(name: str, *arguments: int | bytes | None) -> int:
 
 
 def system_call(name: str, number: int, *arguments: int | bytes | None) -> int:
-    """Make a system call that the C library may not know; `name` is for the error message."""
+    """Make a system call that the C library may lack; `name` is for the error message."""
     return _checked(name, libc().syscall(ctypes.c_long(number), *map(_converted, arguments)))
 
 
