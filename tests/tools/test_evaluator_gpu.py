@@ -355,7 +355,7 @@ def test_load_of_strangers_is_no_verdict(opened: Open, load: Callable[[], int]) 
     with opened(SOFTMAX_PROBLEM) as evaluator:
         assert evaluator.evaluate(SOFTMAX.replace("EXTRA", "")).status is Status.PASSED
         load()
-        with pytest.raises(InstrumentError, match="not quiet"):
+        with pytest.raises(InstrumentError, match="disturbed"):
             evaluator.evaluate(SOFTMAX.replace("EXTRA", ""))
 
 

@@ -1,4 +1,4 @@
-"""Speed: the clock, the order of turns, baselines, intervals, and what disturbs a measurement.
+"""Timing: the clock, the order of timed calls, baselines, confidence intervals, and disturbances of a measurement.
 
 Nothing here judges correctness.
 """

@@ -1,16 +1,16 @@
-"""Names of the baselines that a candidate can be timed against, beside the reference itself."""
+"""Names of the baselines that a candidate can be timed against, besides the eager reference."""
 
 COMPILED: dict[str, str | None] = {
     "compile": None,
     "compile-reduce-overhead": "reduce-overhead",
     "compile-max-autotune": "max-autotune",
 }
-"""The reference by `torch.compile`, and in which of its modes."""
+"""Baselines compiled by `torch.compile`, with the `mode` passed to it."""
 
 COMPILE_LIMIT_S = 60.0
-"""For `torch.compile` on one problem, by default. A reference that takes longer to compile gives no such baseline."""
+"""Default time limit for compiling one problem's baselines. A reference that needs longer gets no compiled baseline."""
 
 EAGER_TF32 = "tf32-eager"
-"""The reference as it is, where float32 products may run in TF32; nothing else may, and nothing is judged by it."""
+"""The eager reference with TF32 allowed for float32 products. It is only timed; answers are judged without TF32."""
 
 BASELINE_NAMES = (EAGER_TF32, *COMPILED)

@@ -1,8 +1,8 @@
-"""Baselines beside the reference as it is: the reference compiled by torch.
+"""Compiles the reference with torch.compile, as an additional baseline.
 
-`compile` is `torch.compile` at its defaults, the others its modes. Compiled once per problem in a process of its own;
-what the compiler produced is kept in the user's cache folder for the next time. One that does not compile, or computes
-something else than the reference, is left out, and a note says so: it says nothing about any candidate.
+The baseline `compile` uses torch.compile's defaults, the others its modes. They are compiled once per problem, in a
+separate process. The compiler's output is cached in the user's cache folder. A baseline that fails to compile, or
+computes something else than the reference, is omitted with a note; that does not affect any candidate's verdict.
 """
 
 from __future__ import annotations
@@ -21,41 +21,42 @@ from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.race.baseline_names import COMPILED
 
 FAR_OFF = 0.05
-"""Relative difference from the reference beyond which a compiled module computes something else; compilers reorder
-sums, and may multiply in another precision."""
+"""Relative difference (in norm) above which a compiled module counts as computing something else. It is generous,
+because compilers reorder sums and may multiply in another precision."""
 
-WIDE = frozenset({"float32", "complex64"})
+TF32_DTYPES = frozenset({"float32", "complex64"})
 """Dtypes whose products may run in TF32."""
 
-IN_A_PROCESS_OF_ITS_OWN = "TORCHINDUCTOR_AUTOTUNE_IN_SUBPROC"
-"""Variable that lets torch's compiler tune in another process; that one would not be stopped with the compiling one."""
+AUTOTUNE_IN_SUBPROCESS = "TORCHINDUCTOR_AUTOTUNE_IN_SUBPROC"
+"""Environment variable that lets torch's compiler autotune in a subprocess. It is turned off, since stopping the
+compiling process would not stop that subprocess, which uses the GPU."""
 
 Call = Callable[[Any, list[Any]], Any]
 
 
 def import_compiler(threads: int = 1) -> None:
-    """Torch's compiler, with so many helpers of its own; that takes seconds, if this process has not inherited it."""
+    """Import torch's compiler, with `threads` workers. Takes seconds unless it was imported before the fork."""
     keep_what_is_compiled()
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = str(threads)
-    os.environ[IN_A_PROCESS_OF_ITS_OWN] = "0"
+    os.environ[AUTOTUNE_IN_SUBPROCESS] = "0"
     for name in ("torch._dynamo", "torch._inductor.compile_fx"):
         importlib.import_module(name)
     config: Any = importlib.import_module("torch._inductor.config")
-    config.compile_threads, config.autotune_in_subproc = threads, False  # it reads the environment when it is imported
+    config.compile_threads, config.autotune_in_subproc = threads, False  # it reads the variables only on import
 
 
 def keep_what_is_compiled() -> None:
-    """Point torch's compiler to the user's own cache."""
+    """Set torch's compiler cache to a folder in the user's cache."""
     folder = Path(platformdirs.user_cache_dir("triton-agent")) / "inductor"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError:
-        return  # then for this evaluator only
+        return  # the compiler then uses its default folder
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
 
 
 def compiled(name: str, original: torch.nn.Module, args: list[Any], call: Call) -> tuple[Any, str]:
-    """Return the reference compiled, or None and why there is none. `call(model, args)` runs a module."""
+    """Return the compiled reference, or None and the reason why there is none. `call(model, args)` runs a module."""
     try:
         expected = [tensor.clone() for tensor in nested_tensors(call(original, args))]
         module = torch.compile(original, mode=COMPILED[name])
@@ -74,18 +75,18 @@ def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     if not (one.is_floating_point() or one.is_complex()):
-        return True  # what flips there may flip by a rounding
+        return True  # a rounding difference before a comparison may change integers and booleans
     difference = (one - other).abs().double().nan_to_num(0.0, 0.0, 0.0).norm()
     return bool(difference <= FAR_OFF * one.abs().double().nan_to_num(0.0, 0.0, 0.0).norm() + 1e-12)
 
 
 def tf32_may_matter(facts: Mapping[str, Any]) -> bool:
-    """Return True if the reference may multiply float32 matrices, by its graphs; convolutions use TF32 anyway."""
+    """Return True if the reference's graphs multiply float32 matrices. Convolutions use TF32 by default anyway."""
     graphs = [OperatorGraph.from_json(graph) for graph in (*facts["graphs"], *facts["train_graphs"])]
     if not graphs or any(graph.data_dependent for graph in graphs):
         return True
     return any(
-        node.kind == "heavy" and {values[name].dtype for name in node.references()} & WIDE
+        node.kind == "heavy" and {values[name].dtype for name in node.references()} & TF32_DTYPES
         for graph in graphs
         for values in [graph.values()]
         for node in graph.nodes

@@ -1,15 +1,15 @@
-"""Reads how long one call takes on a GPU: its device time, its latency as the caller feels it, its share of a series.
+"""Reads how long a call takes on a GPU: device time, latency for the caller, and time per call in a long series.
 
-A sample is two calls. For *device time* a spin kernel holds the GPU back until the whole call is queued, so that two
-events around it see the work and not the pauses of Python between launches; whether that succeeded is checked and
-kept. For *latency* the GPU is idle before and idle after, and the host's clock sees all: guards, launches, other
-streams. Each call gets its turn of the input sets and, by default, a cold L2 cache, emptied before the timing. On
-request many calls are made *back to back*, with the caches as they leave them: where the host takes longer to queue a
-call than the GPU to make it, that shows what the host costs.
+A sample takes two calls. For *device time*, a spin kernel occupies the GPU until the whole call is queued. Two events
+around the call then measure its work without the pauses of Python between launches. Whether the call was queued in
+time is checked and recorded. For *latency*, the GPU is idle before and after, and the host's clock measures everything:
+guards, launches, other streams. Each call gets the next set of inputs and, by default, a cold L2 cache, flushed before
+the timing starts. On request, many calls are made *back to back*, with the caches in whatever state they leave them.
+If the host takes longer to queue a call than the GPU to run it, that time shows the host's cost.
 
-Not covered: hostile Python in this process, which could patch this module (no candidate's Python runs where a clock
-does); work on another stream, which shows in the latency only, so demand a win in both figures; keeping others off the
-GPU (`lease.py`, `health.py`). There is no fallback on the CPU: it would time another program.
+Not covered: hostile Python in this process, which could patch this module (no candidate's Python runs in the processes
+that time); work on another stream, which shows in the latency only, so a win requires both figures; other users of the
+GPU (`lease.py`, `health.py`). There is no fallback on the CPU, since it would time a different program.
 """
 
 from __future__ import annotations
@@ -39,31 +39,35 @@ Call = Callable[[], object]
 Inputs = TypeVar("Inputs")
 
 REMEMBERED = 9
+"""Number of recent queueing times that a subject keeps."""
 FIRST_GUESS_MS = 0.1
+"""Queueing time that is assumed before the first call."""
 LONGEST_HEAD_START_MS = 20.0
-"""A call that is not queued by then waits for the GPU itself, or overfills its queue; more patience would not help."""
+"""Longest spin before a call. A call that is not queued by then waits for the GPU itself or fills the launch queue, so
+a longer spin would not help."""
 LEAST_HEAD_START_MS = 0.05
 SHORT_MS = 0.05
-"""With a warm cache, calls below this are repeated between the events, which tick every half microsecond or so."""
+"""Calls shorter than this are repeated between the events if the cache is warm, since events resolve only about half a
+microsecond."""
 REPEATED_MS = 0.2
-"""How long the repeats of a short call should take together."""
+"""Target for the total time of the repeats of a short call."""
 MOST_REPEATS = 200
 CALIBRATION_SAMPLES = 15
 QUEUED_CALLS = 200
-"""Calls back to back: enough that the first one, for which the GPU was idle, does not count."""
+"""Calls in a back-to-back series: enough to make the first one, which finds the GPU idle, negligible."""
 SERIES_MS = 30.0
-"""Fewer where these would take longer: the host is then ahead of the GPU anyway."""
+"""A series gets fewer calls if it would take longer than this: with calls that long, the host is ahead of the GPU."""
 LEAST_QUEUED_CALLS = 2
 TIMING_SETS = 3
-"""Sets of inputs that timed calls take in turn. With a single set, data left in a cache could look like speed."""
+"""Number of input sets that timed calls use in turn. With only one, data left in a cache could speed up a call."""
 LARGE_SET_BYTES = 1 << 30
-"""A set larger than this is the only one: no cache keeps so much from one call to the next."""
+"""If one set is larger than this, it is the only one: no cache keeps that much from one call to the next."""
 SPIN_CYCLES = 2_000_000
-"""About a millisecond: long against the cost of its launch."""
+"""About a millisecond, much longer than a launch takes."""
 MULTIPLE = 3
-"""Times the L2 size. One would do were replacement strictly by age, which it is not."""
+"""The flush buffer's size as a multiple of the L2 size. One would be enough only if the L2 evicted the oldest lines."""
 SMALLEST_BYTES = 32 * 2**20
-"""Where the driver reports no cache size, this covers caches up to about 10 MiB."""
+"""Least size of the flush buffer, for drivers that report no cache size; enough for caches up to about 10 MiB."""
 _WRAP = 2**31 - 1
 
 
@@ -73,15 +77,15 @@ class ClockSettings:
 
     cold_l2: bool = True
     warm_up_s: float = 0.1
-    """Enough for a GPU to leave its idle clocks."""
+    """Least duration of the warm-up: long enough for a GPU to leave its idle clock rates."""
     warm_up_calls: int = 3
 
 
 class Subject:
-    """What is timed: calls without arguments, one for each set of inputs, and what the clock has learned of them.
+    """What is timed: calls without arguments, one for each set of inputs, and what the clock has learned about them.
 
-    A single set of inputs would let a cache look like speed. Two subjects to be compared should take the same inputs:
-    where a buffer lies can make a difference of its own.
+    With a single set of inputs, a cache could speed up the calls. Two subjects that are compared should get the same
+    inputs, since the address of a buffer alone can change the time.
     """
 
     def __init__(self, calls: Sequence[Call], refresh: Callable[[int], None] | None = None) -> None:
@@ -91,29 +95,29 @@ class Subject:
         self.calls = tuple(calls)
         self.refresh = refresh
         self.queueing_ms: collections.deque[float] = collections.deque(maxlen=REMEMBERED)
-        """How long the host took to queue one call, lately."""
+        """How long the host took to queue each of the last calls."""
         self.waits_for_gpu = False
-        """Found to wait for the GPU itself; holding that back would be in vain."""
+        """True if the call itself waits for the GPU, so holding the GPU back with a spin would not help."""
         self.repeats = 1
-        """Calls to one reading of the device time."""
+        """Number of calls per reading of the device time."""
 
     def usual_queueing_ms(self) -> float:
-        """How long the host takes to queue one call; hold-ups of the host do not count."""
+        """Return the median time that the host takes to queue one call, which ignores occasional delays of the host."""
         return statistics.median(self.queueing_ms) if self.queueing_ms else FIRST_GUESS_MS
 
     def prepared(self, turn: int) -> Call:
-        """The call whose turn it is, its inputs renewed."""
+        """Return the call for this turn, with its inputs refreshed."""
         if self.refresh is not None:
             self.refresh(turn)
         return self.calls[turn % len(self.calls)]
 
 
 class Flusher:
-    """Empties the L2 cache, so that each call reads its inputs from memory as it would in a larger program.
+    """Flushes the L2 cache, so that each call reads its inputs from memory, as it would in a larger program.
 
-    A buffer of several times the cache is overwritten with a value not used before. Lines that a kernel marked as
-    persisting would survive that; they are released first, where the driver can. Cached instructions are pushed out as
-    well. Not covered: the caches of the multiprocessors (gone with each kernel) and the TLBs (partly warm).
+    A buffer of several times the cache size is overwritten with a new value. Lines that a kernel marked as persisting
+    would survive this, so they are reset first if the driver can do so. Cached instructions are evicted as well. Not
+    covered: the L1 caches of the multiprocessors (invalidated at each launch) and the TLBs (which stay partly warm).
     """
 
     def __init__(self, device: torch.device, multiple: int = MULTIPLE) -> None:
@@ -123,7 +127,7 @@ class Flusher:
             self._buffer = torch.empty(self.buffer_bytes // 4, dtype=torch.int32, device=device)
         except torch.cuda.OutOfMemoryError as error:
             raise NotJudgeableHere(
-                f"no room for the {self.buffer_bytes / 2**20:.0f} MiB that empty the L2 cache",
+                f"no room for the {self.buffer_bytes / 2**20:.0f} MiB buffer that flushes the L2 cache",
                 where=str(device),
                 remedy="free memory on the GPU, use smaller inputs, or measure with a warm cache and say so",
             ) from error
@@ -132,21 +136,21 @@ class Flusher:
         self.releases_persisting = self._release_persisting()
 
     def flush(self) -> None:
-        """Queues the overwrite; each has other contents than the last, so no hardware may skip it."""
+        """Queue the overwrite. The value differs from the last one, so that no hardware can skip redundant writes."""
         if self.releases_persisting:
             self._release_persisting()
         self._turn = (self._turn + 1) % _WRAP
         self._buffer.fill_(self._turn)
 
     def _release_persisting(self) -> bool:
-        """Return True if the driver did so. It refuses where there are no persisting lines, as under MIG."""
+        """Reset persisting lines; return True on success. The driver refuses if there can be none, as under MIG."""
         if self._driver is None:
             return False
         return bool(self._driver.cuCtxResetPersistingL2Cache() == 0)
 
 
 def timing_sets(draw: Callable[[int], Inputs]) -> Iterator[Inputs]:
-    """Yield the sets of inputs to time on; `draw` takes the number of a set."""
+    """Yield the input sets to time on. `draw` takes the number of a set."""
     for number in range(TIMING_SETS):
         drawn = draw(number)
         large = is_large_set(drawn)
@@ -168,7 +172,7 @@ def _driver() -> ctypes.CDLL | None:
 
 
 class Clock:
-    """A calibrated clock for one GPU. Hold its lease from construction on."""
+    """A calibrated clock for one GPU. Hold the GPU's exclusive lease from construction on."""
 
     def __init__(
         self,
@@ -176,7 +180,7 @@ class Clock:
         settings: ClockSettings | None = None,
         calibration: Calibration | None = None,
     ) -> None:
-        """`calibration`: that of another clock, taken while the GPU was quiet; else it is found here."""
+        """`calibration`: taken by another clock while the GPU was quiet; without it, the clock calibrates itself."""
         self.settings = settings or ClockSettings()
         self.device = cuda_device(device)
         with torch.cuda.device(self.device):
@@ -187,7 +191,7 @@ class Clock:
 
     @property
     def method(self) -> str:
-        """How a reading comes about, for a record."""
+        """Describe how a reading is made, for a record."""
         return (
             "device time by CUDA events on the caller's stream, queued behind a spin (an empty region reads "
             f"{self.overheads.event_ms * 1e3:.1f} us, not subtracted); latency by the host's clock from idle to idle "
@@ -195,8 +199,8 @@ class Clock:
         )
 
     def warm_up(self, subject: Subject) -> None:
-        """Compiles, loads and allocates what the first calls need, and learns how long the host takes to queue one."""
-        with self._in_charge():
+        """Let the first calls compile, load and allocate, and learn how long the host takes to queue a call."""
+        with self._on_device_without_gc():
             begun_s, calls = time.monotonic(), 0
             while calls < self.settings.warm_up_calls or time.monotonic() - begun_s < self.settings.warm_up_s:
                 subject.prepared(calls)()
@@ -207,12 +211,12 @@ class Clock:
             subject.repeats = self._repeats(subject)
 
     def read(self, subject: Subject, turns: Sequence[int], series: int = 0) -> list[Sample]:
-        """Return a sample for each turn, with so many calls back to back."""
+        """Return a sample for each turn, each with `series` back-to-back calls."""
         return [self.time_once(subject, turn, series) for turn in turns]
 
     def time_once(self, subject: Subject, turn: int = 0, series: int = 0) -> Sample:
-        """Take one sample: two calls, on neighbouring sets of inputs, and a series of calls if it is asked for."""
-        with self._in_charge():
+        """Take one sample: two calls, on neighbouring input sets, and `series` back-to-back calls if it is not 0."""
+        with self._on_device_without_gc():
             device_ms, queued = self._device_ms(subject, turn)
             host_ms, enqueue_ms = self._latency_ms(subject, turn + 1)
             per_call_ms = self._back_to_back_ms(subject, series) if series else None
@@ -221,13 +225,13 @@ class Clock:
         )
 
     def series_for(self, subject: Subject) -> int:
-        """Return how many calls back to back show what one of them costs, for this subject and what races it."""
-        with self._in_charge():
+        """Return how many back-to-back calls are needed to measure the cost of one, for this subject and its rival."""
+        with self._on_device_without_gc():
             per_call_ms = self._back_to_back_ms(subject, LEAST_QUEUED_CALLS)
         return max(LEAST_QUEUED_CALLS, min(QUEUED_CALLS, math.ceil(SERIES_MS / per_call_ms)))
 
     def measure(self, subject: Subject, samples: int = 40, limit_s: float = 60.0) -> tuple[Sample, ...]:
-        """A subject alone, warmed up; fewer samples only where the time limit cuts in."""
+        """Warm up and measure one subject alone. Fewer samples are taken only if the time limit is reached."""
         self.warm_up(subject)
         taken: list[Sample] = []
         begun_s = time.monotonic()
@@ -238,10 +242,10 @@ class Clock:
     def measure_pairs(
         self, baseline: Subject, candidate: Subject, settings: PairingSettings | None = None
     ) -> PairedSamples:
-        """Two subjects in turns, warmed up; see `pairing.take_turns`."""
+        """Warm up two subjects and measure them in turns; see `pairing.take_turns`."""
         self.warm_up(baseline)
         self.warm_up(candidate)
-        # Equal for both: what surrounds a call must not differ between the sides.
+        # Use the same number of repeats for both sides, since it affects the overhead in each reading.
         repeats = baseline.repeats = candidate.repeats = max(baseline.repeats, candidate.repeats)
         return take_turns(
             functools.partial(self.read, baseline),
@@ -253,9 +257,10 @@ class Clock:
         )
 
     def _device_ms(self, subject: Subject, turn: int) -> tuple[float, bool]:
-        """Device time, and whether the call was queued before the GPU came to it; retried with more of a head start.
+        """Return the device time, and whether the call was queued before the GPU reached it.
 
-        More for this reading alone: the host is held up now and then, and would make every later reading wait for it.
+        If it was not queued in time, this reading is repeated with a longer spin. Later readings start with the usual
+        spin again: the host is delayed only now and then, and a longer spin would slow down every reading.
         """
         head_start_ms = min(LEAST_HEAD_START_MS + 2 * subject.usual_queueing_ms(), LONGEST_HEAD_START_MS)
         while True:
@@ -276,7 +281,7 @@ class Clock:
         begun_ns = time.perf_counter_ns()
         start.record(stream)
         for _ in range(subject.repeats):
-            # Kept until the clock has stopped, so that freeing it is not part of the call.
+            # Keep the result until the clock has stopped, so that freeing it is not timed.
             result = call()
         end.record(stream)
         queued = not start.query()  # type: ignore[no-untyped-call]
@@ -286,7 +291,7 @@ class Clock:
         return float(start.elapsed_time(end)) / subject.repeats, queued
 
     def _latency_ms(self, subject: Subject, turn: int) -> tuple[float, float]:
-        """Return the host's time from idle to idle, and until the call returned."""
+        """Return the host's time from idle GPU to idle GPU, and the part of it until the call returned."""
         call = subject.prepared(turn)
         self.flush()
         torch.cuda.synchronize()
@@ -299,7 +304,7 @@ class Clock:
         return (idle_ns - begun_ns) / 1e6, (returned_ns - begun_ns) / 1e6
 
     def _back_to_back_ms(self, subject: Subject, calls: int) -> float:
-        """Return the time per call of a series over all sets of inputs; no result is kept beyond its call."""
+        """Return the time per call of a series that cycles over all input sets. Each result is freed at once."""
         series = [subject.prepared(turn) for turn in range(len(subject.calls))]
         torch.cuda.synchronize()
         begun_ns = time.perf_counter_ns()
@@ -319,14 +324,14 @@ class Clock:
 
     def _repeats(self, subject: Subject) -> int:
         if self.settings.cold_l2:
-            return 1  # the second call of a series would find the cache warm
+            return 1  # a second call would find the cache warm
         device_ms = statistics.median(self._device_ms(subject, turn)[0] for turn in range(3))
         if device_ms >= SHORT_MS:
             return 1
         return min(math.ceil(REPEATED_MS / max(device_ms, 1e-4)), MOST_REPEATS)
 
     def flush(self) -> None:
-        """Queue the emptying of the L2 cache, if this clock reads with a cold one."""
+        """Queue a flush of the L2 cache, if this clock measures with a cold one."""
         if self._flusher is not None:
             self._flusher.flush()
 
@@ -337,8 +342,8 @@ class Clock:
         return f"cold L2 ({self._flusher.buffer_bytes / 2**20:.0f} MiB overwritten before each call{released})"
 
     @contextlib.contextmanager
-    def _in_charge(self) -> Iterator[None]:
-        """On the right device and stream, whatever the call leaves behind, and without pauses to collect garbage."""
+    def _on_device_without_gc(self) -> Iterator[None]:
+        """Select the clock's device and that device's stream, restore both afterwards, and pause garbage collection."""
         collected = gc.isenabled()
         gc.disable()
         try:
@@ -350,17 +355,19 @@ class Clock:
 
 
 def cuda_device(device: torch.device | str) -> torch.device:
-    """The device with its index, refused where it cannot be measured."""
+    """Return the device with its index; raise if it is not a CUDA device."""
     if not torch.cuda.is_available():
-        raise NotJudgeableHere("no CUDA GPU, so no speed", remedy="measure on a machine with one; nothing is estimated")
+        raise NotJudgeableHere(
+            "no CUDA GPU, so speed cannot be measured", remedy="measure on a machine with a GPU; nothing is estimated"
+        )
     wanted = torch.device(device)
     if wanted.type != "cuda":
-        raise NotJudgeableHere(f"the clock reads CUDA devices, not {wanted}", remedy="pass a device such as cuda:0")
+        raise NotJudgeableHere(f"the clock times CUDA devices, not {wanted}", remedy="pass a device such as cuda:0")
     return torch.device("cuda", torch.cuda.current_device() if wanted.index is None else wanted.index)
 
 
 def _cycles_per_ms() -> float:
-    """How many cycles of the spin kernel make a millisecond at present; the first runs raise the clocks."""
+    """Return how many cycles of the spin kernel take a millisecond. The maximum is of a run at full clock rate."""
     rates = []
     for _ in range(5):
         start, end = timing_event(), timing_event()
@@ -373,7 +380,7 @@ def _cycles_per_ms() -> float:
 
 
 def timing_event() -> torch.cuda.Event:
-    """An event that keeps the time."""
+    """Return a CUDA event that records its time."""
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 

@@ -1,9 +1,9 @@
-"""How the candidates of one process share a GPU: in parallel while they are checked, one by one while they are timed.
+"""How the candidates of one process share a GPU: concurrently while they are checked, one by one while they are timed.
 
-To take the exclusive lease is to wait until all other work on the GPU has ended, and the GPU is idle meanwhile.
-Candidates that wait for the clock together pay for that once (`ClockRoom`). A candidate keeps its shared lease for all
-of its checks, or it would wait for the clocks of others before each one (`Place`). Where checks take long, they pause
-for a candidate that has waited for the exclusive lease.
+Taking the exclusive lease means waiting until all other work on the GPU has ended, with the GPU idle in the end.
+Candidates that wait for the clock at the same time pay for this only once (`ClockRoom`). A candidate keeps its shared
+lease for all of its checks; otherwise it would wait for the timing of others before each check (`Place`). During long
+checks, it gives up the lease between calls if another candidate has waited long enough for the exclusive lease.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from collections.abc import Callable, Iterator
 from triton_agent.tools.machine.lease import Mode
 
 STAY_S = 2.0
-"""Others wait meanwhile, a trainer on the same GPU among them; who comes later than this drains it anew."""
+"""The exclusive lease is passed on among candidates for this long. All other users of the GPU wait meanwhile, possibly
+including a trainer. Candidates that come later have to take the lease again."""
 PATIENCE_S = 1.0
-"""After this wait for the exclusive lease, checks under way give up their shared lease at their next pause."""
+"""When the exclusive lease has been awaited for this long, running checks give up their shared lease at their next
+pause."""
 LEAST_STAY_S = 0.25
-"""A place is kept for as long at least: between the clocks of many problems, checks would not get on."""
+"""Least time that a place is kept. Without it, checks would make no progress while many problems are timed."""
 
 
 class ClockRoom:
-    """The room has one key, which is passed on from hand to hand before it is given back."""
+    """Lets one candidate at a time use the GPU alone. The exclusive lease is passed on to candidates that wait."""
 
     def __init__(self, take_lease: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
         self._take_lease = take_lease
@@ -48,7 +50,7 @@ class ClockRoom:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """The GPU is the caller's for the length of the block."""
+        """Give the caller the GPU alone for the length of the block."""
         with self._count:
             self._waiting += 1
         with self._turn:
@@ -89,10 +91,10 @@ class Place:
         waiting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
         overdue: Callable[[], bool] = bool,
     ) -> None:
-        """`waiting` surrounds every wait for the lease: others' work is not on the candidate's time.
+        """`waiting` is entered during every wait for the lease, so that the wait does not count for the candidate.
 
-        `overdue`: whether somebody has waited long for all places to be given up; asked once the place has been held
-        for a while.
+        `overdue` returns True if a process has waited long enough for the exclusive lease. It is only asked once the
+        place has been held for `LEAST_STAY_S`.
         """
         self._lease = lease
         self._waiting = waiting
@@ -102,7 +104,7 @@ class Place:
 
     @contextlib.contextmanager
     def __call__(self, mode: Mode) -> Iterator[None]:
-        """Shared, the place is taken if it is not held, and kept; alone, it is given up first."""
+        """Shared: take the lease unless it is held, and keep it. Exclusive: give up the shared lease first."""
         if mode is Mode.SHARED:
             self._keep()
             yield
@@ -123,14 +125,14 @@ class Place:
             return stack.pop_all()
 
     def pause(self) -> None:
-        """Let in who has waited too long for the exclusive lease. Call this with nothing queued on the GPU."""
+        """Let a process that has waited too long have the exclusive lease. Call this with nothing queued on the GPU."""
         if self._kept is not None and time.monotonic() - self._since_s > LEAST_STAY_S and self._overdue():
             self.leave()
             self._keep()
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """Hold the place, and give it up afterwards."""
+        """Hold the shared lease during the block, and give it up afterwards."""
         try:
             with self(Mode.SHARED):
                 yield
@@ -138,7 +140,7 @@ class Place:
             self.leave()
 
     def leave(self) -> None:
-        """Give up the shared lease, if it is held."""
+        """Give up the shared lease if it is held."""
         kept, self._kept = self._kept, None
         if kept is not None:
             kept.close()

@@ -1,11 +1,12 @@
-"""Runs torch's compiler on the reference in a process of its own, which then runs what came of it for the clock.
+"""Compiles the reference with torch.compile in a separate process, and then times the result there.
 
-It compiles while the checker prepares the cases, and beside other processes; it stands still while anybody wants the
-GPU alone (`race/giving_way.py`), so no race waits for a compiler. The compiler's own helpers, which have no use for a
-GPU, go on meanwhile, on the cores that are left to them. Afterwards the process waits for requests, and
-uses the GPU only while it answers one. It draws its inputs itself, as many sets as candidates are timed on.
+It compiles while the checker prepares the cases, concurrently with other processes. It is stopped whenever a process
+wants the GPU alone (`race/giving_way.py`), so that no race waits for the compiler. The compiler's own worker processes,
+which do not use the GPU, continue meanwhile on the cores that are not reserved for the clock. After compiling, the
+process waits for requests, and uses the GPU only while it answers one. It draws its own inputs, as many sets as the
+candidates are timed on.
 
-It is forked off the checker before that touches CUDA.
+It is forked from the checker before the checker initialises CUDA, which does not survive a fork.
 """
 
 from __future__ import annotations
@@ -50,22 +51,22 @@ from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.sandbox import privileges
 from triton_agent.tools.truth.distributions import randomise
 
-THREADS_AT_MOST = 8
+MOST_THREADS = 8
 SEED = 1
-"""Seed of the model and its first inputs. Any will do: what is compiled depends on shapes and types."""
+"""Seed of the model and of the first inputs. Its value does not matter: compilation depends on shapes and dtypes."""
 ANSWER_S = 120.0
 LONGEST_CALLS = 60
-"""An answer may take so much time, and that of so many of the reference's calls."""
+"""An answer may take `ANSWER_S` plus the time of this many calls of the reference."""
 
 Reply = TypeVar("Reply")
 
 
 class CompiledLost(InstrumentError):
-    """The process gives no answer any more; that says nothing about any candidate."""
+    """The process no longer answers. That does not count against any candidate."""
 
 
 class CompiledProcess:
-    """The checker's side. Its process compiles from `share` on, and answers once `wait` has returned True."""
+    """The checker's side. The process compiles from `share` on, and answers requests once `wait` has returned True."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class CompiledProcess:
         train: bool,
         limit_s: float,
     ) -> None:
-        """`limit_s`: of the process's own time, until all is compiled."""
+        """`limit_s`: time in which the process has to compile everything, not counting the time it is stopped."""
         self.limit_s = limit_s
         self.progress = Progress()
         self._keeper: GivingWay | None = None
@@ -85,11 +86,11 @@ class CompiledProcess:
         if names and self._pid == 0:
             try:
                 privileges.die_with_parent()
-                os.setpgid(0, 0)  # else who stops the driver at its terminal and lets it go on lets this go on, too
+                os.setpgid(0, 0)  # own process group, so that Ctrl-Z and fg in the driver's terminal do not resume it
                 self._channel.let_go()
                 _work(spec, names, conditions, train, self.progress, theirs)
             except ChannelClosed:
-                pass  # nobody is left to ask
+                pass  # the checker has ended
             except BaseException:
                 traceback.print_exc()
             finally:
@@ -97,7 +98,7 @@ class CompiledProcess:
         theirs.let_go()
 
     def share(self, lease: Lease, awaited: Callable[[], bool]) -> None:
-        """Give it the GPU under this lease, whenever nobody waits to have that alone."""
+        """Let the process use the GPU under this lease while no process waits for the exclusive lease."""
         if self._pid:
             self._keeper = GivingWay(
                 self._pid,
@@ -109,9 +110,9 @@ class CompiledProcess:
             )
 
     def wait(self, tell: Callable[[], None]) -> bool:
-        """Wait until all is compiled; return False if that has taken too long. `tell` is called now and then.
+        """Wait until everything is compiled; return False on a timeout. `tell` is called periodically.
 
-        Who waits must not hold the GPU, which the process may need.
+        The caller must not hold a lease of the GPU, since the process may need it.
         """
         if self._keeper is None:
             return True
@@ -120,22 +121,22 @@ class CompiledProcess:
         return self._keeper.in_time
 
     def enter(self, calibration: Calibration) -> dict[str, str]:
-        """Bring the baselines to the start; return why one cannot be timed, by name, or nothing.
+        """Draw inputs and warm up the baselines; return the reason for each baseline that cannot be timed, else "".
 
-        A shared lease is enough.
+        A shared lease is enough for this.
         """
         return self._ask(EnterRaces(calibration=calibration), Entered).troubles
 
     def leave(self) -> None:
-        """Give back what takes much memory, until the next race."""
+        """Free large inputs until the next race."""
         self._ask(LeaveRaces(), Done)
 
     def series(self, name: str) -> int:
-        """Return how many calls back to back show what one of them costs."""
+        """Return how many back-to-back calls are needed to measure the cost of one."""
         return self._ask(CountSeries(baseline=name), SeriesCounted).calls
 
     def read(self, name: str, turns: Sequence[int], series: int = 0) -> list[Sample]:
-        """Return a sample for each turn, with so many calls back to back."""
+        """Return a sample for each turn, each with `series` back-to-back calls."""
         return list(self._ask(ReadBaseline(baseline=name, turns=tuple(turns), series=series), Readings).samples)
 
     def end(self) -> None:
@@ -157,24 +158,24 @@ class CompiledProcess:
 
 
 class Progress:
-    """How far the process has come, in memory that a fork shares: seconds of the longest call, and 1 at the end."""
+    """The process's progress, in shared memory: the longest call of the reference in seconds, and a flag "done"."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, 16)
 
     def longest_call_s(self) -> float:
-        """0 as long as it is not known."""
+        """Return 0 until the reference was called."""
         return float(struct.unpack_from("d", self._memory, 0)[0])
 
     def is_done(self) -> bool:
-        """Return True once all is compiled and nothing is queued on the GPU."""
+        """Return True once everything is compiled and nothing is queued on the GPU."""
         return bool(struct.unpack_from("d", self._memory, 8)[0])
 
     def finish(self) -> None:
         struct.pack_into("d", self._memory, 8, 1.0)
 
     def measured(self, original: torch.nn.Module, model: Any, args: list[Any]) -> Any:
-        """Call a model and leave nothing of it queued; the reference's time is kept."""
+        """Call a model and wait until the GPU has finished. Record the time if it is the reference."""
         began = time.monotonic()
         result = model(*args)
         torch.cuda.synchronize()
@@ -196,9 +197,9 @@ def _work(
 ) -> None:
     cores = os.sched_getaffinity(0)
     leave_cores_to_the_clock()
-    import_compiler(min(THREADS_AT_MOST, len(os.sched_getaffinity(0))))
+    import_compiler(min(MOST_THREADS, len(os.sched_getaffinity(0))))
     conditions.settle()
-    os.kill(os.getpid(), signal.SIGSTOP)  # ready for the GPU
+    os.kill(os.getpid(), signal.SIGSTOP)  # from here on the GPU is used, so wait until the parent holds a lease
     reference = load(spec)
     baselines = Baselines(reference, conditions)
     with reference.running("forward"), torch.no_grad(), conditions.calling("cuda"):
@@ -207,7 +208,7 @@ def _work(
             randomise(original, SEED)
             baselines.compile(name, original.to("cuda").train(train), progress)
     baselines.drop_inputs()
-    os.sched_setaffinity(0, cores)  # it is timed from here on
+    os.sched_setaffinity(0, cores)  # it runs timed calls from here on, so it may use the clock's cores
     progress.finish()
     while True:
         request: BaselineRequest = from_plain(BaselineRequest, channel.receive()[0])
@@ -216,7 +217,7 @@ def _work(
 
 
 class Baselines:
-    """The modules that torch.compile made of the reference, by name."""
+    """The compiled modules, by the name of the baseline."""
 
     def __init__(self, reference: Reference, conditions: Conditions) -> None:
         self._reference = reference
@@ -228,7 +229,7 @@ class Baselines:
         self._clock: Clock | None = None
 
     def compile(self, name: str, original: torch.nn.Module, progress: Progress) -> None:
-        """Compile the reference in one of torch's modes, and compare what it returns with the reference's answer."""
+        """Compile the reference in one of torch's modes, and compare the compiled module's output with its output."""
         module, self._troubles[name] = compiled(
             name, original, self._sets[0], functools.partial(progress.measured, original)
         )
@@ -236,14 +237,14 @@ class Baselines:
             self._modules[name] = module
 
     def drop_inputs(self) -> None:
-        """Give back all memory but that of the modules."""
+        """Free all memory on the device except that of the modules."""
         self._subjects, self._sets = {}, []
         gc.collect()
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
 
     def answer(self, request: BaselineRequest) -> Entered | SeriesCounted | Readings | Done:
-        """Do what is asked."""
+        """Execute one request."""
         if isinstance(request, EnterRaces):
             return self._enter(request.calibration)
         if isinstance(request, LeaveRaces):

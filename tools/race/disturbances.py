@@ -1,10 +1,11 @@
-"""Watches a GPU while the clock runs: was it ours alone, cool, sound, and as fast as before?
+"""Watches a GPU during timing: used by no one else, cool, free of errors, and as fast as before?
 
-A measurement that was disturbed is repeated; disturbed again, it ends as an `InstrumentError`. A failure of the
-candidate during a disturbance (too slow, for example) does not count against it.
+A disturbed measurement is repeated once. If it is disturbed again, it ends as an `InstrumentError`. A failure of the
+candidate during a disturbance (being too slow, for example) does not count against the candidate.
 
-There are two sources. The driver reports other processes, throttled clocks and errors, as far as it can (`health.py`).
-And the reference is timed in every measurement: if it takes much longer than at its best, something else uses the card.
+Disturbances are found in two ways. The driver reports other processes, throttled clocks and memory errors, if it can
+(`health.py`). And the reference is timed in every measurement: if it takes much longer than its best time, something
+else is using the card.
 """
 
 from __future__ import annotations
@@ -23,24 +24,26 @@ from triton_agent.tools.machine.health import Health
 
 ATTEMPTS = 2
 SETTLE_S = 1.0
-"""Pause between attempts: about as far back as the driver's readings reach."""
+"""Pause between attempts, about as long as the period over which the driver averages its readings."""
 SLOWER_FACTOR = 1.5
-"""Times the reference's best median. Clocks that step under a power limit stay below; sharing a card doubles it."""
+"""Limit as a multiple of the reference's best median. Clock rates that drop under a power limit stay below it, while
+another process on the card doubles the time."""
 SLOWER_MS = 0.01
-"""And at least this much slower: very short calls vary by more than their share."""
+"""Least difference that counts, since the relative noise of very short calls is larger."""
 LOOKS_FOR_QUIET = 3
-"""Before the first attempt the driver may still report load of a moment ago."""
+"""Tries before an attempt, since the driver may still report load that has just ended."""
 STILL_QUIET_S = 0.05
-"""A look after one measurement counts for the next one that begins within this time; a look takes 4 ms."""
+"""The check after one measurement also counts for the next measurement if that begins within this time. A check takes
+4 ms."""
 
 ZYGOTE = b"triton_agent.tools.processes.zygote"
-"""The module that zygotes are started as."""
+"""The module that runs in zygotes, by which their processes are recognised."""
 
 T = TypeVar("T")
 
 
 class GpuWatch:
-    """Watches one GPU for the process that owns the clock."""
+    """Watches one GPU for the process that times on it."""
 
     def __init__(self, gpu: str, look: Callable[[str], Health] = health.health) -> None:
         self._gpu = gpu
@@ -49,29 +52,29 @@ class GpuWatch:
         self._best_ms: dict[str, float] = {}
         self._quiet_s = -math.inf
         self.blind = ""
-        """Why nothing can be told of the card; empty where it can."""
+        """Why the card's state cannot be read; empty if it can."""
         self.clocks_mhz: tuple[int, ...] = ()
-        """At the last look."""
+        """Clock rates at the last check."""
 
     def disturbances(self) -> tuple[str, ...]:
-        """Return what would disturb a measurement now."""
+        """Return what would disturb a measurement at present."""
         try:
             seen = self._look(self._gpu)
         except InstrumentError as error:
             self.blind = error.what
             return ()
         self.clocks_mhz = seen.clocks_mhz
-        found = health.disturbances(self._only_news(seen), ours(seen))
+        found = health.disturbances(self._without_old_errors(seen), ours(seen))
         self._quiet_s = -math.inf if found else time.monotonic()
         return found
 
     @property
     def is_still_quiet(self) -> bool:
-        """True if nothing disturbed a moment ago."""
+        """True if the last check, a moment ago, found nothing."""
         return time.monotonic() - self._quiet_s < STILL_QUIET_S
 
-    def _only_news(self, seen: Health) -> Health:
-        """Without memory errors of the past, and the whole card's load, which may be our own of a moment ago."""
+    def _without_old_errors(self, seen: Health) -> Health:
+        """Return `seen` with only the new memory errors, and without the card's utilization, which may be our own."""
         told = seen.uncorrected_ecc_errors
         if self._errors_before is None:
             self._errors_before = told
@@ -79,11 +82,11 @@ class GpuWatch:
         return dataclasses.replace(seen, uncorrected_ecc_errors=fresh, utilization_percent=None)
 
     def slower_than_usual(self, device_ms: Mapping[str, float]) -> tuple[str, ...]:
-        """Baselines that took much longer than they did at their best; remembers the best."""
+        """Return a text for each baseline that is much slower than its best time; update the best times."""
         return tuple(filter(None, itertools.starmap(self.compare, device_ms.items())))
 
     def compare(self, baseline: str, now_ms: float) -> str:
-        """Describe how much slower this is than the best so far; return "" if it is not much."""
+        """Describe how much slower `now_ms` is than the best time so far; return "" if the difference is small."""
         best_ms = self._best_ms[baseline] = min(now_ms, self._best_ms.get(baseline, now_ms))
         if now_ms > SLOWER_FACTOR * best_ms and now_ms > best_ms + SLOWER_MS:
             return f"{baseline} takes {now_ms:.4f} ms and took {best_ms:.4f} ms before"
@@ -98,9 +101,9 @@ def undisturbed(
     probe: Callable[[], str] = str,
     settle_s: float = SETTLE_S,
 ) -> T:
-    """Return what `measure` returns, or raise what it raises, taken while nothing disturbed.
+    """Return the result of `measure`, or raise its exception, from an attempt without disturbances.
 
-    `after` looks at the result, too; where there is none, `probe` says in words what seems wrong with the card.
+    `after` checks the result for disturbances. If `measure` raises, `probe` says whether the card has become slower.
     """
     found: tuple[str, ...] = ()
     for attempt in range(1, ATTEMPTS + 1):
@@ -121,7 +124,7 @@ def undisturbed(
         if attempt < ATTEMPTS:
             time.sleep(settle_s)
     raise InstrumentError(
-        f"the GPU was not quiet while the clock ran: {'; '.join(found)}",
+        f"the GPU was disturbed during timing: {'; '.join(found)}",
         remedy="measure when it is free and cool, or on another card",
     )
 
@@ -139,9 +142,9 @@ def _until_quiet(watch: GpuWatch, settle_s: float) -> tuple[str, ...]:
 
 
 def ours(seen: Health) -> set[int]:
-    """Processes on the card that run this project's code: they ask for the lease, and hold still while we have it.
+    """Return the processes on the card that run this project's code. They respect the lease, so they do not disturb.
 
-    They are forks of a zygote, this driver's or another's, and so are still called what it was started as.
+    They are forks of a zygote (of this or another driver), and therefore have its command line.
     """
     listed = {process.pid for process in seen.processes} | {process.pid for process, _ in seen.loads}
     return {os.getpid(), *filter(_is_ours, listed)}

@@ -1,12 +1,14 @@
-"""A child process that works on a GPU beside others, and stands still while somebody wants the card alone.
+"""Supervises a child process that shares a GPU, and stops it while another process wants the GPU alone.
 
-The child knows nothing of leases. It stops itself (SIGSTOP) once it is ready for the GPU; from there on a thread of its
-parent keeps it. It runs while that thread holds the lease shared. When somebody waits to have the card alone, the child
-is stopped wherever it is, what it had queued is let run out, and the lease is given up; with the lease back, it goes
-on. So nobody waits longer than a turn, whatever the child does; its turns grow as it needs more of them.
+The child does not take leases itself. It stops itself (SIGSTOP) once it is ready to use the GPU; from then on a thread
+of its parent supervises it. The child runs while that thread holds the shared lease. When a process waits for the
+exclusive lease, the thread stops the child at whatever it is doing, waits until the GPU has finished the child's queued
+work, and gives up the lease. Once it has the lease again, the child continues. So no process waits much longer than
+one turn of the child. Turns get longer the more of them the child needs.
 
-A stopped process ends by SIGKILL like any other: a child that is to die with its parent does so in the middle of that,
-and the lease of a dead parent is free. What the child itself has started is not stopped: it must leave the GPU alone.
+SIGKILL also ends a stopped process, so a child that dies with its parent dies even while it is stopped, and the kernel
+releases the lease of a dead parent. Processes that the child itself has started are not stopped, so they must not use
+the GPU.
 """
 
 from __future__ import annotations
@@ -21,15 +23,18 @@ from collections.abc import Callable
 from triton_agent.tools.errors import InstrumentError
 
 TURN_S = 1.0
-"""Its first turn lasts this long at least before it gives way: on a card with race after race it would not get on."""
+"""Least length of the first turn. Without it, the child would make no progress on a card with race after race."""
 LONGER = 2.0
-"""Times the turn before: each stop costs it the races of others, who will all wait for it in the end."""
+"""Factor between one turn and the next. The child has to wait for other processes' races after each turn, and in the
+end they wait for the child, so a long job should be stopped less often."""
 LONGEST_TURN_S = 8.0
 DRAIN_S = 0.25
-"""Wait after the stop: an autotuner queues at most a tenth of a second of kernels before it looks at the clock."""
+"""Wait after stopping the child, until its queued work is done. An autotuner queues at most a tenth of a second of
+kernels before it reads the time."""
 POLL_S = 0.02
 LOOKS = 2
-"""Consecutive looks at which a waiting process must be seen."""
+"""A process counts as waiting if it is seen in this many consecutive checks; a single one may be a sharer that passes
+the gate."""
 
 STOPPED = os.CLD_STOPPED
 
@@ -37,7 +42,7 @@ Lease = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class GivingWay:
-    """Keeps one child from its construction until it has ended, and reaps it, or until it needs no keeper any more.
+    """Supervises one child until it ends, and reaps it; or until `is_done`, and then lets it run without a lease.
 
     `wait` may be called from any thread.
     """
@@ -52,57 +57,58 @@ class GivingWay:
         longest_call_s: Callable[[], float] = float,
         is_done: Callable[[], bool] = bool,
     ) -> None:
-        """`limit_s`: of its own time, when it is ended; what it stands still or waits for the lease is not on it.
+        """`limit_s`: the child is killed after this running time; time when it is stopped does not count.
 
-        `longest_call_s`: how long something may take that it has queued in one piece, as far as it is known.
-        `is_done`: it needs no keeper any more, and goes on without one.
+        `longest_call_s`: the longest time that a single queued call may take, as far as it is known.
+        `is_done`: returns True once the child may run without supervision.
         """
         self.in_time = True
-        """False if the child was ended at its time limit. Valid once it has ended."""
+        """False if the child was killed at its time limit. Valid once supervision has ended."""
         self._pid = pid
         self._lease = lease
         self._awaited = awaited
         self._longest_call_s = longest_call_s
         self._is_done = is_done
-        self._goes_on = False
+        self._released = False
         self._left_s = limit_s
         self._ended = threading.Event()
-        threading.Thread(target=self._keep, name="giving way", daemon=True).start()
+        threading.Thread(target=self._supervise, name="giving way", daemon=True).start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Return True if nothing has to be kept any more by then. The caller must not hold the lease."""
+        """Return True if supervision has ended, at the latest after `timeout_s`. The caller must not hold the lease."""
         return self._ended.wait(timeout_s)
 
     def end(self) -> None:
-        """End the child, whatever it is doing."""
+        """Kill the child, whatever it is doing, and reap it."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         self._ended.wait()
-        if self._goes_on:
-            self._goes_on = False
+        if self._released:
+            self._released = False
             os.waitpid(self._pid, 0)
 
-    def _keep(self) -> None:
+    def _supervise(self) -> None:
         try:
-            alive, turn_s = self._runs(until=lambda: False), TURN_S  # before it asks for the GPU
+            # The child does not use the GPU before it first stops itself, so that part needs no lease.
+            alive, turn_s = self._runs_on(until=lambda: False), TURN_S
             while alive:
                 with self._lease():
                     os.kill(self._pid, signal.SIGCONT)
-                    alive = self._runs(until=self._somebody_waits(turn_s))
+                    alive = self._runs_on(until=self._end_of_turn(turn_s))
                     if alive and self._is_done():
-                        self._goes_on = True
+                        self._released = True
                         return
-                    alive = alive and self._stands_still()
+                    alive = alive and self._stop_and_drain()
                 turn_s = min(LONGER * turn_s, LONGEST_TURN_S)
         except InstrumentError:
-            pass  # the lease is not to be had: others need the card more than what comes of this
+            pass  # the lease could not be taken: the other processes on the card matter more than this child's result
         finally:
-            if not self._goes_on:
-                os.kill(self._pid, signal.SIGKILL)  # whatever it is that went wrong, nobody waits for it in vain
+            if not self._released:
+                os.kill(self._pid, signal.SIGKILL)  # also after an unexpected exception, since callers wait for the end
                 os.waitpid(self._pid, 0)
             self._ended.set()
 
-    def _runs(self, *, until: Callable[[], bool]) -> bool:
+    def _runs_on(self, *, until: Callable[[], bool]) -> bool:
         """Wait until the child stops by itself or `until` holds; return False once it has ended."""
         began_s = time.monotonic()
         try:
@@ -117,8 +123,8 @@ class GivingWay:
         finally:
             self._left_s -= time.monotonic() - began_s
 
-    def _stands_still(self) -> bool:
-        """Stopped, and nothing of it left on the card; False if it has ended instead."""
+    def _stop_and_drain(self) -> bool:
+        """Stop the child and wait until its work on the card is done; return False if it has ended instead."""
         os.kill(self._pid, signal.SIGSTOP)
         while (state := self._state()) is None:
             time.sleep(POLL_S)
@@ -127,12 +133,12 @@ class GivingWay:
         return state == STOPPED
 
     def _state(self) -> int | None:
-        """How it is, unless it is running; an ended one is not reaped by asking."""
+        """Return how the child has ended or stopped, None while it is running. An ended child is not reaped."""
         seen = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
         return None if seen is None else seen.si_code
 
-    def _somebody_waits(self, turn_s: float) -> Callable[[], bool]:
-        """Asked again and again in one turn, which lasts so long at least."""
+    def _end_of_turn(self, turn_s: float) -> Callable[[], bool]:
+        """Return a function that says whether this turn should end. The turn lasts at least `turn_s`."""
         began_s, seen = time.monotonic(), 0
 
         def waits() -> bool:

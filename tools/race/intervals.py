@@ -1,12 +1,12 @@
-"""What repeated measurements say: the interval of a median, of a ratio of medians, and whether one side is faster.
+"""Statistics of repeated timings: the interval of a median or a ratio of medians, and whether one side is faster.
 
-Two figures with two duties. The *interval* is for reading: a percentile bootstrap over whole pairs, so that whatever
-both halves of a pair share (clock drift, temperature) cancels in the ratio. The *decision* does not lean on it, since
-a bootstrap promises too much on few or heavy-tailed samples. It is an exact sign test: were the candidate no faster
-than the margin asks, each pair would be won with probability at most one half, whatever the noise looks like, because
-the order within a pair is drawn by chance. So the chance of a false win is at most `1 - confidence` for any noise.
+The *interval* that is reported is a percentile bootstrap over whole pairs, so that whatever affects both halves of a
+pair (clock drift, temperature) cancels in the ratio. A bootstrap is overconfident with few or heavy-tailed samples, so
+the *decision* rests on an exact sign test. If the candidate's speed-up is at most the margin, it wins each pair with a
+probability of at most one half, whatever the distribution of the noise, because the order within a pair is random. So
+the chance of a false win is at most `1 - confidence`.
 
-Not covered: looking at the data while it comes in, and any bias of the clock itself.
+Not covered: deciding while the data comes in (but see `is_settled`), and a bias of the clock itself.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from triton_agent.tools.estimates import RESAMPLES, between, chance_of_wins
 from triton_agent.tools.results import Interval
 
 MARGIN = 0.02
-"""A win must exceed this. A rerun of one version moves by one to two percent on a quiet GPU."""
+"""Least relative speed-up of a win. Timings of the same version differ by one to two percent on a quiet GPU."""
 SETTLED = 0.00025
-"""Twelve pairs of twelve, seventeen of eighteen, twenty-two of twenty-four."""
+"""Significance level at which measuring may stop early. It is reached by 12 wins of 12 pairs, 17 of 18 or 22 of 24."""
 
 
 def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Interval:
-    """The median with an interval between two of the samples; exact for any distribution, no resampling.
+    """Return the median with an interval between two of the samples; exact for any distribution, without resampling.
 
-    With fewer samples than `confidence` needs (six for 95%) the interval is the whole range.
+    With fewer samples than `confidence` needs (six for 95%), the interval spans all samples.
     """
     checked = positive(samples)
     ordered = sorted(checked)
@@ -45,9 +45,9 @@ def paired_ratio(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """The speed-up, median baseline over median candidate; sample `i` of both sides is one pair.
+    """Return the speed-up: median baseline time over median candidate time. Sample `i` of both sides is one pair.
 
-    Pairs are resampled whole. Under about ten of them the interval is narrower than it claims: decide by `is_faster`.
+    Pairs are resampled as units. With fewer than about ten pairs the interval is too narrow: decide by `is_faster`.
     """
     baseline, candidate = _pairs(baseline_ms, candidate_ms)
     ratio = float(np.median(baseline) / np.median(candidate))
@@ -62,10 +62,10 @@ def is_faster(
     margin: float = MARGIN,
     confidence: float = 0.99,
 ) -> bool:
-    """Return True if the candidate beats the baseline by `margin`; wrong at most once in `1 / (1 - confidence)`.
+    """Return True if the candidate beats the baseline by `margin`; false wins have a chance of at most 1 - confidence.
 
-    Both must say so: the sign test over the pairs, and the interval of the ratio, so that no win is ever shipped
-    beside an interval that denies it. At 99% fewer than seven pairs can never win.
+    Both the sign test over the pairs and the interval of the ratio must agree, so that no reported interval contradicts
+    a win. At 99% confidence, fewer than seven pairs can never win.
     """
     if chance_of_wins(pairs_won(baseline_ms, candidate_ms, margin), len(baseline_ms)) > 1 - confidence:
         return False
@@ -73,10 +73,11 @@ def is_faster(
 
 
 def is_settled(baseline_ms: Sequence[float], candidate_ms: Sequence[float], margin: float = MARGIN) -> bool:
-    """Return True if nearly all pairs, or nearly none, are won by `margin`: more would not change the decision.
+    """Return True if nearly all or nearly none of the pairs are won by `margin`, so more would not change the decision.
 
-    Some three looks at pairs still coming in, each stopped by this, and one more at the end of thirty, are together
-    wrong at most once in a hundred: that test leaves less than it may (`tests/tools/test_intervals.py`).
+    Stopping at one of three interim looks by this rule, and testing once more after 30 pairs, still gives a false win
+    at most once in a hundred. There is room for this, because the exact sign test at the end uses only a part of the 1%
+    that it is allowed (`tests/tools/test_intervals.py`).
     """
     wins, pairs = pairs_won(baseline_ms, candidate_ms, margin), len(baseline_ms)
     return chance_of_wins(max(wins, pairs - wins), pairs) <= SETTLED
@@ -89,23 +90,25 @@ def pairs_won(baseline_ms: Sequence[float], candidate_ms: Sequence[float], margi
 
 
 def positive(samples: Sequence[float]) -> list[float]:
-    """The samples, refused unless each is a time: above zero and finite."""
+    """Return the samples as a list; raise unless each is a positive, finite time."""
     if not samples:
-        raise InstrumentError("no timing samples", remedy="give the clock time for at least one call")
+        raise InstrumentError("no timing samples", remedy="allow the clock time for at least one call")
     for index, sample in enumerate(samples):
         if not (math.isfinite(sample) and sample > 0):
-            raise InstrumentError(f"timing sample {index} is {sample} ms", remedy="a clock that reads this is broken")
+            raise InstrumentError(
+                f"timing sample {index} is {sample} ms", remedy="the clock is broken if it gives such times"
+            )
     return list(samples)
 
 
 def _pairs(baseline_ms: Sequence[float], candidate_ms: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     if len(baseline_ms) != len(candidate_ms):
-        raise ValueError(f"not pairs: {len(baseline_ms)} of the baseline, {len(candidate_ms)} of the candidate")
+        raise ValueError(f"not pairs: {len(baseline_ms)} baseline times, {len(candidate_ms)} candidate times")
     return np.asarray(positive(baseline_ms)), np.asarray(positive(candidate_ms))
 
 
 def _ranks_outside(count: int, confidence: float) -> int:
-    """How many samples may be cut off at each end with the median still inside at `confidence`."""
+    """Return how many samples to cut off at each end so that the rest still covers the median at `confidence`."""
     tail = (1 - confidence) / 2
     below, cut = 0, 0
     for rank in range(count // 2):

@@ -1,7 +1,7 @@
-"""A value that is made in the background: the checker's clock, behind the facts that its driver waits for.
+"""Makes the checker's clock in the background, while the driver already has the facts about the problem.
 
-Candidates are written, traced and compiled meanwhile. Making the clock takes the GPU's exclusive lease, so nobody may
-wait here while holding a shared one.
+Candidates are written, traced and compiled meanwhile. Making the clock takes the GPU's exclusive lease, so a thread
+that holds a shared lease must not wait for it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 TELL_EVERY_S = 15.0
-"""The driver takes a checker that says nothing for stuck, after a minute at the earliest."""
+"""Time between progress messages. The driver considers a checker stuck after a minute of silence at the earliest."""
 
 Made = TypeVar("Made")
 
 
 class LateClock(Generic[Made]):
-    """Every method may be called from any thread."""
+    """A clock that is made in a background thread. All methods are thread-safe."""
 
     def __init__(self, make: Callable[[], Made]) -> None:
         self._make = make
@@ -28,19 +28,19 @@ class LateClock(Generic[Made]):
 
     @property
     def made(self) -> Made | None:
-        """The value, or None as long as it is not there."""
+        """The clock, or None until it is ready."""
         attempt = self._attempt
         return attempt.result() if attempt is not None and attempt.done() and not attempt.exception() else None
 
     def begin(self) -> concurrent.futures.Future[Made]:
-        """Start, unless it is being made or was; return without waiting. What failed before is made anew."""
+        """Start making the clock, unless that has begun; return a future at once. After a failure, try again."""
         with self._lock:
             if self._attempt is None or (self._attempt.done() and self._attempt.exception()):
                 self._attempt = self._pool.submit(self._make)
             return self._attempt
 
     def wait(self, tell: Callable[[], None]) -> Made:
-        """Return the value once it is made, or raise what went wrong; `tell` is called now and then meanwhile."""
+        """Return the clock once it is made, or raise the exception; `tell` is called periodically meanwhile."""
         attempt = self.begin()
         while concurrent.futures.wait([attempt], timeout=TELL_EVERY_S).not_done:
             tell()

@@ -1,13 +1,14 @@
-"""The order in which two subjects take turns, and the loop that lets them.
+"""Times two subjects in turns, and decides in which order.
 
-A pair is four calls, ABBA or BAAB, and each side's reading is the mean of its two: what goes first, what finds a warm
-cache, and a steady drift weigh on both sides alike. Which of the two it is falls to a coin for each pair. That makes
-the sign test exact: for two equal subjects the coin alone decides who wins a pair, whatever rhythm the machine has.
+A pair consists of four calls in the order ABBA or BAAB, and each side's reading is the mean of its two calls. So
+effects of going first, of a warm cache and of a steady drift are equal for both sides. A random bit chooses the order
+of each pair. This makes the sign test exact: for two equal subjects only that bit decides who wins a pair, whatever
+periodic disturbances the machine has.
 
-How a subject is timed comes as a function, so the same loop serves one process holding both subjects and two processes
-holding one each.
+Each subject is timed through a function, so the same loop serves one process that holds both subjects and two processes
+that hold one each.
 
-Not covered: the clock itself (`clock.py`) and keeping others off the GPU (`lease.py`).
+Not covered: the clock itself (`clock.py`) and other users of the GPU (`lease.py`).
 """
 
 from __future__ import annotations
@@ -24,32 +25,32 @@ from triton_agent.tools.race.readings import Overheads, Sample
 from triton_agent.tools.race.samples import PairedSamples, milliseconds
 
 LEAST_PAIRS = 12
-"""Under about ten the interval of a ratio is narrower than it claims."""
+"""Least number of pairs before stopping early. Below about ten, the interval of a ratio is narrower than it claims."""
 PAIRS_BETWEEN_LOOKS = 6
 EVENT_TICK_MS = 0.0005
-"""About what two events can tell apart: of five microseconds a tenth."""
+"""Resolution of two events: about a tenth of the device time of a 5 us kernel."""
 RESAMPLES_OF_A_LOOK = 200
-"""Enough to see how wide an interval is; nobody reads it, and the GPU stands still meanwhile."""
+"""Enough to estimate how wide the interval is. It is not reported, and the GPU is idle while it is computed."""
 
 Readings = Callable[[Sequence[int]], Sequence[Sample]]
-"""A sample of a subject for each of these turns; the number says which set of inputs is due."""
+"""Returns a sample of a subject for each of these turns. The number of a turn selects the set of inputs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PairingSettings:
-    """How long two subjects take turns."""
+    """How long two subjects are timed."""
 
     pairs: int = 24
-    """Number of pairs, of four calls each. With fewer than seven nothing can win (see `intervals.is_faster`)."""
+    """Number of pairs, of four calls each. With fewer than seven, no win is possible (see `intervals.is_faster`)."""
     limit_s: float = 60.0
-    """No pair begins after this; the pairs so far stand. The first pair always ends."""
+    """No pair begins after this time. At least one pair is measured."""
     precision: tuple[float, float] | None = None
-    """Enough pairs once the ratio's intervals are this narrow, as shares of the ratio: of device time, and of the times
-    by the host's clock. That looks at how the pairs scatter and never at who wins them, so it favours neither side. No
-    device time is asked for finer than the clock ticks; the host's times, which a busy host scatters without end, may
-    also be settled instead."""
+    """Relative widths of the ratio's interval, for device time and for times by the host's clock. Once both are
+    reached, measuring stops. The width depends on the scatter of the pairs only, so stopping favours neither side. For
+    device time, the width need not get below the resolution of the events. For the host's times, `is_settled` is
+    enough as well, because on a busy host they scatter so much that the width might never be reached."""
     seed: int | None = None
-    """Seed of the order of calls; None draws one. The seed is part of the record."""
+    """Seed of the order of calls; None draws one. The seed is recorded."""
 
     def __post_init__(self) -> None:
         if self.pairs < 1:
@@ -57,7 +58,7 @@ class PairingSettings:
 
 
 def candidate_first(pairs: int, seed: int) -> list[bool]:
-    """Return for each pair whether the candidate goes first and last, with the baseline twice in between."""
+    """Return for each pair whether the candidate has the first and last call, and the baseline the two between."""
     coin = random.Random(seed)
     return [coin.random() < 0.5 for _ in range(pairs)]
 
@@ -72,9 +73,9 @@ def take_turns(
     method: str,
     before: PairedSamples | None = None,
 ) -> PairedSamples:
-    """Measures `settings.pairs` pairs, fewer only where the time limit cuts in.
+    """Measure `settings.pairs` pairs; fewer if the time limit or the precision is reached.
 
-    `before`: pairs that were measured already, with the same seed, and count among them.
+    `before`: pairs that were already measured with the same seed; they count towards the number.
     """
     pairs = list(zip(before.baseline, before.candidate)) if before else []
     begun_s = time.monotonic()
@@ -91,7 +92,7 @@ def take_turns(
     baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
     outcome = f"{len(pairs)} of {settings.pairs} pairs ABBA or BAAB (seed {seed}); {method}"
     gaps = sum(not sample.queued for pair in pairs for sample in pair)
-    if gaps:  # a reader would take them for work
+    if gaps:  # say so, since a reader would take the gaps for work of the GPU
         outcome += f"; {gaps} of {2 * len(pairs)} device readings include waiting for the host"
     return PairedSamples(baseline=baseline, candidate=candidate, cold_l2=cold_l2, overheads=overheads, method=outcome)
 
@@ -112,7 +113,7 @@ def _is_narrow(baseline_ms: Sequence[float], candidate_ms: Sequence[float], shar
 
 
 def _one_pair(baseline: Readings, candidate: Readings, index: int, swapped: bool) -> tuple[Sample, Sample]:
-    """Four calls, outer and inner subject; both meet the same two turns of the inputs."""
+    """Time the outer subject, the inner one twice, the outer one again. Both get the same two sets of inputs."""
     outer, inner = (candidate, baseline) if swapped else (baseline, candidate)
     before, after = 2 * index, 2 * index + 1
     first, between, last = outer([before]), inner([before, after]), outer([after])

@@ -1,7 +1,7 @@
-"""Measures what a GPU reaches at best: copying, multiplying matrices, launching an empty Triton kernel.
+"""Measures the highest rates of a GPU: copying, multiplying matrices, launching an empty Triton kernel.
 
-On random data, since a matrix product of zeros draws less power and runs faster than any real one. Sizes are such that
-launches do not count and the L2 cache does not help; buffers shrink where the card is small.
+Matrices are random, since a product of zeros draws less power and runs faster than any real one. Sizes are so large
+that launch costs and the L2 cache hardly matter; buffers are smaller on small cards.
 
 Not covered: other limits (special functions, shared memory, atomics), fp8 and sparse rates, several GPUs.
 """
@@ -24,21 +24,22 @@ from triton_agent.tools.race.ceilings import Ceilings, cache_folder, cache_path,
 from triton_agent.tools.race.clock import Clock, ClockSettings, Subject, cuda_device, timing_event
 
 COPY_BYTES = 2 * 2**30
-"""Each of the two buffers: dozens of times the largest L2."""
+"""Size of each of the two buffers: dozens of times the largest L2."""
 COPIED_BYTES = tuple(2**power << 20 for power in range(1, 10))
-"""Read plus written, from the size of a small cache to what takes a hundred times longer than a launch."""
+"""Bytes read plus written by each timed copy: from the size of a small cache to a copy that takes a hundred times as
+long as a launch."""
 COPIES = 15
-"""Readings of each of these, of which the median counts."""
+"""Number of readings for each copy size; their median counts."""
 SHARE_OF_FREE = 1 / 8
-"""No buffer takes more of the card's free memory than this."""
+"""Largest share of the card's free memory that a buffer may take."""
 EDGE = 8192
-"""Edge of the square matrices; large enough for the full rate of the largest cards."""
+"""Edge of the square matrices, large enough for the full rate of the largest cards."""
 SLOW_EDGE = 4096
-"""Edge for the units without tensor cores, which are an order of magnitude slower on many cards."""
+"""Edge for units without tensor cores, which are an order of magnitude slower on many cards."""
 BUDGET_S = 1.5
-"""Seconds for each figure."""
+"""Time limit for the readings of each rate, in seconds."""
 FEWEST, MOST = 3, 30
-"""Readings of each figure."""
+"""Least and largest number of readings for each rate."""
 
 _MATMULS = {
     "bf16": (torch.bfloat16, EDGE, "highest"),
@@ -47,7 +48,7 @@ _MATMULS = {
     "fp32": (torch.float32, SLOW_EDGE, "highest"),
     "fp64": (torch.float64, SLOW_EDGE, "highest"),
 }
-"""For each unit: dtype, edge, and torch's name for the precision of float32 products."""
+"""For each unit: dtype, edge, and torch's name for the precision of float32 matrix products."""
 
 
 @triton.jit
@@ -56,7 +57,7 @@ def _empty_kernel():  # type: ignore[no-untyped-def]
 
 
 def identity(device: torch.device | str = "cuda") -> dict[str, str]:
-    """Return what the ceilings depend on; if any of it changes, they are measured again."""
+    """Return everything that the ceilings depend on. If any of it changes, they are measured again."""
     index = cuda_device(device).index
     return {
         "gpu": torch.cuda.get_device_name(index),
@@ -67,9 +68,9 @@ def identity(device: torch.device | str = "cuda") -> dict[str, str]:
 
 
 def ceilings(device: torch.device | str = "cuda", *, folder: Path | None = None, renew: bool = False) -> Ceilings:
-    """Return the ceilings of a card, and measure them if they are not known.
+    """Return the ceilings of a card; measure them if they are not cached.
 
-    The caller must hold the card's lease, or rates measured under load would be kept.
+    The caller must hold the card's exclusive lease, or rates that were measured under load would be cached.
     """
     path = cache_path(folder or cache_folder(), identity(device))
     found = None if renew else load(path)
@@ -85,7 +86,7 @@ def known(device: torch.device | str = "cuda", *, folder: Path | None = None) ->
 
 
 def measure_ceilings(device: torch.device | str = "cuda") -> Ceilings:
-    """All figures, afresh; some ten seconds. Hold the card's lease."""
+    """Measure all rates, which takes about ten seconds. Hold the card's exclusive lease."""
     where = cuda_device(device)
     with torch.cuda.device(where):
         launch = Clock(where, ClockSettings(cold_l2=False)).measure(Subject([lambda: _empty_kernel[(1,)]()]), 50)
@@ -102,7 +103,7 @@ def measure_ceilings(device: torch.device | str = "cuda") -> Ceilings:
 
 
 def copy_bytes_per_s(device: torch.device) -> float:
-    """Bytes read plus bytes written by a copy between two buffers of the card."""
+    """Return the rate of a copy between two buffers of the card, counting bytes read plus bytes written."""
     free_bytes, _ = torch.cuda.mem_get_info(device)
     words = int(min(COPY_BYTES, free_bytes * SHARE_OF_FREE)) // 4
     source = torch.randint(-(2**31), 2**31 - 1, (words,), dtype=torch.int32, device=device)
@@ -111,8 +112,8 @@ def copy_bytes_per_s(device: torch.device) -> float:
 
 
 def copies_ms(device: torch.device) -> Iterator[tuple[int, float]]:
-    """Yield size and time of copies, timed like kernels: with a cold cache, from start to end."""
-    clock = Clock(device, ClockSettings(warm_up_s=0.02))  # other ceilings were measured just before
+    """Yield the size and time of copies, timed like kernels: device time with a cold cache."""
+    clock = Clock(device, ClockSettings(warm_up_s=0.02))  # a short warm-up is enough, since the GPU was just in use
     free_bytes, _ = torch.cuda.mem_get_info(device)
     sizes = [moved for moved in COPIED_BYTES if moved / 2 <= max(free_bytes * SHARE_OF_FREE, COPIED_BYTES[0] / 2)]
     source = torch.randint(-(2**31), 2**31 - 1, (sizes[-1] // 8,), dtype=torch.int32, device=device)
@@ -124,7 +125,7 @@ def copies_ms(device: torch.device) -> Iterator[tuple[int, float]]:
 
 
 def matmul_flops_per_s(unit: str, device: torch.device) -> float:
-    """Operations of a square matrix product in `unit`; an addition and a multiplication count as two."""
+    """Return the rate of a square matrix product in `unit`. A multiplication with its addition counts as two."""
     dtype, edge, precision = _MATMULS[unit]
     left, right = (torch.randn(edge, edge, device=device, dtype=dtype) for _ in range(2))
     target = torch.empty(edge, edge, device=device, dtype=dtype)
@@ -133,7 +134,10 @@ def matmul_flops_per_s(unit: str, device: torch.device) -> float:
 
 
 def _best_ms(call: Callable[[], object]) -> float:
-    """The fastest of several; long calls need no more than events around each. The first ones only warm up."""
+    """Return the fastest of several readings after two warm-up calls.
+
+    Long calls need only events around them, no spin.
+    """
     for _ in range(2):
         call()
     readings: list[float] = []

@@ -1,4 +1,4 @@
-"""A reading of the clock, and what the clock needs to know of the machine; both cross between processes.
+"""A reading of the clock, and the clock's calibration. Both are sent between processes.
 
 Needs neither torch nor numpy.
 """
@@ -10,35 +10,37 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A reading of a subject: one call for each of two clocks, many for the third; or the mean of several readings."""
+    """A reading of a subject: device time of one call, latency of another, time per call of a series; or a mean of
+    such readings.
+    """
 
     device_ms: float
-    """Time between two events around the call; the GPU was kept waiting until the whole call was queued."""
+    """Time between two events around the call. The GPU was occupied by a spin kernel until the call was queued."""
     host_ms: float
-    """From an idle GPU through the call to an idle GPU again, by the host's clock. No stream or queue escapes it."""
+    """Time by the host's clock from an idle GPU until it is idle again after the call. It covers all streams."""
     enqueue_ms: float
     """The part of `host_ms` until the call returned."""
     queued: bool
-    """False if the call was not queued in time; `device_ms` then includes gaps that the host caused."""
+    """False if the call was not queued in time, so that `device_ms` includes gaps caused by the host."""
     back_to_back_ms: float | None = None
-    """Time per call of many that are queued without waiting in between, from an idle GPU to an idle GPU; None where it
-    was not read."""
+    """Time per call of many calls that are queued without waiting in between, from an idle GPU to an idle GPU; None if
+    it was not measured."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Overheads:
-    """Cost of measuring, on the same GPU. It is not subtracted from readings."""
+    """Overheads of a measurement, on the same GPU. They are not subtracted from readings."""
 
     event_ms: float
-    """Time between two events with nothing in between."""
+    """Time between two events with nothing between them."""
     round_trip_ms: float
-    """From the return of a launch of next to nothing until the host knows that it is done."""
+    """For a minimal launch: time from its return until the host knows that the kernel has finished."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Constants of a GPU and its host. Another process on the same two can use them without measuring again."""
+    """Constants of a GPU and its host. Another process on the same machine and GPU can use them without measuring."""
 
     cycles_per_ms: float
-    """Speed of the spin kernel."""
+    """Clock cycles of the spin kernel per millisecond."""
     overheads: Overheads

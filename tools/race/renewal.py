@@ -1,8 +1,9 @@
-"""New contents for inputs that are timed again and again, so that no call is given what an earlier one was given.
+"""Changes inputs in place between timed calls, so that no call gets the same inputs as an earlier one.
 
-Each tensor of floats is cut in two at a random place, and both parts are rotated. The numbers stay the same, so the
-work of a call hardly changes; their places change, and with them the answer. Integers are left alone, since they may be
-indices that belong together. Use it for inputs whose order is free: a positive definite matrix would not stay one.
+Each floating-point tensor is split at a random place, and both parts are rotated. The values stay the same, so the work
+of a call hardly changes; but their positions change, and with them the answer. Integers are not changed, since they may
+be indices that belong together. Use this only for inputs whose order does not matter: a positive definite matrix would
+no longer be one.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Any
 import torch
 
 MOST_TURNED = 1 << 25
-"""Elements at once: a copy of so many is held meanwhile. Of a larger tensor each piece is turned."""
+"""Number of elements rotated at once, because a copy of them is needed. Larger tensors are rotated in pieces."""
 
 
 def renew(values: Any) -> None:
-    """Change the values in place; version counters of tensors stay as they are."""
+    """Rotate the values in place, without changing the version counters of the tensors."""
     for row in rows_of(values):
         for start in range(0, row.numel(), MOST_TURNED):
             piece = row[start : start + MOST_TURNED]
@@ -32,7 +33,7 @@ def renew(values: Any) -> None:
 
 
 def rows_of(values: Any) -> list[torch.Tensor]:
-    """Return the tensors of floats in a nest, as rows, whose elements lie side by side in memory, in any order."""
+    """Return the dense floating-point tensors in a nested value, each as a flat view of its memory."""
     if isinstance(values, dict):
         values = values.values()
     elif isinstance(values, torch.Tensor):

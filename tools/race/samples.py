@@ -1,4 +1,4 @@
-"""Readings of two subjects that took turns.
+"""Paired readings of two subjects that were timed in turns.
 
 Needs neither torch nor a GPU.
 """
@@ -14,7 +14,7 @@ from triton_agent.tools.results import KINDS_OF_TIME, Timing
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PairedSamples:
-    """Two subjects measured in turns; sample `i` of both makes one pair, taken ABBA or BAAB."""
+    """Readings of two subjects timed in turns; sample `i` of both is one pair, in the order ABBA or BAAB."""
 
     baseline: tuple[Sample, ...]
     candidate: tuple[Sample, ...]
@@ -24,15 +24,17 @@ class PairedSamples:
 
     def __post_init__(self) -> None:
         if not self.baseline or len(self.baseline) != len(self.candidate):
-            raise ValueError(f"not pairs: {len(self.baseline)} of the baseline, {len(self.candidate)} of the candidate")
+            raise ValueError(
+                f"not pairs: {len(self.baseline)} baseline readings, {len(self.candidate)} of the candidate"
+            )
 
     def times_ms(self, kind: str) -> tuple[list[float], list[float]]:
-        """Baseline and candidate of every pair, by one of the clocks."""
+        """Return the times of baseline and candidate by one of `KINDS_OF_TIME`."""
         return milliseconds(self.baseline, kind), milliseconds(self.candidate, kind)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The clocks that were read, as `KINDS_OF_TIME` calls them."""
+        """The `KINDS_OF_TIME` that were measured."""
         known = [sample.back_to_back_ms is not None for sample in (*self.baseline, *self.candidate)]
         return tuple(KINDS_OF_TIME) if all(known) else ("device", "latency")
 
@@ -41,7 +43,7 @@ class PairedSamples:
         return intervals.is_faster(*self.times_ms(kind), margin=margin)
 
     def timing(self, baseline_name: str, kind: str, clocks_mhz: tuple[int, ...] = ()) -> Timing:
-        """The measurement as a result to keep."""
+        """Return the measurement as a result for the record."""
         baseline_ms, candidate_ms = self.times_ms(kind)
         return Timing(
             baseline=baseline_name,
@@ -57,7 +59,7 @@ class PairedSamples:
 
 
 def milliseconds(samples: tuple[Sample, ...], kind: str) -> list[float]:
-    """Return the time of each sample by one of the clocks."""
+    """Return the time of each sample by one of `KINDS_OF_TIME`."""
     if kind == "device":
         return [sample.device_ms for sample in samples]
     if kind == "latency":

@@ -1,9 +1,9 @@
-"""How fast a candidate is that is right: paired with the reference, each in its own process, the GPU held alone.
+"""Times a correct candidate against baselines, each in its own process, while no one else uses the GPU.
 
-The checker times the reference, the executor times the tape, turn by turn (`race/pairing.py`). No timed call is given
-what an earlier one was given, and outputs made while the clock ran are read and judged like any other (`looks.py`).
+The checker times the reference, the executor times the tape, in turns (`race/pairing.py`). No timed call gets the same
+inputs as an earlier one, and some outputs of timed calls are judged as any other output (`answers/timed_looks.py`).
 
-A short measurement sorts; only what it finds ahead is measured further.
+A short race comes first. Only a candidate that is ahead in it is measured further.
 """
 
 from __future__ import annotations
@@ -31,38 +31,39 @@ from triton_agent.tools.race.samples import PairedSamples
 from triton_agent.tools.results import Finding, Timing
 
 WARM_UP_CALLS = 3
-"""Calls after the wait for the GPU: caches are cold by design, but clocks and queues should not be."""
+"""Calls after the wait for the GPU. The L2 is flushed anyway, but clock rates and queues should be steady."""
 PAIRS_WON = 1 / 3
-"""A candidate that is faster by the margin wins at least every other pair by it, in the long run."""
+"""Least share of pairs won by the margin for a race to go on. A candidate that is faster by the margin wins at least
+half of the pairs in the long run."""
 SAMPLES_OF_A_PAIR = 2
-"""Samples of each side of a pair."""
+"""Samples of each side in a pair."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedSettings:
-    """How long the clock may run."""
+    """How long races take."""
 
     short_pairs: int = 8
     full_pairs: int = 30
     precision: tuple[float, float] = (0.02, 0.05)
-    """Relative widths of the intervals, of device time and by the host's clock, at which a full measurement ends."""
+    """Relative widths of the intervals, for device time and host times, at which a full measurement ends."""
     limit_s: float = 20.0
     cold_l2: bool = True
 
 
 class Racer(Protocol):
-    """A baseline that is ready to be timed."""
+    """Times a baseline that has been warmed up."""
 
     def read(self, turns: Sequence[int], series: int = 0) -> list[Sample]:
-        """Return a sample for each turn, with so many calls back to back."""
+        """Return a sample for each turn, each with `series` back-to-back calls."""
 
     def series(self) -> int:
-        """Return how many calls back to back show what one of them costs, for this baseline and what races it."""
+        """Return how many back-to-back calls are needed to measure the cost of one, for the baseline and its rival."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
-    """Called in this process."""
+    """Times a baseline in this process."""
 
     clock: Clock
     subject: Subject
@@ -76,7 +77,7 @@ class Here:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """Called in the process that has compiled it."""
+    """Times a baseline in the process that has compiled it."""
 
     process: CompiledProcess
     name: str
@@ -90,35 +91,35 @@ class Elsewhere:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Opponent:
-    """A baseline in a race."""
+    """A baseline that candidates race against."""
 
     name: str
-    """Name with the precision mode."""
+    """Name, with the precision mode."""
     racer: Racer
     conditions: Conditions = DEFAULT
-    """Settled while it races."""
+    """Precision settings that apply while it races."""
     namesake: bool = False
-    """The one before it under another name; added with it, so no race begins here."""
+    """True if this is the previous opponent under another name. It is not timed again, so no race may begin with it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
-    """Readings of a candidate and one baseline; evaluated when the GPU is free again."""
+    """Readings of a candidate and one baseline. They are evaluated after the GPU was released."""
 
     opponent: str
     samples: PairedSamples
     clocks_mhz: tuple[int, ...] = ()
 
     def original_ms(self) -> float:
-        """Device time of the opponent."""
+        """Return the median device time of the opponent."""
         return statistics.median(self.samples.times_ms("device")[0])
 
     def candidate_ms(self) -> float:
-        """Device time of the candidate."""
+        """Return the median device time of the candidate."""
         return statistics.median(self.samples.times_ms("device")[1])
 
     def timings(self) -> list[Timing]:
-        """Return the timings by each clock that was read."""
+        """Return a timing for each kind of time that was measured."""
         return [self.samples.timing(self.opponent, kind, self.clocks_mhz) for kind in self.samples.kinds]
 
 
@@ -132,7 +133,7 @@ class Racetrack:
         self.opponents: list[Opponent] = []
 
     def add(self, name: str, model: Any, sets: list[list[Any]], conditions: Conditions | None = None) -> None:
-        """An opponent over the given sets of inputs; under conditions of its own, where they are given."""
+        """Add an opponent over the given sets of inputs, with its own precision settings if they are given."""
         chosen = conditions or self.conditions
         subject = Subject([functools.partial(_call, model, args, chosen) for args in sets])
         with chosen.settled():
@@ -140,24 +141,24 @@ class Racetrack:
         self.opponents.append(Opponent(name=name, racer=Here(clock=self.clock, subject=subject), conditions=chosen))
 
     def add_namesake(self, name: str) -> None:
-        """The opponent before once more under another name: it does exactly the same, and is not measured again."""
+        """Add the last opponent again under another name, because it does exactly the same; it is not timed again."""
         self.opponents.append(dataclasses.replace(self.opponents[-1], name=name, namesake=True))
 
     def enter(self, session: Session, packed_sets: list[Payload], *, name: str, renewed: bool) -> None:
-        """Bring the candidate to the start: compiled and warm. Others may use the GPU meanwhile.
+        """Compile and warm up the candidate. Other processes may use the GPU meanwhile.
 
-        Its clock is calibrated as this one is, whose word on that can be taken. `renewed`: inputs are changed before
-        every call; see `race/renewal.py`.
+        The executor gets this clock's calibration, so that it need not measure its own. `renewed`: the inputs are
+        changed before every call; see `race/renewal.py`.
         """
         request = StartClock(name=name, calibration=self.clock.calibration, renewed=renewed)
         session.ask(request, Done, packed_sets)
 
     def race(self, session: Session, looks: Looks, since: int = 0, *, back_to_back: bool = False) -> list[Race]:
-        """Against each opponent from that one on, with the GPU alone; `back_to_back`: by the third clock, too."""
+        """Race against each opponent from index `since` on, with the GPU alone. `back_to_back`: time series, too."""
         session.ask(WarmUp(calls=WARM_UP_CALLS), Done)
         races: list[Race] = []
         for opponent in self.opponents[since:]:
-            if not opponent.namesake:  # else what was measured of the one before holds
+            if not opponent.namesake:  # a namesake shares the previous opponent's samples
                 with opponent.conditions.settled():
                     series = opponent.racer.series() if back_to_back else 0
                     samples = self._turns(opponent, session, looks, series)
@@ -166,15 +167,15 @@ class Racetrack:
         return races
 
     def sketch(self, session: Session) -> Race:
-        """A short race against the first opponent, unbounded: for sorting what a trusted author wrote."""
+        """Run a short race against the first opponent, without judging outputs, to sort a trusted author's drafts."""
         session.ask(WarmUp(calls=WARM_UP_CALLS), Done)
         samples = self._take_turns(self.opponents[0], session, Looks(), self.settings.short_pairs, 0)
         return Race(opponent=self.opponents[0].name, samples=samples)
 
     def _turns(self, opponent: Opponent, session: Session, looks: Looks, series: int) -> PairedSamples:
-        """Short, and longer where the candidate seems ahead in device time.
+        """Run a short race, and continue it if the candidate seems to be ahead in device time.
 
-        To stop early is never to win; so this wins no more often by chance than if all pairs were taken always.
+        A race that stops here is never a win, so this adds no false wins to those of a full race.
         """
         seed = secrets.randbits(32)
         samples = self._take_turns(opponent, session, looks, self.settings.short_pairs, series, seed)
@@ -207,7 +208,7 @@ class Racetrack:
 
 
 def may_win(samples: PairedSamples) -> bool:
-    """Return True if a win by the margin is still possible after a short race: not if few pairs were won by it."""
+    """Return True unless a short race shows that a win is very unlikely: a larger median, or too few pairs won."""
     original, candidate = samples.times_ms("device")
     won = pairs_won(original, candidate)
     return statistics.median(candidate) < statistics.median(original) and won >= PAIRS_WON * len(original)
@@ -219,15 +220,15 @@ def _call(model: Any, args: list[Any], conditions: Conditions) -> Any:
 
 
 def _ask_samples(session: Session, looks: Looks, series: int, turns: Sequence[int]) -> list[Sample]:
-    """Return one sample for each turn."""
+    """Return one sample of the candidate for each turn."""
     samples = looks.ask(session, turns, series)
     if len(samples) != len(turns):
-        raise Failed(Finding.TAMPERED, f"the worker gives {len(samples)} readings where {len(turns)} were asked for")
+        raise Failed(Finding.TAMPERED, f"the worker returned {len(samples)} readings, {len(turns)} were requested")
     return samples
 
 
 def precision_mode(conditions: Conditions = DEFAULT) -> str:
-    """The precision float32 operators run in, for a baseline's name."""
+    """Return the precision of float32 operators, as part of a baseline's name."""
     if conditions.autocast:
         return f"autocast {conditions.autocast}"
     matmul = "tf32" if torch.backends.cuda.matmul.allow_tf32 else "float32"

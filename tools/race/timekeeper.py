@@ -1,7 +1,7 @@
-"""The checker's clock thread: one thread owns the clock, calls the reference, and asks for the compiled baselines.
+"""The checker's clock thread: it owns the clock, calls the reference, and requests readings of compiled baselines.
 
-Whoever wants a candidate timed submits the work to this thread. Each race is watched (`race/disturbances.py`):
-disturbed twice, it ends as an `InstrumentError`. Use under the GPU's exclusive lease.
+To have a candidate timed, submit the work to this thread. Each race is watched (`race/disturbances.py`); if it is
+disturbed twice, it ends as an `InstrumentError`. Use this under the GPU's exclusive lease.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.truth.plan import Plan
 
 PROBE_READINGS = 5
-"""Readings of the reference alone; their median tells a loaded card from a quiet one."""
+"""Readings of the reference alone, whose median shows whether something else is using the card."""
 
 PEAK_READINGS = 5
+"""Number of calls of the reference whose peak memory is measured; the smallest counts."""
 
 
 class Timekeeper:
-    """Made once per problem under a shared lease, and begun under the exclusive one.
+    """Times candidates of one problem. Created under a shared lease; `begin` needs the exclusive one.
 
-    What torch's compiler makes enters later, in two steps.
+    Compiled baselines are added later: `await_compiler` waits for them, `bring_in` adds them.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Timekeeper:
         baselines: tuple[str, ...] = (),
         compiled: CompiledProcess | None = None,
     ) -> None:
-        """`compiled`: compiles the baselines, and runs them."""
+        """`compiled`: the process that compiles and times the compiled baselines."""
         self._watch = GpuWatch(gpu)
         self._conditions = conditions
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="clock")
@@ -66,7 +67,7 @@ class Timekeeper:
         self._roofline: Roofline | None = None
         self._first_asking = threading.Lock()
         self.original_peak_bytes = 0
-        """Device memory that one call of the reference takes beyond its inputs and parameters."""
+        """Peak device memory of one call of the reference, beyond its inputs and parameters."""
         self._awaited = [name for name in baselines if name in COMPILED]
         self._compiled = compiled
         self._baselines = baselines
@@ -74,28 +75,28 @@ class Timekeeper:
         self._original, self._sets = self._thread.submit(self._load, reference, plan).result()
 
     def begin(self) -> None:
-        """Calibrate the clock, and time the reference for the first time. Needs the exclusive lease."""
+        """Calibrate the clock, and time the reference for later comparison. Needs the exclusive lease."""
         self._track = self._thread.submit(self._make_track).result()
         self._thread.submit(self._probe).result()
 
     @property
     def opponents(self) -> int:
-        """Number of baselines so far."""
+        """Number of baselines that were added so far."""
         return len(self._track.opponents)
 
     @property
     def is_complete(self) -> bool:
-        """True if no more baselines are to come."""
+        """True if no more baselines will be added."""
         return not self._awaited
 
     def await_compiler(self, tell: Callable[[], None]) -> None:
-        """Wait for the process that compiles, without a lease of the GPU. `tell` is called now and then."""
+        """Wait for the compiling process. Hold no lease of the GPU meanwhile. `tell` is called periodically."""
         if self._compiled is not None and not self._compiled.wait(tell):
             why = f"torch.compile was not measured: it took longer than {self._compiled.limit_s:g} s"
             self._thread.submit(self._give_up_compiled, why).result()
 
     def bring_in(self, tell: Callable[[], None]) -> None:
-        """Add the compiled baselines, once; a shared lease is enough."""
+        """Add the compiled baselines, if that has not been done. A shared lease is enough."""
         begun = self._thread.submit(self._bring_in)
         while concurrent.futures.wait([begun], timeout=TELL_EVERY_S).not_done:
             tell()
@@ -103,27 +104,27 @@ class Timekeeper:
 
     @property
     def notes(self) -> list[str]:
-        """Notes for readers of a timing."""
-        blind = f"nobody watched for other load on the GPU: {self._watch.blind}" if self._watch.blind else ""
+        """Notes for readers of the timings."""
+        blind = f"other load on the GPU could not be detected: {self._watch.blind}" if self._watch.blind else ""
         return [*self._notes, *filter(None, [blind])]
 
     def roofline(self) -> Roofline:
-        """Return the least time that one call needs on this GPU; computed once."""
+        """Return the least time of a call on this GPU; computed once."""
         with self._first_asking:
             if self._roofline is None:
                 self._roofline = least_time(self._reference, self._plan, self._conditions)
             return self._roofline
 
     def enter(self, session: Session, packed_sets: list[Payload], *, name: str, renewed: bool) -> None:
-        """Bring a candidate to the start; needs no exclusive lease."""
+        """Compile and warm up a candidate; needs no exclusive lease."""
         self._track.enter(session, packed_sets, name=name, renewed=renewed)
 
     def race(self, session: Session, looks: Looks, since: int = 0, *, back_to_back: bool = False) -> list[Race]:
-        """Against each opponent there is, from that one on, while nothing disturbed."""
+        """Race against each opponent from index `since` on; repeat if the race was disturbed."""
         return self._thread.submit(self._race, session, looks, since, back_to_back).result()
 
     def sketch(self, session: Session) -> Race:
-        """A short race, unwatched: it sorts, and no more."""
+        """Run a short race without watching for disturbances, since a sketch only sorts candidates."""
         return self._thread.submit(self._track.sketch, session).result()
 
     def _race(self, session: Session, looks: Looks, since: int, back_to_back: bool) -> list[Race]:
@@ -134,16 +135,16 @@ class Timekeeper:
             probe=self._probe,
         )
         if compiled := self._compiled_among(since):
-            with contextlib.suppress(CompiledLost):  # the next race meets it
+            with contextlib.suppress(CompiledLost):  # the next race will notice it, too
                 compiled.leave()
         return [dataclasses.replace(race, clocks_mhz=self._watch.clocks_mhz) for race in races]
 
     def _raced(self, session: Session, looks: Looks, since: int, back_to_back: bool) -> list[Race]:
-        """Run a race. One that lost a baseline is not on the candidate's time."""
+        """Run a race. If a compiled baseline is lost, race again without it; the lost time does not count."""
         began = time.monotonic()
         try:
             if compiled := self._compiled_among(since):
-                compiled.enter(self._track.clock.calibration)  # large inputs were given back after the last race
+                compiled.enter(self._track.clock.calibration)  # draws large inputs again, freed after the last race
             return self._track.race(session, looks, since, back_to_back=back_to_back)
         except CompiledLost as lost:
             session.deadline += time.monotonic() - began
@@ -156,13 +157,13 @@ class Timekeeper:
         return next((racer.process for racer in racers if isinstance(racer, Elsewhere)), None)
 
     def _probe(self) -> str:
-        """Time the reference alone and describe whether it became slower; the first call sets the level."""
+        """Time the reference alone and describe whether it has become slower. The first call sets the standard."""
         first = self._track.opponents[0]
         readings = [first.racer.read([turn])[0].device_ms for turn in range(PROBE_READINGS)]
         return self._watch.compare(first.name, statistics.median(readings))
 
     def _load(self, reference: Reference, plan: Plan) -> tuple[torch.nn.Module, list[list[Any]]]:
-        """The reference and the inputs it is timed on. Its first calls load what the driver and libraries need."""
+        """Load the reference and its timing inputs to the GPU, and call it so that the libraries allocate first."""
         sets = [[_to_gpu(value) for value in packed.unpack()] for packed in plan.timing_sets]
         original = original_on_gpu(reference, plan)
         with reference.running("forward"):
@@ -170,7 +171,7 @@ class Timekeeper:
         return original, sets
 
     def _make_track(self) -> Racetrack:
-        """The clock, and the opponents that are there at once: the reference as it is, and under other conditions."""
+        """Make the clock and the opponents that need no compiler: the eager reference, and with TF32 if asked for."""
         track = Racetrack(SpeedSettings(), self._conditions)
         mode = precision_mode(self._conditions)
         with self._reference.running("forward"):
@@ -186,7 +187,7 @@ class Timekeeper:
         return track
 
     def _give_up_compiled(self, why: str) -> None:
-        """Go on without the compiled baselines."""
+        """Remove the compiled baselines and go on without them."""
         here = [opponent for opponent in self._track.opponents if not isinstance(opponent.racer, Elsewhere)]
         if self._awaited or here != self._track.opponents:
             self._notes.append(why)
@@ -218,9 +219,9 @@ class Timekeeper:
             return module(*args)
 
     def _peak_bytes(self, original: torch.nn.Module, args: list[Any]) -> int:
-        """The least of a few calls: the first ones hold what libraries keep.
+        """Return the smallest peak memory of a few calls. The first calls include what libraries allocate for good.
 
-        Where memory is not as before afterwards, a candidate's end may have freed its answers meanwhile.
+        A reading counts last if memory differs afterwards: another thread may have freed a candidate's outputs.
         """
         peaks: list[tuple[bool, int]] = []
         for _ in range(PEAK_READINGS):
