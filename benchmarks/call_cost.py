@@ -1,4 +1,4 @@
-"""What a call of a shipped file costs the host, beside the reference and what torch.compile makes of it.
+"""Measures what a call of a shipped file costs the host, compared with the reference and the reference compiled.
 
 Each file is measured with five arms, in turns, in a process of its own: `eager`, `compile`, `reduce-overhead`,
 `shipped`, and `plan` (the shipped file's kernels without its guard). `until_return_us` is the time until a call of an
@@ -36,14 +36,14 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 QUEUED = 200
 SERIES_US = 30_000
-"""Of calls that would take longer, fewer are queued."""
+"""Fewer calls are queued if they would take longer than this."""
 REPEATS = 15
 ARMS = ("eager", "compile", "reduce-overhead", "shipped", "plan")
 GUARD_BARS_US = {1: 5.0, 50: 15.0}
 
 
 def main() -> None:
-    """Measure every pair named; exit code 1 where a bar is missed."""
+    """Measure every pair named; exit code 1 if a bar is missed."""
     options = _options()
     if options.worker:
         _work(*map(Path, options.pairs[0].split("=")))
@@ -177,7 +177,7 @@ def _back_to_back_us(call: Callable[[], Any], calls: int) -> float:
 
 
 def _guard_row(modules: int) -> dict[str, Any]:
-    """Measure the guard's text as it stands in shipped files, with a plan that does nothing."""
+    """Measure the guard's text as it is in shipped files, with a plan that does nothing."""
     import torch
     from torch import nn
 
@@ -223,7 +223,7 @@ def _nothing(state: Any, x: Any) -> Any:
 
 
 def _reading_us(call: Callable[[Any], Any], x: Any) -> float:
-    """Processor time for one of many calls, so that what else runs does not count."""
+    """Return the processor time of one of many calls, which other processes do not disturb."""
     start = time.process_time()
     for _ in range(2000):
         call(x)

@@ -1,10 +1,10 @@
-"""Small products that the built-in author makes one kernel of, beside one kernel each, eager and `torch.compile`.
+"""Times small consecutive products in one kernel of the built-in author, against one kernel each, eager and compiled.
 
     python benchmarks/chains.py FOLDER [PROBLEM.py ...]
 
-Of the fresh modules, unless problems are named, those with such a kernel. Each has a process of its own; all compile
-side by side, and one at a time is timed, as a graph of calls. Rows go to `chains.csv` in FOLDER: microseconds of a
-call, kernels, and how far the answers are from eager's.
+Without named problems, all fresh modules with such a kernel are measured. Each has a process of its own; all compile in
+parallel, and one at a time is timed, as a graph of calls. Rows go to `chains.csv` in FOLDER: microseconds of a call,
+kernels, and the difference between the answers and eager's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 MODULES = ROOT / "benchmarks" / "fresh_modules"
 COMMIT = os.environ.get("COMMIT", "")
-"""What the rows name as the state of the code; a copy without its history cannot tell."""
+"""Commit named in the rows, for a copy of the code without its history."""
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def _has_chain(path: Path) -> bool:
 
 
 def _written(path: Path) -> dict[str, tuple[str, int]]:
-    """The files with and without chains, and how many kernels each launches."""
+    """Return the files with and without chains, and the number of kernels that each launches."""
     from tests.policy.author.briefs import full_size_brief
 
     from triton_agent.policy.author.choice import Choice
@@ -73,7 +73,7 @@ def _written(path: Path) -> dict[str, tuple[str, int]]:
 
 
 def _measured(path: Path, folder: Path) -> dict[str, Any]:
-    """Compile everything, then time it while nobody else computes."""
+    """Compile everything, then time it while no other process computes."""
     import torch
     import triton.testing
 

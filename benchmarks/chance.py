@@ -1,4 +1,4 @@
-"""Is a right kernel ever refused by chance? Many verdicts on honest kernel files, each round with newly drawn inputs.
+"""Counts right kernels that are refused by chance: many verdicts on honest kernel files, with new inputs each round.
 
 Inputs and parameters are drawn once per evaluator, so every round opens a new evaluator for each problem and judges
 all of its files there. Every verdict is appended to a JSON file; run the same command again and it continues where the
@@ -58,7 +58,7 @@ def honest_files(options: argparse.Namespace) -> list[Specimen]:
 
 
 def judge_rounds(files: list[Specimen], options: argparse.Namespace, record: dict[str, Any]) -> None:
-    """Judge all files round by round, until enough verdicts are in or the time is up."""
+    """Judge all files round by round, until there are enough verdicts or the time is up."""
     from tests.grading import grade, spoken
 
     from triton_agent.tools.processes.zygotes import Nursery
@@ -91,12 +91,12 @@ def judge_rounds(files: list[Specimen], options: argparse.Namespace, record: dic
 
 
 def _share(row: Any) -> float:
-    """How much of its limit an error reached."""
+    """Return the largest error as a share of its limit."""
     return float(row.error / row.limit) if row.limit else 0.0
 
 
 def report(record: dict[str, Any]) -> int:
-    """Print what was counted; return the exit code."""
+    """Print the counts; return the exit code."""
     verdicts = record["verdicts"]
     refused = [verdict for verdict in verdicts if "message" in verdict and "/" in verdict["got"]]
     unmeasured = [verdict for verdict in verdicts if "message" in verdict and "/" not in verdict["got"]]

@@ -1,8 +1,8 @@
-"""Does the clock tell equal things apart that are equal? Run it on a GPU before believing any speed-up measured there.
+"""Checks that the clock finds no difference between equal things. Run it on a GPU before trusting a speed-up there.
 
-Times one copy against itself many times over and counts false wins; measures one kernel again and again and shows how
-far the ratio of medians wanders; does the same under a cold and a warm cache; prints the card's ceilings. Needs CUDA,
-some minutes, and the card to itself.
+Times one copy against itself many times and counts false wins; measures one kernel repeatedly and shows the spread of
+the ratio of medians; does both with a cold and a warm cache; prints the card's ceilings. Needs CUDA, some minutes, and
+the card to itself.
 
     python benchmarks/clock_selfcheck.py --out selfcheck.json
 """
@@ -27,7 +27,7 @@ KIB = 2**10
 
 
 def main() -> None:
-    """Runs every check; says in a line what is missing where none can run."""
+    """Run every check; name what is missing if none can run."""
     options = _options()
     # Later than --help, which needs no torch.
     from triton_agent.tools.errors import InstrumentError
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Prints a line for each finding and writes them all."""
+    """Print a line for each finding and write them all."""
     from triton_agent.tools.machine import hardware, health
     from triton_agent.tools.machine.lease import lease
     from triton_agent.tools.race.clock import cuda_device
@@ -80,7 +80,7 @@ def _measured(options: argparse.Namespace, device: str) -> dict[str, Any]:
 
 
 def false_wins(clock: Clock, options: argparse.Namespace) -> dict[str, Any]:
-    """How often one copy beats another just like it, by each figure."""
+    """Return how often one copy beats another copy just like it, by each figure."""
     from triton_agent.tools.race.pairing import PairingSettings
 
     wins = {"device": 0, "latency": 0}
@@ -101,7 +101,7 @@ def false_wins(clock: Clock, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def spread(clock: Clock, options: argparse.Namespace) -> dict[str, Any]:
-    """How far the ratio of medians strays from 1 when a kernel is measured against itself again and again."""
+    """Return how far the ratio of medians is from 1 when a kernel is repeatedly measured against itself."""
     from triton_agent.tools.race.pairing import PairingSettings
 
     ratios: dict[str, list[float]] = {"device": [], "latency": []}
@@ -120,7 +120,9 @@ def spread(clock: Clock, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _equal_copies(clock: Clock, kib: int) -> tuple[Subject, Subject]:
-    """Two subjects that do the same over the same four sets of buffers; where a buffer lies can make a difference."""
+    """Return two subjects that do the same with the same four sets of buffers; a buffer's address can make a
+    difference.
+    """
     import torch
 
     from triton_agent.tools.race.clock import Subject

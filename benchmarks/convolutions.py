@@ -1,10 +1,10 @@
-"""Convolutions by the built-in author beside eager and `torch.compile`, device time in microseconds, with other tiles.
+"""Times convolutions by the built-in author against eager and `torch.compile`, in device time, with several tiles.
 
     python benchmarks/convolutions.py FOLDER [NAME ...]
 
-Each problem has a process of its own; all compile side by side, and one at a time is timed. There is a row for each
+Each problem has a process of its own; all compile in parallel, and one at a time is timed. There is a row for each
 file that was written: its tiles, its time and its error against float64, and those of eager (TF32, cuDNN's default).
-Rows go to `convolutions.csv` in FOLDER, and where the time goes, kernel by kernel, to `kernels.json`.
+Rows go to `convolutions.csv` in FOLDER, and the times of single kernels to `kernels.json`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def get_init_inputs():
 
 
 def plain(layer: str, shape: str, batch: int = 32, after: str = "torch.relu({})", dtype: str = "float32") -> str:
-    """A problem of one layer and what follows it."""
+    """Return a problem with one layer and the operators after it."""
     layers = [f"self.layer = {layer}{'' if dtype == 'float32' else f'.to(torch.{dtype})'}"]
     return text(layers, [f"return {after.format('self.layer(x)')}"], shape, batch, dtype)
 
@@ -105,7 +105,7 @@ PROBLEMS = {
 }
 MOST_TILES = 7
 COMMIT = os.environ.get("COMMIT", "")
-"""What the rows name as the state of the code; a copy without its history cannot tell."""
+"""Commit named in the rows, for a copy of the code without its history."""
 ROWS = ("problem", "tiles", "us", "eager_us", "compile_us", "over_compile", "error", "eager_error")
 
 
@@ -237,7 +237,7 @@ def _measured(name: str, folder: Path, sources: dict[str, str]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
         def microseconds(call: Any) -> float:
-            # As a graph, so that the time in between launches, which is the host's, does not count.
+            # As a graph, so that the host's time between launches does not count.
             found = triton.testing.do_bench_cudagraph(lambda: call(*inputs), rep=20, return_mode="median")
             return round(1000 * float(found), 1)
 
@@ -255,7 +255,7 @@ def _measured(name: str, folder: Path, sources: dict[str, str]) -> None:
 
 
 def _kernels(call: Any, inputs: list[Any]) -> dict[str, float]:
-    """Microseconds of each kernel of a call."""
+    """Return the microseconds of each kernel of a call."""
     import torch
 
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:

@@ -1,11 +1,11 @@
-"""How many problems `triton-agent data make` composes in a minute, and whether they keep what is promised of them.
+"""Measures how many problems `triton-agent data make` composes in a minute, and checks the resulting dataset.
 
-Counted are problems in the finished folder over the whole time of the command: starting processes, candidates that are
-refused, and writing. Beside the time stands the processor time, which other work on the
-machine disturbs less. Then the folder is read anew: files are run at sizes that the evaluator chooses, graphs are
-extracted from the files once more and compared with each other, and held-out compositions are looked up in training.
-Rows in a CSV file; see `rows.py`. Exit code 1 if a bar is missed: 2,000 problems a minute, none that fails to run, none
-twice, no held-out composition in training.
+The rate is the number of problems in the finished folder over the whole time of the command, including starting
+processes, refused candidates, and writing. The processor time is reported as well, since other work on the machine
+disturbs it less. Then the folder is read again: files are run at sizes that the evaluator chooses, graphs are
+extracted again and compared with each other, and held-out compositions are looked up in the training split. Rows in a
+CSV file; see `rows.py`. Exit code 1 if a bar is missed: 2,000 problems a minute, none that fails to run, no duplicate,
+no held-out composition in training.
 
     python benchmarks/data_make.py --count 4000
 """

@@ -1,14 +1,14 @@
-"""Verdicts per second: the evaluator against a fresh process for every candidate, both doing the same checks.
+"""Measures verdicts per second: the evaluator against a new process for every candidate, with the same checks.
 
-For each problem, right kernels of the test suite are judged again and again, each time as a text of its own (a comment
-is added, so that no two hash alike). All that a verdict takes counts: fork, sandbox, screen, compilation with an empty
-cache, first call, every case, clean-up. Start-up, up to the first verdict, is told apart. The arrangements take turns,
-so that whatever else the machine does meets them all; `fresh_process.py` says what the baseline is. One table, and rows
-in a CSV file; see `rows.py`.
+For each problem, right kernels of the test suite are judged again and again, each time as a new text (a comment is
+added, so that no two have one hash). Everything that a verdict takes counts: fork, sandbox, screen, compilation with an
+empty cache, first call, every case, clean-up. Start-up, until the first verdict, is reported separately. The
+arrangements take turns, so that other load on the machine affects all of them; `fresh_process.py` describes the
+baseline. One table, and rows in a CSV file; see `rows.py`.
 
-It does not measure wrong candidates (most fail early, so they take less), or problems of realistic size, where the
-interpreter's own time outweighs everything else. On a GPU, the quick looks that sort a trusted author's variants are
-measured behind the verdicts.
+Not measured: wrong candidates (most fail early, so they take less), and problems of realistic size, where the
+interpreter's own time dominates. On a GPU, the sketches that sort a trusted author's variants are measured after the
+verdicts.
 
     python benchmarks/evaluator.py --quick
 """
@@ -42,7 +42,7 @@ ALONE_AT_MOST = 24
 """Candidates judged one at a time at most: that arrangement is for latencies."""
 TOTAL = "total"
 SORTING = "sorting"
-"""Quick looks at a trusted author's variants, in workers that are used again; no verdicts."""
+"""Sketches of a trusted author's variants, in reused workers; no verdicts."""
 IDLE_BELOW_MS = 0.1
 """A stage that never takes longer returned at once: timing, where there is no GPU."""
 FRESH_ATTEMPTS = 3
@@ -58,7 +58,7 @@ class Verdict:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Arrangement:
-    """A way to judge candidates, so many at a time, and what it has done so far."""
+    """A way to judge candidates, a number of them at a time, and its results so far."""
 
     name: str
     workers: int
@@ -87,7 +87,7 @@ class Arrangement:
 
 
 def main() -> None:
-    """Measures every problem asked for; exit code 1 where the bar is missed."""
+    """Measure every problem asked for; exit code 1 if the bar is missed."""
     options = _options()
     # Later than --help, which needs no torch.
     import rows
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def measure(problem: Path, options: argparse.Namespace) -> tuple[float, list[Arrangement]]:
-    """Seconds to the evaluator's first verdict, and all arrangements after their turns."""
+    """Return seconds to the evaluator's first verdict, and all arrangements after their turns."""
     from triton_agent.tools.evaluate.evaluator import Evaluator
     from triton_agent.tools.problem.problem import parse_problem
     from triton_agent.tools.settings import EvaluatorSettings
@@ -195,7 +195,7 @@ def _judge_afresh(problem: Path, source: str, candidate: Path, device: str) -> V
 
 
 def _distinct_sources(problem: Path) -> Iterator[str]:
-    """The problem's right kernels in turn, each time with another comment."""
+    """Yield the problem's right kernels in turn, each time with another comment."""
     kernels = [path.read_text() for path in sorted(problem.glob("right_*.py"))]
     for number, kernel in enumerate(itertools.cycle(kernels)):
         yield f"{kernel}\n# candidate {number}\n"
@@ -207,7 +207,7 @@ def _best_fresh(arrangements: list[Arrangement]) -> float | None:
 
 
 def _ratio(arrangements: list[Arrangement]) -> float | None:
-    """Best against best, each at the number of workers that suits it; None without fresh processes."""
+    """Compare the best arrangements, each with the number of workers that suits it; None without fresh processes."""
     best = max(arrangement.per_second for arrangement in arrangements if arrangement.name == "evaluator")
     fresh = _best_fresh(arrangements)
     return best / fresh if fresh else None
@@ -243,7 +243,7 @@ def _p95(values: list[float]) -> float:
 
 
 def show(problem: str, start_s: float, arrangements: list[Arrangement]) -> None:
-    """One table: a row for each arrangement."""
+    """Print one table with a row for each arrangement."""
     from rich.console import Console
     from rich.table import Table
 

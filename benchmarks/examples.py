@@ -1,10 +1,10 @@
-"""`optimize` on the examples, from the command line to the shipped file: how long it takes and what comes of it.
+"""Runs `optimize` on the examples, from the command line to the shipped file, and reports the time and the speed-up.
 
-Each example is a process of its own, as a user would start it, with the defaults of `optimize` but for turns and
-budget. The figures are those of the shipped file, judged as it will be used, against eager and `torch.compile`; one row
-for each baseline and kind of time, with the whole command's seconds beside it. Rows in a CSV file; see `rows.py`.
+Each example is a process of its own, as a user would start it, with the defaults of `optimize` except for turns and
+budget. The figures are those of the shipped file with its guard, against eager and `torch.compile`; one row for each
+baseline and kind of time, with the seconds of the whole command. Rows in a CSV file; see `rows.py`.
 
-It says nothing without a GPU, where nothing is timed, and does not look at problems one would meet elsewhere.
+Needs a GPU, without which nothing is timed. Not covered: other problems than the examples.
 
     python benchmarks/examples.py --example softmax
 """
@@ -37,7 +37,7 @@ BAR_S = 120.0
 
 
 def main() -> None:
-    """Every example asked for; exit code 1 where one ships nothing, is not faster throughout, or takes too long."""
+    """Run every example asked for; exit code 1 if one ships nothing, is not faster throughout, or takes too long."""
     options = _options()
     # Later than --help, which needs no torch.
     import rows
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def optimized(name: str, options: argparse.Namespace) -> tuple[float, dict[str, Any]]:
-    """Seconds of the whole command, and the last line of its `--json`."""
+    """Return seconds of the whole command, and the last line of its `--json`."""
     with tempfile.TemporaryDirectory() as folder:
         argv = command(name, folder, device=options.device, turns=options.turns, budget=options.budget)
         began = time.perf_counter()
@@ -73,13 +73,13 @@ def optimized(name: str, options: argparse.Namespace) -> tuple[float, dict[str, 
 
 
 def command(name: str, folder: str, *, device: str, turns: int, budget: str) -> list[str]:
-    """`optimize --json` on an example, with all that it keeps in the folder."""
+    """Return the words of `optimize --json` on an example, with all its output in the folder."""
     file, *rest = EXAMPLES[name]
     return optimize(folder, str(FOLDER / file), *rest, "--turns", str(turns), "--budget", budget, "--device", device)
 
 
 def optimize(folder: str, *asked: str) -> list[str]:
-    """`optimize --json`, asked for these, with all that it keeps in the folder."""
+    """Return the words of `optimize --json` with these arguments, with all its output in the folder."""
     argv = [sys.executable, "-m", "triton_agent", "optimize", *asked, "--json"]
     return [*argv, "--out", f"{folder}/out", "--store", f"{folder}/runs.db"]
 

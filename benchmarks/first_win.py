@@ -1,12 +1,12 @@
-"""From the command line to the first verified win over eager: how long `optimize` takes until then, on the examples.
+"""Measures the time from the command line to the first verified win over eager, for `optimize` on the examples.
 
-A win is a kernel that was right in every case and whose times on the device and of a call, raced against the reference
-as it is, both have intervals above 1. It is told of when it is known, which is before the verdict where `torch.compile`
-is still at work. Each run is a process of its own, as a user would start it, and is ended at its first win. Seconds,
-one row for each example and milestone, the median and the extremes of the repeats; rows in a CSV file, see `rows.py`.
+A win is a kernel that was right in every case and whose speed-ups in device time and latency over the eager reference
+both have intervals above 1. It is reported as soon as it is known, which is before the verdict if `torch.compile` is
+still at work. Each run is a process of its own, as a user would start it, and is ended at its first win. One row for
+each example and milestone, in seconds: the median and the extremes of the repeats; rows in a CSV file, see `rows.py`.
 
-Caches are as they are found: on a machine that has not seen an example, the first repeat compiles more than the others.
-It says nothing without a GPU, where nothing is timed.
+Caches are used as they are: on a machine that has not seen an example, the first repeat compiles more than the others.
+Needs a GPU, without which nothing is timed.
 
     python benchmarks/first_win.py --example softmax --repeat 3
 """
@@ -29,12 +29,12 @@ from examples import EXAMPLES, command
 HERE = Path(__file__).resolve().parent
 BAR_S = 15.0
 AHEAD = "ahead "
-"""What begins a stage's name where a candidate is known to be right and faster."""
+"""Beginning of a stage's name if a candidate is known to be right and faster."""
 READ, VERDICT, WIN = "problem read", "first verdict", "first win"
 
 
 def main() -> None:
-    """Every example asked for; exit code 1 where the median of the wins is above the bar, or there is none."""
+    """Run every example asked for; exit code 1 if the median of the wins is above the bar, or there is none."""
     options = _options()
     import rows
 
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def milestones(name: str, options: argparse.Namespace) -> dict[str, float]:
-    """Seconds from the start of the command to each."""
+    """Return the seconds from the start of the command to each milestone."""
     with tempfile.TemporaryDirectory() as folder:
         argv = command(name, folder, device=options.device, turns=options.turns, budget=options.budget)
         began = time.perf_counter()
@@ -68,7 +68,7 @@ def milestones(name: str, options: argparse.Namespace) -> dict[str, float]:
 
 
 def reached(lines: Iterable[str], now_s: Callable[[], float]) -> dict[str, float]:
-    """When the events that a run prints reached each milestone; up to the first win, or their end."""
+    """Return when a run's events reached each milestone, up to the first win or the end of the events."""
     found: dict[str, float] = {}
     for line in lines:
         at_s = now_s()

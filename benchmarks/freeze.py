@@ -4,8 +4,8 @@
     python benchmarks/freeze.py --part large    of one part only
     python benchmarks/freeze.py --check         change nothing; exit 1 where files and manifest differ; needs no torch
 
-What dominates a problem and its dtype are found by calling it on tensors without contents, at full size. Which problems
-are quick is chosen by hand: `quick = true` in the manifest is kept. A frozen suite that changes is another suite.
+The dominant kind of work and the dtype of a problem are found by calling it on tensors without contents, at full size.
+Quick problems are chosen by hand: `quick = true` in the manifest is kept. A frozen suite that changes is another suite.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ HEAD = """\
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "lstm", "gru", "gru_cell", "lstm_cell")
 """Operators that count as matrix products."""
 BATCHED = ("bmm", "baddbmm")
-"""Beside a softmax these are attention, written out."""
+"""Beside a softmax these are attention, written as products."""
 
 
 def main() -> int:
-    """Freeze, or look whether what was frozen still holds."""
+    """Freeze the parts, or check that they are as frozen."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only say what differs from the manifest")
     parser.add_argument("--part", choices=PARTS, help="one part of the suite (default: all)")
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def check(folder: Path) -> int:
-    """0 where every file is the one that was frozen."""
+    """Return 0 if every file is the frozen one."""
     changes = drift(read_manifest(folder))
     for change in changes:
         print(change)
@@ -76,7 +76,7 @@ def check(folder: Path) -> int:
 
 
 def freeze(folder: Path) -> int:
-    """Write the manifest; what is known of files that did not change is kept."""
+    """Write the manifest; entries of unchanged files are kept."""
     before = {problem.key: problem for problem in _manifest_if_any(folder)}
     problems = [_frozen(key, path, before.get(key)) for key, path in problem_files(folder).items()]
     if not problems:
@@ -103,7 +103,7 @@ def _frozen(key: str, path: Path, known: SuiteProblem | None) -> SuiteProblem:
 
 
 def manifest_text(problems: Iterable[SuiteProblem]) -> str:
-    """The manifest, a line for each problem."""
+    """Return the manifest, with a line for each problem."""
     problems = sorted(problems, key=lambda problem: problem.key)
     lines = [HEAD, f'digest = "{digest_of(problems)}"', "", "[problems]"]
     for problem in problems:
@@ -114,7 +114,7 @@ def manifest_text(problems: Iterable[SuiteProblem]) -> str:
 
 
 def traits(path: Path) -> tuple[Dominant, str]:
-    """What most of a problem's arithmetic is, and in which dtype it is asked for."""
+    """Return the dominant kind of work of a problem, and the dtype of most of its data."""
     import torch
 
     from triton_agent.tools.graph.recorder import extract
@@ -130,7 +130,7 @@ def traits(path: Path) -> tuple[Dominant, str]:
 
 
 def dominant_of(graph: OperatorGraph) -> Dominant:
-    """The kind of product that most of the arithmetic is in, if that is the larger part."""
+    """Return the kind of product that has most of the arithmetic, if that is the larger part of it."""
     from triton_agent.tools.graph.flops import flops_of
 
     flops: collections.Counter[Dominant] = collections.Counter()
@@ -154,7 +154,7 @@ def _kind(name: str, beside_softmax: bool) -> Dominant:
 
 
 def _main_dtype(tensors: Iterable[torch.Tensor]) -> str:
-    """The floating dtype of most elements; empty where nothing is floating."""
+    """Return the floating dtype of most elements; empty if there is none."""
     elements: collections.Counter[str] = collections.Counter()
     for tensor in tensors:
         if tensor.is_floating_point():

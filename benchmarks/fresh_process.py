@@ -1,10 +1,10 @@
-"""One candidate judged by a process of its own that starts from nothing: what the evaluator is compared with.
+"""Judges one candidate in a separate process that starts from nothing: the baseline of the evaluator's benchmark.
 
-As lean as the same checks allow, to be fair to it: torch is imported once, then children are forked that import triton
-side by side, a tracer, an executor and a compile worker, while this process loads the problem and makes the plan. There
-are no zygotes to start, and no sandbox, scratch mounts or limits to set up; nothing is torn down in order. What is
-judged, by what code and under what settings, is what the evaluator's checker does. Triton's cache is empty, as it is
-for every candidate of the evaluator.
+To be fair it does as little as the same checks allow: torch is imported once, then children are forked that import
+triton in parallel, a tracer, an executor and a compile worker, while this process loads the problem and makes the plan.
+There are no zygotes to start, no sandbox, scratch mounts or limits to set up, and nothing is torn down in order. The
+checks, their code and the settings are those of the evaluator's checker. Triton's cache is empty, as it is for every
+candidate of the evaluator.
 
     python benchmarks/fresh_process.py problem.py candidate.py      prints the verdict as one line of JSON
 """
@@ -30,7 +30,7 @@ VERDICT_TIMEOUT_S = 300.0
 
 
 def main() -> None:
-    """Judge, print, end; children and scratch go first."""
+    """Judge, print and exit; children and scratch are removed first."""
     options = _options()
     scratch = tempfile.mkdtemp(prefix="fresh-process-")
     children: list[int] = []
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def judge(options: argparse.Namespace, scratch: str, children: list[int]) -> dict[str, Any]:
-    """The verdict as the checker gives it to the evaluator; pids of what was forked are put into `children`."""
+    """Return the verdict as the checker gives it to the evaluator; pids of forked processes are added to `children`."""
     from triton_agent.tools.processes.zygote import QUIET
 
     os.environ.update(QUIET)
@@ -83,7 +83,9 @@ def judge(options: argparse.Namespace, scratch: str, children: list[int]) -> dic
 
 
 def _fork(kind: str, target: str, scratch: str, children: list[int]) -> tuple[Channel, int]:
-    """A process that is still importing triton: where it waits to be told of the card, and its channel's descriptor."""
+    """Fork a process that imports triton; return the channel on which it waits for the card's facts, and a
+    descriptor.
+    """
     from triton_agent.tools.processes.wire import Channel
 
     telling, told = Channel.pair()

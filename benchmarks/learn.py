@@ -1,4 +1,4 @@
-"""Does a policy learn to write Triton from nothing? The whole chain, by the product's own commands.
+"""Runs the whole chain of learning to write Triton from random weights, by the commands of the product.
 
     data       problems with verified kernels, and held-out problems whose compositions occur in none of them
     policy     a fresh decoder with a tokenizer trained on the data
@@ -9,8 +9,8 @@
     on a GPU   the policies once more, where the verdicts of the other stages come from CPUs
     ablations  online training with one setting changed
 
-Online training and the logged runs have equally many episodes. Every policy is evaluated on the held-out problems.
-Rows go to `results/learn.csv`, and `docs/make_learning.py` writes `docs/learning.md` from them.
+Online training and the logged runs have equally many episodes. Every policy is evaluated on the held-out problems. Rows
+go to `results/learn.csv`, and `docs/make_learning.py` writes `docs/learning.md` from them.
 
 This module holds settings and order. A command that has finished is not repeated, and one that was interrupted
 continues: its result is in `OUT/STAGE.json`. Not covered: problems of the suite, and other settings in
@@ -40,9 +40,9 @@ from benchmarks.rows import RESULTS, append, provenance  # noqa: E402
 
 CSV = RESULTS / "learn.csv"
 PROMPT = ("--prompt-tokens", "1500")
-"""Prompts are those of the data at every stage."""
+"""Every stage uses the prompts of the data."""
 TIMED = " on a GPU"
-"""End of a stage's name, and of the policies' names in its rows, where verdicts are those of a GPU again."""
+"""End of the names of stages and policies that are judged on a GPU again."""
 CURVE_POINTS = 40
 """Points of a curve that are kept in the rows."""
 FLAT = "default,without=speed,without=gain,without=milestone,without=share,without=novelty,without=reasoning"
@@ -52,7 +52,7 @@ ABLATIONS: Mapping[str, Mapping[str, str]] = {
     "flat reward": {"--recipe": FLAT},
     "no rule reward": {"--recipe": "default,without=rule"},
 }
-"""Options of online training that an ablation changes. One of a single turn has as many more rollouts."""
+"""Options of online training that an ablation changes. A single turn is compensated by as many more rollouts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Scale:
     validate_every: int
     answer_tokens: int
     temperature: float
-    """Of all draws, also those that are trained on."""
+    """Temperature of all samples, also of those that are trained on."""
     turns: int
     samples: int
     """Episodes of a held-out problem."""
@@ -89,8 +89,7 @@ class Scale:
     solving: tuple[str, ...] = ()
     """Options of `data make`."""
     timed: int = 0
-    """Held-out problems on which policies are evaluated once more with the verdicts of a GPU, where `judging` has
-    others."""
+    """Held-out problems on which policies are evaluated again on a GPU, if `judging` uses other devices."""
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     from_logs: bool = True
     """Train on logged runs as well."""
@@ -272,7 +271,7 @@ class Chain:
         return found
 
     def learn_from_logs(self, sft: Path, problems: Path, found: dict[str, Path]) -> None:
-        """Let the fine-tuned policy answer, and train on these answers alone."""
+        """Let the fine-tuned policy answer, and train on these answers only."""
         chosen = self.scale
         logged = ("--runs", "all", "--store", str(self.own / "logged.db"))
         asked = ("--problems", problems, "--turns", str(chosen.turns), "--answers", str(chosen.logged))
@@ -281,7 +280,7 @@ class Chain:
         rate = ("--lr", str(chosen.rl_rate))
         found["logged"] = self.training("logged", "grpo", sft, self.own / "logged", "rows.jsonl", *logged, *rate)
         self.evaluate("logged", found)
-        if learnt["correct@1"]["median"] > 0:  # or there is nothing to select
+        if learnt["correct@1"]["median"] > 0:  # otherwise there is nothing to select
             rejection = self.own / "rejection"
             again = (*logged, "--lr", str(chosen.sft_rate / 10), "--epochs", "3", "--batch", str(chosen.sft_batch))
             found["rejection"] = self.training("rejection", "sft", sft, rejection, "checkpoint-*/whole", *again)
@@ -300,7 +299,7 @@ class Chain:
         return self.training(stage, "grpo", sft, self.own / name, "online.json", "--online", *words)
 
     def rl_problems(self, sft: Path) -> Path:
-        """Return a folder with the problems for reinforcement learning: of those to train on, no validation ones."""
+        """Return a folder with problems for reinforcement learning: training problems without the validation ones."""
         aside = json.loads((sft / "held_out.json").read_text())
         return self.chosen("train.jsonl", self.own / "problems", self.scale.rl_problems, aside)
 
@@ -335,7 +334,7 @@ class Chain:
 
 
 def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[str, object]]:
-    """Return what the stages have left: figures, gains, curves, costs."""
+    """Return the results of the stages: figures, gains, curves, costs."""
     rows: list[dict[str, object]] = []
 
     def add(kind: str, policy: str, name: str, value: Any, *, over: str = "", step: int | str = "") -> None:
@@ -349,7 +348,7 @@ def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[st
     records = sorted(chain.own.glob("*.json"), key=lambda path: path.stat().st_mtime)
     for path in [chain.out / "data.json", *records]:
         done = json.loads(path.read_text())
-        if done["seconds"] is not None:  # of a command that was interrupted nobody knows
+        if done["seconds"] is not None:  # unknown for a command that was interrupted
             add("cost", path.stem.replace("_", " "), "seconds", done["seconds"])
         if not path.stem.startswith("evaluate"):
             continue
@@ -381,7 +380,7 @@ def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[st
 
 
 def curves(chain: Chain) -> list[tuple[str, str, int, float]]:
-    """Return the losses of fine-tuning and the lines of the online trainings, thinned out."""
+    """Return the losses of fine-tuning and the lines of the online trainings, thinned."""
     found: list[tuple[str, str, int, float]] = []
     states = sorted(chain.own.glob("sft/checkpoint-*/trainer_state.json"), key=lambda p: int(p.parent.name[11:]))
     history = json.loads(states[-1].read_text())["log_history"] if states else []
@@ -401,7 +400,7 @@ def curves(chain: Chain) -> list[tuple[str, str, int, float]]:
 
 
 def thinned(points: list[tuple[str, str, int, float]]) -> list[tuple[str, str, int, float]]:
-    """Return at most so many points, the last one among them."""
+    """Return at most CURVE_POINTS points, including the last one."""
     step = -(-len(points) // CURVE_POINTS) or 1
     return points[::-1][::step][::-1]
 

@@ -1,17 +1,17 @@
-"""Does a policy learn from logged runs alone? A tiny one, from scratch, judged by the real evaluator throughout.
+"""Tests whether a policy learns from logged runs alone: a tiny one, from scratch, judged by the real evaluator.
 
-For each seed: a fresh policy is taught by examples that hold every answer to every problem, the right ones more often,
-so that it writes complete kernels and more wrong ones than right ones. It answers each problem many times over two
-turns; the answers are judged and logged. Then GRPO trains on that log and nothing else, no new answer is sampled, and
-the policy is asked again. Told are the likelihoods of logged turns that passed and that failed, before and after, and
-what newly sampled answers earn, with the interval of the gain. As a control the same training is done with the log's
-verdicts shuffled among the answers to a problem: what that gains was not learned from verdicts.
+For each seed a new policy is taught by examples with every answer to every problem, the right ones more often, so that
+it writes complete kernels, more of them wrong than right. It answers each problem many times over two turns; the
+answers are judged and logged. Then GRPO trains on that log only, without new samples, and the policy is asked again.
+Reported are the likelihoods of logged turns that passed and that failed, before and after, and the reward of new
+samples, with the interval of the gain. As a control, the same training is done with the log's verdicts shuffled among
+the answers to a problem: its gain was not learned from verdicts.
 
-It shows that the machinery learns what it should. It does not show how well a large model would learn: the problems
-are elementwise, and an answer is one of nine.
+It shows that the training works. It does not show how well a large model would learn: the problems are elementwise, and
+an answer is one of nine.
 
-Exits with 1 where an interval does not exclude 0: then it was not shown; with 2 where training is not installed. The
-settings were chosen on other seeds, none above 100, so the first told is 101.
+Exits with 1 if an interval does not exclude 0, and with 2 if training is not installed. The settings were chosen on
+other seeds, none above 100, so the first reported seed is 101.
 
     python benchmarks/learning.py --seeds 3
 """
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 PROBLEMS = {"relu": "torch.relu(x)", "fall": "torch.clamp(-x, max=0.0)", "square": "x * x", "size": "x.abs()"}
-"""By name, what each computes."""
+"""Expression of each problem, by its name."""
 NAN = "propagate_nan=tl.PropagateNan.ALL"
 OUTER = {
     "maximum": f"tl.maximum({{}}, 0.0, {NAN})",
@@ -87,26 +87,26 @@ class ModelNew(torch.nn.Module):
 """
 Message = dict[str, str]
 Rights = frozenset[tuple[str, str, str]]
-"""Problem, outer and inner choice of the answers that pass."""
+"""Problem, outer and inner choice of each answer that passes."""
 
 
 FIRST_SEED = 101
 BATCH_SIZE = 32
 LEARNING_RATE = 1e-4
-"""Of GRPO. Three times as much broke the form of every fourth answer, on a seed that is not told."""
+"""Learning rate of GRPO. Three times as much broke the form of every fourth answer, on a seed that is not reported."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much of everything."""
+    """Sizes of the experiment."""
 
     trajectories: int
-    """A problem; each of two turns."""
+    """Trajectories of a problem, with two turns each."""
     answers: int
-    """A problem, newly sampled, before and after."""
+    """New samples of a problem, before and after."""
     teaching_steps: int
     right_times: int
-    """How often a right answer is among the examples, where a wrong one is once."""
+    """Copies of a right answer among the examples for each copy of a wrong one."""
     epochs: int
 
 
@@ -116,7 +116,7 @@ QUICK = Scale(trajectories=48, answers=64, teaching_steps=600, right_times=4, ep
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What one seed gave."""
+    """Results of one seed."""
 
     seed: int
     good: Interval
@@ -126,7 +126,7 @@ class Learned:
     reward_after: float
     gain: Interval
     control: Interval
-    """The gain from shuffled verdicts."""
+    """Gain from shuffled verdicts."""
     correct_before: float
     correct_after: float
     wall_s: float
@@ -153,7 +153,7 @@ def reply(status: str) -> Message:
 
 
 def examples(draw: random.Random, right: Rights, times: int) -> Iterator[dict[str, list[Message]]]:
-    """Conversations of one and two turns: every answer to every problem, the right ones `times` as often."""
+    """Yield conversations of one and two turns: every answer to every problem, the right ones `times` as often."""
     for problem, outer, inner in itertools.product(PROBLEMS, OUTER, INNER):
         said = {"role": "assistant", "content": answer(problem, outer, inner)}
         for _ in range(times if (problem, outer, inner) in right else 1):
@@ -164,7 +164,7 @@ def examples(draw: random.Random, right: Rights, times: int) -> Iterator[dict[st
 
 
 def right_answers(judge: Any) -> Rights:
-    """By the judge that trains and tests as well."""
+    """Return the answers that pass, by the judge that trains and tests as well."""
     from triton_agent.policy.answer import read_answer
     from triton_agent.tools.results import Status
 
@@ -178,7 +178,7 @@ def right_answers(judge: Any) -> Rights:
 
 @contextlib.contextmanager
 def judges(folder: Path) -> Iterator[Any]:
-    """A judge over all problems, each with its evaluator."""
+    """Yield a judge of all problems, each with its evaluator."""
     from triton_agent.tools.evaluate.evaluator import Evaluator
     from triton_agent.tools.problem.problem import parse_problem
     from triton_agent.tools.processes.zygotes import Nursery
@@ -197,7 +197,7 @@ def judges(folder: Path) -> Iterator[Any]:
 
 
 def learn(seed: int, scale: Scale, judge: Any, rights: Rights, folder: Path) -> Learned:
-    """One seed from a fresh policy to its figures."""
+    """Run one seed from a new policy to its figures."""
     from triton_agent.policy.train.evaluate.figures import gain, scores
     from triton_agent.policy.train.prepare.recipes import RECIPES
     from triton_agent.policy.train.record.trajectories import Knowledge, collect
@@ -233,7 +233,7 @@ def learn(seed: int, scale: Scale, judge: Any, rights: Rights, folder: Path) -> 
 
 
 def reinforce(taught: str, samples: Sequence[TrainingSample], scale: Scale, seed: int, output: Path) -> Any:
-    """The policy after GRPO on the log, at the recipe's own clipping."""
+    """Return the policy after GRPO on the log, with the recipe's own clipping."""
     from triton_agent.policy.train.prepare.prepared import prepare
     from triton_agent.policy.train.prepare.recipes import RECIPES
     from triton_agent.policy.train.update.grpo import GRPOSettings
@@ -254,7 +254,7 @@ def reinforce(taught: str, samples: Sequence[TrainingSample], scale: Scale, seed
 
 
 def teach(seed: int, scale: Scale, rights: Rights, folder: Path) -> str:
-    """A fresh policy that knows the form of an answer."""
+    """Return a new policy that knows the form of an answer."""
     from triton_agent.policy.train.update.fresh import make_policy
     from triton_agent.policy.train.update.sft import SFTSettings, train_sft
 
@@ -273,7 +273,7 @@ def teach(seed: int, scale: Scale, rights: Rights, folder: Path) -> str:
 
 
 def vocabulary() -> list[str]:
-    """Texts for a tokenizer with a token for a line of the kernel that never differs, and tokens for each choice."""
+    """Return texts for a tokenizer with one token for each constant line of the kernel, and tokens for each choice."""
     fixed = KERNEL.replace("{expression}", "\n").splitlines(keepends=True)
     choices = [piece for form in OUTER.values() for piece in form.split("{}")] + [*INNER.values()]
     words = [f" {word}" for word in (*OUTER, *INNER, *PROBLEMS)]
@@ -295,7 +295,7 @@ def prompt_ids(tokenizer: Any, messages: Sequence[Message]) -> tuple[int, ...]:
 
 
 def log(model: Any, bench: Trial, scale: Scale, seed: int) -> list[Record]:
-    """Two turns of every trajectory, as the store would hold them."""
+    """Return two turns of every trajectory as records of the store."""
     import torch
 
     from triton_agent.policy.train.evaluate.sampling import sample
@@ -317,7 +317,7 @@ def log(model: Any, bench: Trial, scale: Scale, seed: int) -> list[Record]:
 
 
 def shuffled(records: Sequence[Record], draw: random.Random) -> list[Record]:
-    """The same log with every verdict given to another answer of the same turn to the same problem."""
+    """Return the log with every verdict given to another answer of the same turn to the same problem."""
     pools: dict[tuple[str, int], list[tuple[Grading, ...]]] = {}
     for attempt, gradings in records:
         pools.setdefault((attempt.observation.problem.name, attempt.turn), []).append(gradings)
@@ -331,7 +331,7 @@ def shuffled(records: Sequence[Record], draw: random.Random) -> list[Record]:
 
 
 def remembered(bench: Trial, run: str, problem: str, turn: int, prompt: tuple[int, ...], said: Any) -> Record:
-    """One turn as a record, judged."""
+    """Judge one turn and return it as a record."""
     from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
     from triton_agent.memory.records import (
         Attempt,
@@ -371,7 +371,7 @@ def remembered(bench: Trial, run: str, problem: str, turn: int, prompt: tuple[in
 
 
 def likelier(before: Any, after: Any, samples: Sequence[TrainingSample], passed: bool) -> Interval:
-    """How much the log-likelihood of logged turns changed, in nats a turn, with its interval."""
+    """Return the change of the log-likelihood of logged turns, in nats per turn, with its interval."""
     from triton_agent.policy.train.evaluate.figures import interval
     from triton_agent.policy.train.update.session import rescorer
 
@@ -393,7 +393,7 @@ def text(interval: Interval) -> str:
 
 
 def row(learned: Learned) -> dict[str, object]:
-    """For the CSV file."""
+    """Return the row for the CSV file."""
     from triton_agent.tools.versions import installed
 
     flat: dict[str, object] = {"seed": learned.seed}
@@ -410,7 +410,7 @@ HEADINGS = ("passed turns, nats", "failed turns, nats", "gain in reward", "verdi
 
 
 def line(learned: Learned) -> str:
-    """Under the headings."""
+    """Return the line of the table."""
     found = "  ".join(
         f"{text(interval):24s}" for interval in (learned.good, learned.bad, learned.gain, learned.control)
     )

@@ -1,4 +1,4 @@
-"""What the loop itself costs: milliseconds a turn, with candidates that take no time to judge.
+"""Measures the loop's own cost in milliseconds a turn, with candidates that take no time to judge.
 
 Store, checkpoints, graph and screen are the real ones, in a folder of their own on this machine's disk; answers come
 from a script and verdicts from a table. The same number of turns is run with one candidate a turn and with many; the
@@ -31,7 +31,7 @@ CANDIDATE_BAR_MS = 1.0
 
 
 def main() -> None:
-    """Measures, prints, appends; exit code 1 where a bar is missed."""
+    """Measure, print and append rows; exit code 1 if a bar is missed."""
     options = _options()
     import rows
 
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def _turns_ms(parallel: int, turns: int) -> list[float]:
-    """Wall time between the beginnings of turns; the first one, which opens and compiles things, is left out."""
+    """Return wall times between the starts of turns, without the first turn, which opens and compiles things."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         began = asyncio.run(_run(Path(folder), parallel, turns + 2))
     return [(b - a) * 1e3 for a, b in itertools.pairwise(began[1:])]

@@ -1,9 +1,8 @@
-"""Memory of the device that one verdict takes on a large problem: at most 2.5 calls of the reference and 6 GB.
+"""Measures the device memory of one verdict on a large problem: at most 2.5 calls of the reference and 6 GB.
 
-One problem with so many GiB in and as many out is judged once by an honest kernel. The memory of the whole card is read
-every few milliseconds meanwhile, so all processes count, their contexts included. One call of the reference is its
-input and the peak that the evaluator measured for it. Writes JSON; exit code 1 if the bar is missed or the kernel was
-not passed.
+One problem with a given size of input and output is judged once with an honest kernel. The memory of the whole card is
+read every few milliseconds, so all processes and their contexts count. One call of the reference is its input and the
+peak that the evaluator measured for it. Writes JSON; exit code 1 if the bar is missed or the kernel did not pass.
 
     python benchmarks/memory.py --gib 4 --out memory.json
 """
@@ -63,7 +62,7 @@ class ModelNew(nn.Module):
 
 
 class CardMemory:
-    """Reads what the whole card has given out, until told to stop."""
+    """Reads the allocated memory of the whole card until it is stopped."""
 
     def __init__(self, uuid: str) -> None:
         self._uuid = uuid
@@ -147,7 +146,7 @@ def main() -> int:
 
 
 def _write(path: Path, found: dict[str, object]) -> None:
-    """Also on the way, so that a run that is cut short says how far it came."""
+    """Write the results, also during the run, so that an interrupted run leaves what it measured."""
     path.write_text(json.dumps(found, indent=1))
 
 

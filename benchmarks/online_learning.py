@@ -1,19 +1,18 @@
-"""Does a policy learn online, from verdicts on answers that it gives meanwhile? A tiny one, judged by the interpreter.
+"""Tests whether a policy learns online, from verdicts on its own answers: a tiny one, judged in the interpreter.
 
-For each seed a fresh policy is taught the form of an answer, by the same examples as in `learning.py`: it writes
-complete kernels, and more wrong ones than right ones. From there it learns in two ways that cost the same number of
-answers with verdicts:
+For each seed a new policy is taught the form of an answer, by the examples of `learning.py`: it writes complete
+kernels, more of them wrong than right. From there it learns in two ways that use the same number of judged answers:
 
 - online: multi-turn GRPO with real verdicts; every update trains on what the current weights answered;
 - rejection sampling: the taught policy gives all answers at once, and is fine-tuned on those that passed. Once at the
   rate of GRPO, and once at one tenth of the rate that taught it; the better of the two, by the answers that are told
   below, is the one to beat.
 
-Told is what newly sampled answers earn, as judged in `learning.py`, with the interval of the gain over the taught
-policy and over rejection sampling, and where the time of the online training went.
+Reported are the rewards of new samples, as in `learning.py`, with the interval of the gain over the taught policy and
+over rejection sampling, and how the time of the online training divides.
 
-Exits with 1 where an interval does not exclude 0: then it was not shown; with 2 where training is not installed. The
-settings were chosen on seeds below 100.
+Exits with 1 if an interval does not exclude 0, and with 2 if training is not installed. The settings were chosen on
+seeds below 100.
 
     python benchmarks/online_learning.py --seeds 3
 """
@@ -47,20 +46,20 @@ TOKENS_AT_MOST = 200
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much of everything."""
+    """Sizes of the experiment."""
 
     updates: int
     rollouts: int
-    """A problem and an update; each of two turns."""
+    """Rollouts of a problem in an update, with two turns each."""
     teaching_steps: int
     answers: int
-    """A problem, newly sampled, for each figure."""
+    """New samples of a problem, for each figure."""
     learning_rate: float
     passes: int
 
     @property
     def verdicts(self) -> int:
-        """Answers with a verdict that each way of learning has."""
+        """Number of judged answers that each way of learning has."""
         return self.updates * self.rollouts * len(learning.PROBLEMS) * 2
 
 
@@ -81,7 +80,7 @@ class Learned:
     correct: Mapping[str, float]
     """Share of right answers: taught, rejection (same rate), rejection (its own rate), online."""
     seconds: Mapping[str, float]
-    """Where the time of the online training went."""
+    """Seconds of the online training by activity."""
     online_s: float
     wall_s: float
 
@@ -97,7 +96,9 @@ class Page:
 
 
 def render(observation: Observation, *, budget_tokens: int, count: Callable[[str], int]) -> Page:
-    """The conversation of the examples: the question, and on the second turn the first answer with its verdict."""
+    """Return the conversation of the examples: the question and, on the second turn, the first answer with its
+    verdict.
+    """
     from triton_agent.memory.records import Message
     from triton_agent.policy.answer import write_answer
 
@@ -146,7 +147,7 @@ def evaluators(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def learn(seed: int, scale: Scale, judges: Mapping[str, Any], rights: learning.Rights, folder: Path) -> Learned:
-    """One seed from a fresh policy to its figures."""
+    """Run one seed from a new policy to its figures."""
     from triton_agent.policy.train.evaluate.figures import gain, scores
     from triton_agent.policy.train.prepare.recipes import RECIPES
     from triton_agent.policy.train.update.session import load
@@ -183,7 +184,7 @@ def learn(seed: int, scale: Scale, judges: Mapping[str, Any], rights: learning.R
 
 
 def train_online(taught: str, scale: Scale, judges: Mapping[str, Any], seed: int, folder: Path) -> str:
-    """The weights after online training, with the default recipe at its own clipping."""
+    """Return the weights after online training, with the default recipe and its own clipping."""
     from triton_agent.memory.store import Store
     from triton_agent.policy.llm.author import LanguageAuthor
     from triton_agent.policy.llm.engine import Sampling
@@ -221,7 +222,7 @@ def train_online(taught: str, scale: Scale, judges: Mapping[str, Any], seed: int
 
 
 def reject(taught: str, bench: Any, scale: Scale, rate: float, seed: int, folder: Path) -> str:
-    """The weights after fine-tuning on the taught policy's answers that passed, over two turns as online."""
+    """Return the weights after fine-tuning on the taught policy's answers that passed, over two turns as online."""
     from triton_agent.policy.train.update.session import load
     from triton_agent.policy.train.update.sft import SFTSettings, train_sft
 
@@ -246,7 +247,7 @@ def reject(taught: str, bench: Any, scale: Scale, rate: float, seed: int, folder
 
 
 def row(learned: Learned) -> dict[str, object]:
-    """For the CSV file."""
+    """Return the row for the CSV file."""
     from triton_agent.tools.versions import installed
 
     flat: dict[str, object] = {"seed": learned.seed, "verdicts": learned.verdicts}

@@ -1,11 +1,11 @@
-"""What preparing logged turns for training costs: seconds and memory, from a store on disk to the rows of a training.
+"""Measures the cost of preparing logged turns for training, in seconds and memory, from a store to training rows.
 
-The store is filled with runs of four turns as a language model would leave them: a plan and the fused kernel of
+The store is filled with runs of four turns as from a language model: a plan and the fused kernel of
 `examples/gated_mlp_fused.py` with other numbers in each answer, a token for each word, digit and sign, prompts with the
-parent's kernel in them, verdicts with a diagnosis and times. A process of its own then does what `train grpo` does
-before the first step, without a model: read, pay, compare, write. Rows in a CSV file; see `rows.py`.
+parent's kernel, verdicts with a diagnosis and times. A separate process then does what `train grpo` does before the
+first step, without a model: read, compute rewards, compare, write. Rows in a CSV file; see `rows.py`.
 
-It does not measure a tokenizer, whose every token is decoded once, nor scoring by a model, which plan gains need.
+Not measured: a tokenizer, whose every token is decoded once, and scoring by a model, which plan gains need.
 
     python benchmarks/prepare_turns.py --turns 100000
 """
@@ -31,7 +31,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 SECONDS_BAR = 60.0
-"""For 100,000 turns on two cores."""
+"""Time limit for 100,000 turns on two cores."""
 BYTES_BAR = 2e9
 PROMPT_TOKENS = 2000
 VOCABULARY = "words.json"
@@ -43,7 +43,7 @@ MEGABYTE = 1e6
 
 
 def main() -> None:
-    """Measures, prints, appends; exit code 1 where a bar is missed."""
+    """Measure, print and append rows; exit code 1 if a bar is missed."""
     options = _options()
     if options.measure:
         print(json.dumps(_measure(options.measure, options.recipe)))
@@ -110,7 +110,7 @@ def _log(folder: Path, turns: int) -> None:
 
 
 class Words:
-    """A tokenizer whose tokens are words, blanks, digits and signs; it learns each when it meets it."""
+    """A tokenizer whose tokens are words, blanks, digits and signs; it learns each one when it first occurs."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self.known = {word: number for number, word in enumerate(known)}

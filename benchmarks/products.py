@@ -1,11 +1,11 @@
-"""Matrix products in half precision by the built-in author, alone and nothing around them, against cuBLAS.
+"""Compares bare matrix products in half precision by the built-in author with cuBLAS.
 
-What eager runs for a bare product is cuBLAS, so a verdict's speed-up over eager is the share of cuBLAS that a kernel
+Eager runs cuBLAS for a bare product, so a verdict's speed-up over eager is the fraction of cuBLAS's speed that a kernel
 reaches. Each shape is a run of `optimize` as a user would start it, with own kernels only; of its proposals the one
-with the least device time counts. One row for each shape, with the interval of that share; rows in a CSV file, see
+with the least device time counts. One row for each shape, with the interval of that fraction; rows in a CSV file, see
 `rows.py`.
 
-It says nothing without a GPU, where nothing is timed.
+Needs a GPU, without which nothing is timed.
 
     python benchmarks/products.py --shape 4096x4096x4096
 """
@@ -34,7 +34,7 @@ SHAPES = {
     "512x4096x4096": ("bfloat16", 1),
     "1024x1024x512": ("float16", 32),
 }
-"""Rows, columns and what is summed up over; dtype, and how many of them at once."""
+"""Rows, columns and inner dimension; dtype, and number of products in the batch."""
 PROBLEM = """
 import torch
 import torch.nn as nn
@@ -58,7 +58,7 @@ def get_init_inputs():
 
 
 def main() -> None:
-    """Every shape asked for; exit code 1 where the median share is below the bar."""
+    """Run every shape asked for; exit code 1 if the median fraction is below the bar."""
     options = _options()
     # Later than --help, which needs no torch.
     import rows
@@ -99,7 +99,7 @@ def _rows(shape: str, options: argparse.Namespace) -> Iterator[dict[str, str]]:
 
 
 def problem_of(shape: str) -> str:
-    """The file that is optimized."""
+    """Return the text of the problem file."""
     dtype, copies = SHAPES[shape]
     rows, columns, inner = (int(size) for size in shape.split("x"))
     value = f"value.to(torch.{dtype})" if copies > 1 else f"value[0].to(torch.{dtype})"
@@ -107,7 +107,7 @@ def problem_of(shape: str) -> str:
 
 
 def _timed(text: str, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Of every proposal that passed, all that was timed."""
+    """Return all timings of every proposal that passed."""
     with tempfile.TemporaryDirectory() as folder:
         problem = Path(folder) / "product.py"
         problem.write_text(text)

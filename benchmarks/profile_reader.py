@@ -1,4 +1,5 @@
-"""Is the profile in the prompt enough to improve a kernel? A policy that can only repair what the profile names.
+"""Tests whether the profile in a prompt suffices to improve a kernel, with a policy that repairs what the profile
+names.
 
 The policy's first answer is the built-in author's file with one defect: a clone of an input by torch, copies of it by
 kernels of its own, or one copy by a single program. Its second answer removes the defect that the first bottleneck in
@@ -51,7 +52,7 @@ DEFECTS = {
     "memory traffic": "copied(copied(copied(copied(x, 4096), 4096), 4096), 4096)",
     "parallelism": "copied(x, x.numel())",
 }
-"""By the bottleneck that each is."""
+"""Defects, by the bottleneck that each causes."""
 TAIL = """
 
 @triton.jit
@@ -77,7 +78,7 @@ class ModelNew(WithoutDefect):
 
 
 def with_defect(source: str, name: str) -> str:
-    """Return a file that does one needless thing before its work."""
+    """Return a file with one needless operation before its work."""
     return re.sub(r"\bModelNew\b", "WithoutDefect", source) + f"{MARK}{name}{TAIL.replace('DEFECT', DEFECTS[name])}"
 
 
@@ -120,7 +121,7 @@ class ProfileReader:
 
 
 def main() -> None:
-    """Run every example; exit code 1 where the second attempt is not faster with confidence."""
+    """Run every example; exit code 1 if the second attempt is not faster with confidence."""
     options = _options()
     # Later than --help, which needs no database.
     import rows

@@ -1,13 +1,13 @@
-"""What a turn of a language model costs beside the model: milliseconds to render its prompt and to read its answer.
+"""Measures the cost of a turn beside a language model: milliseconds to render its prompt and to read its answer.
 
-The history is made so that all of it has the number of tokens asked for; once all may be shown, once half of it. *Cold*
-is a first prompt, with nothing counted before; *warm* is a prompt all of whose texts were counted; *next* is the turn
-after it, with a new attempt of 1,500 tokens. To each is added the reading of an answer as long as the history. Tokens
-are counted by a tokenizer trained on the spot (byte-level merges, as most models have) where `tokenizers` is installed,
-else by `policy/llm/prompting/counting.py`. Beside the wall time stands the processor time, which other work on the
-machine disturbs less. Rows in a CSV file; see `rows.py`.
+The history has the number of tokens asked for; it is shown once as a whole and once by half. *Cold* is a first prompt,
+with no counts cached; *warm* is a prompt of texts that were all counted before; *next* is the turn after it, with a new
+attempt of 1,500 tokens. Reading an answer as long as the history is added to each. Tokens are counted by a tokenizer
+trained for the benchmark (byte-level merges, as most models have) if `tokenizers` is installed, otherwise by
+`policy/llm/prompting/counting.py`. The processor time is reported beside the wall time, since other work on the machine
+disturbs it less. Rows in a CSV file; see `rows.py`.
 
-It does not measure any model, nor what a chat template costs.
+Not measured: a model, and a chat template.
 
     python benchmarks/prompts.py --tokens 32768
 """
@@ -30,11 +30,11 @@ BARS_MS = {"warm": 5.0, "cold": 100.0}
 VOCABULARY = 16_384
 Count = Callable[[str], int]
 Cost = tuple[float, float]
-"""Milliseconds by the clock on the wall, and of the processor."""
+"""Milliseconds of wall time and of processor time."""
 
 
 def main() -> None:
-    """Measures, prints, appends; exit code 1 where a bar is missed."""
+    """Measure, print and append rows; exit code 1 if a bar is missed."""
     options = _options()
     import rows
 
@@ -61,7 +61,7 @@ def _row(cost: Cost) -> dict[str, Any]:
 
 
 def _rendering(count: Count, tokens: int, share: float, repeats: int) -> dict[str, Cost]:
-    """Each repeat is a run of its own: other texts, nothing remembered."""
+    """Render prompts; each repeat is a run of its own with other texts and nothing cached."""
     from triton_agent.policy.llm.prompting.prompt import RememberedCount, render
 
     found: dict[str, list[Cost]] = {"cold": [], "warm": [], "next": []}
@@ -76,7 +76,7 @@ def _rendering(count: Count, tokens: int, share: float, repeats: int) -> dict[st
 
 
 def _forget() -> None:
-    """All that is remembered of texts, but their counts, which are new for each run anyway."""
+    """Clear the caches of texts, except for their counts, which are new for each run anyway."""
     from triton_agent.policy.llm.prompting import condensing, quoting, sections
 
     for remembered in (quoting._fenced, condensing.kernels_only, condensing.signatures_only, sections._graph_text):
@@ -84,7 +84,7 @@ def _forget() -> None:
 
 
 def _turns(count: Count, tokens: int, run: int) -> tuple[Any, Any]:
-    """The observation of a late turn with so many tokens of history, and the one after it."""
+    """Return the observation of a late turn with this many tokens of history, and the one after it."""
     from tests.policy.llm.prompting.shown import improve, passed
 
     from triton_agent.memory.observation import BudgetLeft
@@ -105,7 +105,7 @@ def _turns(count: Count, tokens: int, run: int) -> tuple[Any, Any]:
 
 
 def _file(count: Count, tokens: int, name: str) -> str:
-    """A file of about so many tokens, with several kernels."""
+    """Return a file of about this many tokens, with several kernels."""
     from tests.policy.llm.prompting.shown import example
 
     whole = example("softmax_online.py")
@@ -115,7 +115,7 @@ def _file(count: Count, tokens: int, name: str) -> str:
 
 
 def _read(count: Count, tokens: int) -> Callable[[], Any]:
-    """An answer with a plan and a file, of so many tokens in all."""
+    """Return a function that reads an answer with a plan and a file, of this many tokens in all."""
     from triton_agent.policy.answer import read_answer, write_answer
 
     text = write_answer("Fuse both products.\n" * 200, _file(count, tokens - 800, "answer"))
@@ -123,7 +123,7 @@ def _read(count: Count, tokens: int) -> Callable[[], Any]:
 
 
 def _cost(act: Callable[[], Any]) -> Cost:
-    """Wall and processor milliseconds."""
+    """Return the wall and processor milliseconds of a call."""
     wall, processor = time.perf_counter(), time.process_time()
     act()
     return (time.perf_counter() - wall) * 1e3, (time.process_time() - processor) * 1e3
@@ -134,7 +134,7 @@ def _median(costs: Sequence[Cost]) -> Cost:
 
 
 def _count() -> tuple[str, Count]:
-    """A tokenizer, and its name for the rows."""
+    """Return a tokenizer, and its name for the rows."""
     try:
         from tokenizers import Tokenizer, __version__, models, pre_tokenizers, trainers
     except ImportError:

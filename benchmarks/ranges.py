@@ -1,4 +1,4 @@
-"""Files for ranges of sizes: right and no slower than the reference at random sizes inside, the reference outside.
+"""Tests files for ranges: right and no slower than the reference at random sizes inside, the reference outside.
 
 Three models (`problems/ranges.py`) are optimized with `--dynamic`, by the built-in author. Each shipped file is then
 called at 20 random sizes of its range, in a process of its own: its error against float64 is compared with the
@@ -37,9 +37,9 @@ SIZES = 20
 QUEUED = 200
 REPEATS = 9
 SLOWER_AT_MOST = 1.03
-"""A ratio above this counts as slower; two arms of the same code differ by as much."""
+"""A ratio above this counts as slower; two measurements of the same code differ by as much."""
 WORSE_AT_MOST = 4.0
-"""Times the reference's own error, as in the verdict."""
+"""Limit of the error as a multiple of the reference's own error, as in the verdict."""
 FLOOR_OF_ERROR = 1e-6
 
 
@@ -76,7 +76,7 @@ SMALL = (
 
 
 def main() -> None:
-    """Exit code 1 where a file is wrong, slower at a size inside, or runs kernels outside."""
+    """Test all models; exit code 1 if a file is wrong, slower at a size inside, or runs kernels outside."""
     options = _options()
     if options.worker:
         model = next(item for item in _models(options.device) if item.name == options.only)
@@ -120,7 +120,7 @@ def _models(device: str) -> Sequence[Served]:
 
 
 def _shipped(model: Served, folder: Path, options: argparse.Namespace) -> Path | None:
-    """Optimize the model over its range."""
+    """Optimize the model over its range and return the shipped file."""
     argv = [sys.executable, "-m", "triton_agent", "optimize", f"{PROBLEM}:{model.name}"]
     argv += [
         "--init",
@@ -199,7 +199,7 @@ def _measured(model: Served, path: Path, device: str, seed: int) -> list[dict[st
 
 
 def _ratios(reference: Callable[[], Any], shipped: Callable[[], Any]) -> dict[str, float]:
-    """Return by each clock how many times as fast the shipped file is, as the median of paired readings."""
+    """Return the speed-up of the shipped file by each clock, as the median of paired readings."""
     arms = (reference, shipped)
     for arm in arms:
         for _ in range(5):
@@ -217,7 +217,7 @@ def _ratios(reference: Callable[[], Any], shipped: Callable[[], Any]) -> dict[st
 
 
 def _device_us(call: Callable[[], Any]) -> float:
-    """Device time of a call, as a CUDA graph: the host has no part in it."""
+    """Return the device time of a call as a CUDA graph, without the host's part."""
     import torch
 
     stream = torch.cuda.Stream()

@@ -1,8 +1,8 @@
-"""The suite's part `large` on a GPU: time to the first row, time for all, memory, and what kills leave behind.
+"""Runs the suite's part `large` on a GPU, and measures the time to the first row and for all, memory, and resumption.
 
 Runs `triton-agent bench suite --part large` with the built-in author. With --kills the run is killed at random moments
-and goes on with --resume; no problem may then have two rows that differ in their verdicts, but for the one that was
-under way. Baselines that come later are written into a row once more, which counts as the same row. Appends one row to
+and continued with --resume; no problem may then have two rows with different verdicts, except the one under way.
+Baselines that are measured later are written into a row again, which counts as the same row. Appends one row to
 benchmarks/results/real_size.csv; exit code 1 if a bar is missed.
 
     python benchmarks/real_size.py --device cuda --out bench-large
