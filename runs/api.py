@@ -76,7 +76,8 @@ class Optimized:
     """Where in the requested ranges of sizes the kernels run, a sentence each."""
     by_set: Mapping[str, Interval]
     """Speed-up at each of several sets of example inputs; 1 where the reference runs. Empty for one call."""
-    report: Path
+    report: Path | None
+    """The page about the run; None if it could not be written."""
     why: str
     """Why the search ended and, if nothing was shipped, why not."""
 
@@ -267,7 +268,8 @@ def _result(
             "nothing could be measured, several turns in a row",
             remedy=f"see `triton-agent runs show {outcome.run.id}`, or go on with resume={outcome.run.id!r}",
         )
-    report = write_report(store, outcome, output_folder(folder, outcome.run))
+    why_not = _why_not(outcome, hearing)
+    report = write_report(store, outcome, output_folder(folder, outcome.run), hearing.say)
     ended = f"the search ended: {why_it_ended(outcome.end)}"
     shipped = outcome.shipped
     made = module if shipped is None else _with_kernels(module, shipped.path, written.left_out)
@@ -281,7 +283,7 @@ def _result(
         by_set={item.name: item.speedup for item in found.sets},
         evaluation=shipped.evaluation if shipped else None,
         report=report,
-        why=ended if shipped else f"{ended}; {_why_not(outcome, hearing)}",
+        why=ended if shipped else f"{ended}; {why_not}",
     )
     hearing.say(_last_words(module, _outcomes[made]))
     return made
@@ -301,9 +303,10 @@ def _why_not(outcome: Outcome, hearing: Hearing) -> str:
 
 
 def _last_words(module: nn.Module, told: Optimized) -> str:
+    page = f"; report {told.report}" if told.report else ""
     if told.file is None:
-        return f"{told.why}\nreturned: the module itself; report {told.report}"
-    lines = [told.why, f"returned: the module of {told.file}; report {told.report}"]
+        return f"{told.why}\nreturned: the module itself{page}"
+    lines = [told.why, f"returned: the module of {told.file}{page}"]
     if told.draft:
         lines.append(
             'a draft: its kernels run once result.use_kernels = "always" (on a GPU, or with TRITON_INTERPRET=1)'

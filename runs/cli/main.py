@@ -272,6 +272,7 @@ def optimize(
     from triton_agent.runs.cli.devices import early_nursery
     from triton_agent.runs.cli.given_calls import calls_from
     from triton_agent.runs.cli.pace import waiting
+    from triton_agent.runs.optimize.request import requested
 
     calls = calls_from(inputs, inputs_files, sets)
     given = {
@@ -296,6 +297,8 @@ def optimize(
         "trust": trust,
         **said,
     }
+    if not resume:
+        requested(given)  # what is wrong with it is said before the seconds that imports take
     with early_nursery(device) as nursery:
         with waiting("loading torch"):
             from triton_agent.runs.optimize.command import run  # takes seconds, and so does what has begun

@@ -18,12 +18,20 @@ DEFAULT = "builtin"
 
 def make_policies(text: str, options: ModelOptions | None = None) -> list[Policy]:
     """Make one policy, or several separated by commas; the options apply to language models."""
+    require_known(text)
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise UsageError("--policy names no policy", remedy=KINDS_TEXT)
     if len(set(names)) != len(names):
         raise UsageError(f"--policy {text}: one of them is named twice")
     return [_make(name, options or ModelOptions()) for name in names]
+
+
+def require_known(text: str) -> None:
+    """Raise UsageError if a policy is of no known kind. Makes none of them."""
+    for name in filter(None, map(str.strip, text.split(","))):
+        if name.partition(":")[0] not in {*_MODELS, *_KINDS}:
+            raise UsageError(f"--policy {name}: there is no such policy", remedy=KINDS_TEXT)
 
 
 def asks_models(text: str) -> bool:
@@ -36,8 +44,6 @@ def _make(name: str, options: ModelOptions) -> Policy:
     if kind in _MODELS:
         options.only_for(kind)
         return _author(_MODELS[kind](rest, options), options)
-    if kind not in _KINDS:
-        raise UsageError(f"--policy {name}: there is no such policy", remedy=KINDS_TEXT)
     return _KINDS[kind](rest)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -140,8 +141,9 @@ def class_name(module: nn.Module) -> str:
 
 
 def _file_name(module: nn.Module) -> str:
+    """Return the class's name as a file name: `mlp`, `rms_norm`, `gpt2_block`."""
     name = type(module).__name__
-    words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).strip("_")
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower().strip("_")
     return words if words.isidentifier() else "module"
 
 

@@ -109,7 +109,8 @@ class OptimizeJob:
             self._stop = stop
 
         outcome = await optimize(self._request, store, self.screen, out=self._out, on_start=on_start)
-        report, paper = reported(store, outcome, self._out), Paper()
+        paper = Paper()
+        report = reported(store, outcome, self._out, paper.print)
         show(outcome, report, paper)
         self.outcome = paper.text
         self.file = outcome.shipped.path if outcome.shipped else None

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import json as json_text
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,12 @@ from triton_agent.runs.cli.devices import choose
 from triton_agent.runs.cli.policies import DEFAULT
 from triton_agent.runs.cli.store_option import naming, run_id
 from triton_agent.runs.optimize.promote import promote
-from triton_agent.runs.optimize.request import OptimizeRequest, parse_seconds
+from triton_agent.runs.optimize.request import OptimizeRequest, requested
 from triton_agent.runs.optimize.run import Outcome, as_json, optimize, spent_on_models, why_it_ended
 from triton_agent.runs.optimize.screen import Screen, figure_of, make_screen
 from triton_agent.runs.optimize.written_report import write_report
 from triton_agent.runs.ship.shipped import output_folder, require_writable
-from triton_agent.tools.compile.targets import parse_target
-from triton_agent.tools.errors import InstrumentError, UsageError
+from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import KINDS_OF_TIME, Timing
@@ -55,7 +54,7 @@ def run(
         console.progress().print(f"warning: {warning}")
     with contextlib.closing(make_screen(as_json=json)) as screen, Store.open(store) as opened:
         known = opened.run(run_id(opened, resume)) if resume else None
-        request = _moved(OptimizeRequest.from_json(known.settings), given) if known else _request(given)
+        request = _moved(OptimizeRequest.from_json(known.settings), given) if known else requested(given)
         folder, taken_up = Path(out) if out else None, known.id if known else None
         outcome = asyncio.run(_optimized(request, opened, screen, folder, taken_up, json, nursery))
         screen.close()
@@ -95,9 +94,10 @@ def run_promote(name: str, *, out: str | None, store: str | None, json: bool) ->
 
 def hand_over(store: Store, outcome: Outcome, *, out: str | None, json: bool) -> int:
     """Write the report, print the result and return the exit code of a run that has ended."""
-    report = reported(store, outcome, output_folder(out, outcome.run))
+    tell = functools.partial(console.progress().print, markup=False, soft_wrap=True)
+    report = reported(store, outcome, output_folder(out, outcome.run), tell)
     if json:
-        print(json_text.dumps(as_json(outcome) | {"report": str(report)}, allow_nan=False))
+        print(json_text.dumps(as_json(outcome) | {"report": report and str(report)}, allow_nan=False))
     else:
         show(outcome, report, console.results(), elsewhere=naming(store))
     if outcome.shipped is None and outcome.end.stop_reason == StopReason.POLICY_FAILED:
@@ -105,24 +105,14 @@ def hand_over(store: Store, outcome: Outcome, *, out: str | None, json: bool) ->
     return exit_codes.GOOD if outcome.shipped else exit_codes.NOT_PASSED
 
 
-def reported(store: Store, outcome: Outcome, folder: Path) -> Path:
+def reported(store: Store, outcome: Outcome, folder: Path, tell: Callable[[str], object]) -> Path | None:
     """Write the report of a run that has ended; raise `InstrumentError` if nothing could be measured."""
     if outcome.end.stop_reason == StopReason.INSTRUMENT:
         raise InstrumentError(
             "nothing could be measured, several turns in a row",
             remedy=f"see `triton-agent runs show {outcome.run.id}{naming(store)}`",
         )
-    return write_report(store, outcome, folder)
-
-
-def _request(given: Mapping[str, Any]) -> OptimizeRequest:
-    if not given["problem"]:
-        raise UsageError("nothing to optimize", remedy="name a file, or an earlier run with --resume RUN")
-    fields = {key: value for key, value in given.items() if key != "budget"}
-    parse_target(given["target"])
-    chosen = choose(given["device"])
-    where = {"device": chosen.device, "cards": chosen.cards}
-    return OptimizeRequest(**fields | where | {"seconds": parse_seconds(given["budget"])})
+    return write_report(store, outcome, folder, tell)
 
 
 def _moved(request: OptimizeRequest, given: Mapping[str, Any]) -> OptimizeRequest:
@@ -152,7 +142,7 @@ def _left_out(plan: str) -> list[str]:
     return lines[:LEFT_OUT_SHOWN] + ([f"and {more} more: triton-agent runs show"] if more > 0 else [])
 
 
-def show(outcome: Outcome, report: Path, screen: Console, *, elsewhere: str = "") -> None:
+def show(outcome: Outcome, report: Path | None, screen: Console, *, elsewhere: str = "") -> None:
     """Print how a run ended and what was shipped. Commands on the run need the option `elsewhere` to find its store."""
     best, shipped = outcome.best, outcome.shipped
     screen.print(f"\nended: {why_it_ended(outcome.end)}; run {outcome.run.id}")
@@ -190,7 +180,8 @@ def show(outcome: Outcome, report: Path, screen: Console, *, elsewhere: str = ""
         )
     else:
         screen.print(f"[bold green]shipped[/] {escape(str(shipped.path))}")
-    screen.print(f"report {escape(str(report))}")
+    if report is not None:
+        screen.print(f"report {escape(str(report))}")
 
 
 def _timing_table(timings: tuple[Timing, ...]) -> Table:

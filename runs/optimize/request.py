@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.memory.observation import Rules
+from triton_agent.runs.cli.devices import choose
 from triton_agent.runs.cli.model_options import ModelOptions
-from triton_agent.runs.cli.policies import DEFAULT, asks_models
+from triton_agent.runs.cli.policies import DEFAULT, asks_models, require_known
+from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
@@ -154,3 +157,18 @@ def parse_seconds(text: str | None) -> float | None:
     if not found or float(found[1]) <= 0:
         raise UsageError(f"--budget {text}", remedy="a time such as 90s, 10m or 1h")
     return float(found[1]) * UNITS_S[found[2]]
+
+
+def requested(given: Mapping[str, Any]) -> OptimizeRequest:
+    """Read the options of the command; raise UsageError for what is wrong without importing torch."""
+    if not given["problem"]:
+        raise UsageError("nothing to optimize", remedy="name a file, or an earlier run with --resume RUN")
+    fields = {key: value for key, value in given.items() if key != "budget"}
+    parse_target(given["target"])
+    chosen = choose(given["device"])
+    where = {"device": chosen.device, "cards": chosen.cards}
+    request = OptimizeRequest(**fields | where | {"seconds": parse_seconds(given["budget"])})
+    require_known(request.policy)
+    request.spec()
+    request.loop()
+    return request

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import sys
 from pathlib import Path
 
@@ -28,10 +30,14 @@ def run(name: str, *, output: str | None = None, store: str | None = None) -> in
 
 def write(path: Path, page: str) -> None:
     """Write the page atomically."""
+    partial = path.with_name(f"{path.name}.partial")
     try:
-        partial = path.with_name(f"{path.name}.partial")
         partial.write_text(page, encoding="utf-8")
         partial.replace(path)
     except OSError as error:
-        remedy = "name a file in a folder that exists: -o report.html"
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "free some space, or name another place: -o report.html"
+        remedy = remedy if full else "name a file in a folder that exists: -o report.html"
         raise UsageError(f"the report cannot be written: {error.strerror}", where=str(path), remedy=remedy) from None

@@ -67,6 +67,27 @@ def test_a_run_is_begun_before_langgraph_is_there() -> None:
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "nothing to optimize"),
+        (("missing.py",), "no such file"),
+        ((PROBLEM, "--policy", "genius"), "no such policy"),
+        ((PROBLEM, "--turns", "0"), "--turns 0"),
+        ((PROBLEM, "--device", "cuda:99"), "--device cuda:99"),
+    ],
+)
+def test_a_request_that_is_wrong_is_refused_before_torch_is_loaded(arguments: tuple[str, ...], said: str) -> None:
+    code = (
+        "import sys\nfrom triton_agent.runs.cli.main import main\n"
+        "try: main()\nfinally: print([name for name in ('torch', 'langgraph', 'sqlalchemy') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, "optimize", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and said in done.stderr and "loading" not in done.stderr
+    assert done.stdout == "[]\n"
+
+
 def test_help_answers_at_once_and_names_the_commands() -> None:
     began = time.perf_counter()
     done = command("--help")

@@ -77,6 +77,14 @@ def test_neither_the_module_nor_the_process_is_touched(name: str, tmp_path: Path
     assert kept.keys() == module.state_dict().keys()
 
 
+@pytest.mark.parametrize(
+    ("name", "file"), [("MLP", "mlp"), ("RMSNorm", "rms_norm"), ("GPT2Block", "gpt2_block"), ("Block", "block")]
+)
+def test_the_file_is_named_as_people_name_files(name: str, file: str, tmp_path: Path) -> None:
+    module = type(name, (nn.Linear,), {"__module__": nn.Linear.__module__})(2, 2)
+    assert problem._file_name(module) == file
+
+
 def test_the_same_module_gives_the_same_problem(tmp_path: Path) -> None:
     module = samples.Block(samples.Config())
     digests = []

@@ -79,6 +79,21 @@ def test_a_problem_file_with_a_byte_order_mark_is_like_any_other(tmp_path: Path,
         assert [store.run(summary.id).problem.source for summary in store.runs()] == [PROBLEM.read_text()]
 
 
+def test_a_report_that_cannot_be_written_does_not_cost_the_result(tmp_path: Path, kernels: Path) -> None:
+    (tmp_path / "out" / "report.html" / "in the way").mkdir(parents=True)
+    where = ("--turns", 1, "--parallel", 1, "--out", tmp_path / "out", "--store", tmp_path / "db")
+    only = tmp_path / "kernels"
+    only.mkdir()
+    right = next(path for path in sorted(kernels.iterdir()) if "right" in path.name)
+    (only / right.name).write_text(right.read_text())
+    done = run(PROBLEM, "--policy", f"scripted:{only}", *where)
+    assert done.returncode == 0, done.stderr
+    assert "the report cannot be written" in done.stderr and "triton-agent report" in done.stderr
+    draft = re.search(r"^draft (\S+)$", done.stdout, re.MULTILINE)
+    assert draft and "class ModelNew" in Path(draft[1]).read_text()
+    assert not list((tmp_path / "out").glob("*.partial"))
+
+
 def test_where_nothing_passes_nothing_is_shipped(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     folder.mkdir()
