@@ -1,4 +1,4 @@
-"""Small kernels and what they must answer, run by `test_interpreter.py` in a process of its own.
+"""Small kernels with their expected results, run by `test_interpreter.py` in a separate process.
 
     TRITON_INTERPRET=1 python interpreter_probes.py {mended,stock} [probe ...]
 
@@ -38,7 +38,7 @@ def values(*shape, dtype=torch.float32, seed=0):
 
 
 def same(got, want):
-    """Equal bit for bit, a NaN being equal to any other."""
+    """Return True if all bits are equal; any two NaNs count as equal."""
     return got.dtype == want.dtype and torch.equal(got.nan_to_num(7.0), want.nan_to_num(7.0))
 
 
@@ -128,7 +128,7 @@ def cast(x, dtype):
 
 
 def awkward(dtype):
-    """Ties, subnormals, the largest and special values among ordinary ones."""
+    """Return ordinary values mixed with rounding ties, subnormals, the largest and special values."""
     special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1e-40, -1e-40, 1e38, 1.00390625, 1.01171875, 3.3895e38, 0.1]
     return torch.cat([torch.tensor(special, dtype=torch.float64), values(500, dtype=torch.float64)]).to(dtype)
 

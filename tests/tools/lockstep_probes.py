@@ -1,4 +1,4 @@
-"""Kernels whose programs run together and then one by one, run by `test_lockstep.py` in a process of its own.
+"""Runs the programs of kernels in lockstep and then one by one, started by `test_lockstep.py` in a separate process.
 
     TRITON_INTERPRET=1 python lockstep_probes.py [probe or file ...]
 
@@ -37,7 +37,7 @@ def probe(function):
 
 
 class Tried:
-    """Stands in for the interpreter's attempt to run programs together, and counts."""
+    """Wraps the interpreter's attempt to run programs in lockstep, and counts attempts and successes."""
 
     def __init__(self, allowed):
         self.allowed, self.successes, self.failures = allowed, 0, 0
@@ -50,7 +50,7 @@ class Tried:
 
 
 def outcome(run, *, together):
-    """What a run gave: its tensors bit by bit or its fault, and the records of its launches."""
+    """Return what a run gave: the bits of its tensors or its fault, and the records of its launches."""
     INTERPRETER.launches.clear()
     INTERPRETER.faults.clear()
     INTERPRETER._one_by_one.clear()
@@ -76,7 +76,7 @@ def tensors_in(value):
 
 
 def differences(make_run):
-    """What differs between together and one by one, with the number of launches that ran together and that did not."""
+    """Compare running in lockstep with one by one; also return how many launches ran in lockstep and how many not."""
     found, records, tried = outcome(make_run(), together=True)
     want, wanted_records, _ = outcome(make_run(), together=False)
     told = []
@@ -177,7 +177,7 @@ def by_address_kernel(x_ptr, address):
 
 
 def meeting(launch):
-    """True if a launch gives the same one by one and was not run together, whatever it had stored by then."""
+    """Return True if a launch that cannot run in lockstep fell back to one by one, without traces of earlier stores."""
 
     def make_run():
         x = torch.arange(64, dtype=torch.int32)

@@ -1,4 +1,4 @@
-"""Workers that a thread of the test plays, for what passes between checker and worker; and tensors of all sorts."""
+"""Fake workers, run by threads of the test, for the messages between checker and worker; and sample tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from triton_agent.tools.processes.wire import Channel, ChannelClosed
 
 
 def filler() -> torch.Tensor:
-    """Enough that what holds it travels in a file."""
+    """Return a tensor so large that the payload with it is sent as a file."""
     return torch.arange(LARGE_BYTES, dtype=torch.int32)
 
 
@@ -49,7 +49,7 @@ NOTHING = Called(outputs=(), changed=(), inputs=())
 
 
 def honest(channel: Channel) -> None:
-    """Hands back what it is given, by the code that workers run."""
+    """Return the payload it was sent, using the code of real workers."""
     with contextlib.suppress(ChannelClosed):
         while True:
             _, payloads = receive_request(channel, Call)
@@ -60,7 +60,7 @@ def honest(channel: Channel) -> None:
 
 @contextlib.contextmanager
 def played_by(worker: Callable[[Channel], None]) -> Iterator[Session]:
-    """A session with a worker that a thread plays; what the thread raises is raised here."""
+    """Open a session with a fake worker in a thread. Exceptions in the thread are raised here."""
     ours, theirs = Channel.pair()
     raised: list[BaseException] = []
 
@@ -82,7 +82,7 @@ def played_by(worker: Callable[[Channel], None]) -> Iterator[Session]:
 
 
 def descriptors() -> set[str]:
-    """Of this process, with what they lead to."""
+    """Return the file descriptors of this process with their targets."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):

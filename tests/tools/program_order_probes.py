@@ -1,4 +1,4 @@
-"""Kernels that depend on the order of programs, or seem to, run by `test_program_order.py` in a process of its own.
+"""Kernels that depend, or seem to depend, on the order of programs. `test_program_order.py` runs them in a subprocess.
 
     TRITON_INTERPRET=1 python program_order_probes.py [probe ...]
 
@@ -35,7 +35,7 @@ def probe(function):
 
 
 def launched(seed, launch):
-    """The record of one launch with this seed."""
+    """Return the record of one launch with this seed."""
     INTERPRETER.launches.clear()
     INTERPRETER.order_seed = seed
     launch()
@@ -226,7 +226,7 @@ def in_turn_kernel(turn_ptr, x_ptr, BY_LOADS: tl.constexpr):
 
 @probe
 def programs_that_wait_for_earlier_ones_finish_under_any_seed():
-    """More than are under way at once, so those that wait must not keep the earlier ones from starting."""
+    """There are more programs than run at once, so programs that wait must not keep earlier ones from starting."""
     want = torch.arange(40).cumsum(0).int()
     for seed in range(20):
         turn, x = torch.zeros(1, dtype=torch.int32), torch.zeros(40, dtype=torch.int32)
@@ -268,7 +268,7 @@ def last_prepares_kernel(flag_ptr, out_ptr, BY_LOADS: tl.constexpr):
 
 
 def waiting_for_the_last(by_loads):
-    """The seed must not be one that starts the last program among the first."""
+    """The seed must be one that does not start the last program among the first."""
     programs, start = 100_000, time.monotonic()
     flag, out = torch.zeros(1, dtype=torch.int32), torch.zeros(programs, dtype=torch.int32)
     error = caught(Deadlock, lambda: last_prepares_kernel[(programs,)](flag, out, by_loads), seed=1)

@@ -1,4 +1,4 @@
-"""The yardstick lets honest float32 pass, and refuses lower precision, lost elements and lost small values."""
+"""The yardstick accepts honest float32, and refuses lower precision, missing elements and lost small values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triton_agent.tools.truth.yardstick import Yardstick
 
 
 def yard_of(function: object, *inputs: torch.Tensor) -> Yardstick:
-    """The yardstick of a function, as the checker makes it."""
+    """Make the yardstick of a function as the checker does."""
 
     class Model(torch.nn.Module):
         def forward(self, *args: torch.Tensor) -> torch.Tensor:
@@ -43,7 +43,7 @@ def test_another_order_of_summation_passes(product: tuple[Yardstick, torch.Tenso
 
 @pytest.mark.parametrize("bits", [13, 16, 10])
 def test_truncated_operands_are_imprecise(product: tuple[Yardstick, torch.Tensor, torch.Tensor], bits: int) -> None:
-    """13 bits off leave TF32, 16 leave bfloat16, 10 leave a little more than float16."""
+    """Removing 13 bits of float32 leaves TF32, 16 leave bfloat16, 10 leave a little more than float16."""
     yard, a, b = product
 
     def cut(x: torch.Tensor) -> torch.Tensor:
@@ -65,7 +65,7 @@ def test_half_precision_accumulation_is_imprecise_and_one_rounding_is_not() -> N
 
 
 def lane_sums(x: torch.Tensor, lanes: int) -> torch.Tensor:
-    """Row sums as a kernel makes them: a vector of partial sums, added up by halves."""
+    """Sum rows as a kernel does: into a vector of partial sums, which are then added pairwise."""
     parts = x.reshape(len(x), -1, lanes)
     total = torch.zeros(len(x), lanes)
     for step in range(parts.shape[1]):
@@ -92,7 +92,7 @@ def test_a_sum_is_not_refused_because_the_original_was_lucky(exact: Any, mine: A
 
 
 def moved_average(average: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Summed up number by number in float32, as torch does not on a CPU."""
+    """Sum one element after another in float32; torch on a CPU sums differently."""
     total = torch.zeros(len(rows))
     for column in rows.T:
         total += column
@@ -101,7 +101,7 @@ def moved_average(average: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_buffer_in_which_large_values_cancel_may_be_summed_up_in_another_order(seed: int) -> None:
-    """Its limits come from random rounding as an output's do, and not from the reference's luck alone."""
+    """A buffer's limits come from random rounding, like those of an output, not from the reference's error alone."""
     torch.manual_seed(seed)
     norm = torch.nn.BatchNorm2d(6).train()
     rows = torch.randn(6, 64)

@@ -1,4 +1,4 @@
-"""What operators take is counted, and what is asked for by its size is stopped before it is taken."""
+"""Memory allocated by operators is counted, and a request with an excessive size is stopped before the allocation."""
 
 from __future__ import annotations
 

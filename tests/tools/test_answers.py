@@ -1,4 +1,4 @@
-"""What workers hand back arrives as given, and no file that a hostile one could still change is ever read."""
+"""Answers of workers arrive unchanged, and a file that a hostile worker could still change is never read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_answer_far_larger_than_expected_travels_as_bytes() -> None:
 
 
 def is_mapped(tensor: torch.Tensor) -> bool:
-    """Whether it lies in a file in memory."""
+    """Return True if the tensor is mapped from a file in memory."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         low, high = (int(end, 16) for end in line.split()[0].split("-"))
         if low <= tensor.data_ptr() < high:
@@ -66,12 +66,12 @@ def is_mapped(tensor: torch.Tensor) -> bool:
 
 
 def claiming(lengths: Any) -> dict[str, Any]:
-    """An answer whose rows have these lengths."""
+    """Return an answer that claims rows of these lengths."""
     return {**to_plain(NOTHING), answers.WAITING: lengths}
 
 
 def borrowing(behave: Callable[[int], Any]) -> Callable[[Channel], None]:
-    """A worker that claims an answer of a megabyte, does as it likes with the file, and says that it is sealed."""
+    """A worker that announces an answer of a megabyte, calls `behave` on the lent file, and reports it as written."""
 
     def worker(channel: Channel) -> None:
         channel.receive_with_fds()

@@ -1,4 +1,4 @@
-"""Kernels compile for a GPU that is not there: numbers as the JIT would get them, failures with line and cause.
+"""Kernels compile for a GPU that is absent: with the same resources as by the JIT, and failures with line and cause.
 
 Candidates run in children forked from one process that imported torch and triton, as workers are; all of them run
 before the first test, each gets its own cache, and the tests read what they reported.
@@ -86,7 +86,7 @@ def operands(m, n, k):
 """
 
 CASES: dict[str, tuple[str, str, str]] = {}
-"""Name of the case: its target, the candidate, and the function of it to call for more."""
+"""For each case: its target, the candidate, and the function that is called in the child for its result."""
 
 
 def case(name: str, target: str, *parts: str, ask: str = "") -> str:

@@ -25,7 +25,7 @@ HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\nR, 
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """As in the checker."""
+    """Use one thread, as the checker does."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -33,7 +33,7 @@ def one_thread() -> Iterator[None]:
 
 
 def problem(folder: Path, forward: str, inputs: str = "[torch.randn(R, C)]", init: str = "") -> AuditReport:
-    """The report on a problem whose forward is this text."""
+    """Audit a problem whose forward has this text."""
     lines = "\n".join(f"        {line}" for line in forward.splitlines())
     made = f"    def __init__(self):\n        super().__init__()\n        {init}\n" if init else ""
     text = f"{HEAD}class Model(nn.Module):\n{made}    def forward(self, x, y=None):\n{lines}\n"
@@ -58,7 +58,7 @@ def mutants_of(model: torch.nn.Module, *inputs: torch.Tensor) -> list[Mutant]:
 
 
 class Calls(torch.nn.Module):
-    """A module out of a function."""
+    """A module that calls a function."""
 
     def __init__(self, function: object) -> None:
         super().__init__()

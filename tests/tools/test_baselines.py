@@ -1,4 +1,4 @@
-"""When the reference in TF32 is another opponent than the reference as it stands."""
+"""When the reference in TF32 is a different baseline from the eager reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process writes into memory of the card that it was lent is what the lender reads, and nothing of it stays."""
+"""The lender of device memory reads what another process has written there, and all of it is freed afterwards."""
 
 from __future__ import annotations
 

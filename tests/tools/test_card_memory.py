@@ -1,4 +1,4 @@
-"""Reservations of a card's memory between real processes: what fits goes in, what does not waits in its turn."""
+"""Real processes reserve a card's memory: a request that fits is granted, others wait in order."""
 
 from __future__ import annotations
 

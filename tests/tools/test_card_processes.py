@@ -1,4 +1,4 @@
-"""A nursery of one card: every process that comes from it sees that card and no other."""
+"""Zygotes of one card: every process forked from them sees that card and no other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def visible_to(zygote: Zygote) -> list[str]:
 
 
 def test_workers_see_the_card_alone(of_the_card: Nursery) -> None:
-    """They are forked by the zygote of their mode, and keep of its environment what a candidate may know."""
+    """Workers are forked by the zygote of their mode, and keep only those of its variables that a candidate may see."""
     assert visible_to(of_the_card.mode("interpreter", "cuda:90")) == [CARD]
     kept = inheritance.scrubbed_environment("/nowhere", {"CUDA_VISIBLE_DEVICES": CARD, "OTHER": "1"})
     assert kept["CUDA_VISIBLE_DEVICES"] == CARD and "OTHER" not in kept

@@ -1,4 +1,4 @@
-"""The clock on a real GPU: what it must see, and what it must not be talked into."""
+"""The clock on a real GPU: what it must measure, and how it must not be misled."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def warm() -> Clock:
 
 
 def copy(mebibytes: float, sets: int = 3) -> Subject:
-    """A copy of random data between fresh buffers."""
+    """Return a call that copies random data between fresh buffers."""
     sources = [torch.randn(int(mebibytes * MIB) // 4, device="cuda") for _ in range(sets)]
     return Subject([functools.partial(torch.empty_like(source).copy_, source) for source in sources])
 

@@ -1,4 +1,4 @@
-"""Those who want the GPU alone have it one after another, and drain it once, not once each."""
+"""Candidates that want the GPU alone get it one after another, under a single exclusive lease."""
 
 from __future__ import annotations
 

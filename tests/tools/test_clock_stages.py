@@ -1,6 +1,6 @@
-"""The stages of the clock, with a clock that is played: in which order a candidate races, and what it holds meanwhile.
+"""The timing stages with a fake clock: the order of the races, and the leases held meanwhile.
 
-That what is measured is true is tested on a GPU, in `test_evaluator_gpu.py`.
+That the measured times are right is tested on a GPU, in `test_evaluator_gpu.py`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from triton_agent.tools.truth.plan import Case, Plan, Trial
 
 
 class Gpu:
-    """Its lease, that tells who holds what in which thread."""
+    """A fake GPU lease that records which thread holds which mode."""
 
     def __init__(self) -> None:
         self.held: dict[int | None, Mode] = {}
-        """By thread; the exclusive one is the room's, whoever is inside."""
+        """By thread; None stands for the exclusive lease, which belongs to the clock room."""
         self.inside: int | None = None
         self._free = threading.Condition()
         self.room = ClockRoom(lambda: self._lease(Mode.EXCLUSIVE, None))
@@ -75,7 +75,7 @@ class Gpu:
 
 
 class PlayedClock:
-    """Races against `eager`, and against `compile` once it is complete."""
+    """A fake clock. It races against `eager`, and against `compile` once it is complete."""
 
     def __init__(self, gpu: Gpu, speedup: float = 1.5, compiles: bool = True) -> None:
         self.gpu, self.speedup, self.compiles = gpu, speedup, compiles
@@ -83,7 +83,7 @@ class PlayedClock:
         self.is_complete = False
         self.completed = 0
         self.compiling = threading.Event()
-        """Set once nothing is compiled in the background any more."""
+        """Set once compiling in the background has ended."""
         self.compiling.set()
         self.notes = ["a note"]
         self.looked_at: list[Case] = []
@@ -127,7 +127,7 @@ class PlayedRace:
 
 @pytest.fixture(autouse=True)
 def _answers_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked of a worker before and after a race."""
+    """Stand-in for the checks before and after a race, which all succeed."""
 
     def asked(job: Job, *_: object) -> None:
         with job.gpu(Mode.SHARED):

@@ -1,4 +1,4 @@
-"""Messages cross as they are, and what is no message of the expected kind is refused by name."""
+"""Encoding and decoding keep messages unchanged; data that is not a message of the expected class is refused."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Everything:
 
 
 def crossed(message: Any) -> Any:
-    """Return the message after its way as text."""
+    """Return the message after encoding it as text and decoding it."""
     return from_plain(type(message), json.loads(json.dumps(to_plain(message), allow_nan=False)))
 
 

@@ -1,4 +1,4 @@
-"""The process that compiles the reference gives way until it is done, and answers from then on."""
+"""The process that compiles the reference yields the GPU to races until it is done, and then answers requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def nothing() -> None:
 
 
 class SharedLease:
-    """Says whether it is held."""
+    """A fake lease that records whether it is held."""
 
     def __init__(self) -> None:
         self.held = 0
@@ -79,7 +79,7 @@ def measure_calls(spec: Any, names: Any, conditions: Any, train: bool, progress:
 
 
 def answer(spec: Any, names: Any, conditions: Any, train: bool, progress: Progress, channel: Channel) -> None:
-    """In place of what compiles and races on a GPU."""
+    """Stand-in for the code that compiles and races on a GPU."""
     os.kill(os.getpid(), signal.SIGSTOP)
     progress.finish()
     while True:

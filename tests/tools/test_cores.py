@@ -1,4 +1,4 @@
-"""Compilers leave cores to the clock where there are many."""
+"""Compilers leave cores to the clock if there are many."""
 
 from __future__ import annotations
 

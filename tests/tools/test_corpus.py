@@ -1,6 +1,6 @@
-"""Right and wrong kernels over many operators and dtypes get the verdict they deserve, in the interpreter.
+"""Right and wrong kernels for many operators and dtypes get the right verdict in the interpreter.
 
-Every operator is graded by one test; the folders of `QUICK` with every run of the tests, the others with the slow ones.
+There is one test per operator. The folders of `QUICK` run with every test run, the others only with the slow tests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ QUICK = frozenset(
         ),
     }
 )
-"""Every dtype, every status, and the kinds of operator that fail in ways of their own."""
+"""Folders that cover every dtype, every status, and the kinds of operators with their own ways to fail."""
 
 SETTINGS = EvaluatorSettings(call_timeout_s=6.0, compile_timeout_s=6.0, total_timeout_s=60.0)
 

@@ -1,4 +1,4 @@
-"""Why a worker gave no answer: one table of what was seen, and what it means for the candidate."""
+"""Why a worker gave no answer: a table of observations, and the verdict that follows for the candidate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from triton_agent.tools.processes.deaths import ENDLESS, Ending, Exit, Sign, cau
 from triton_agent.tools.results import Finding
 
 KILLED = Exit(status=-signal.SIGKILL)
-"""By the driver, or with its zygote."""
+"""Exit of a worker killed by the driver, or together with its zygote."""
 IN_CALL = Ending(sign=Sign.ENDED, doing="call", detail="end of stream")
 
 

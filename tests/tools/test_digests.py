@@ -1,4 +1,4 @@
-"""Digests tell rows of bytes apart, wherever they lie in their memory."""
+"""Digests differ for different rows of bytes, and do not depend on the strides or place of the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs directed by the reference's operators, other layouts, and elements that no answer can be held to."""
+"""Inputs aimed at the reference's operators, other layouts, and elements that are not compared."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def quantise(x: torch.Tensor) -> torch.Tensor:
 
 
 def otherwise(x: torch.Tensor) -> torch.Tensor:
-    """The same in another order of roundings."""
+    """The same function with another order of roundings."""
     hidden = x * (1 / (1 + torch.exp2(-x * 1.4426950408889634)))
     return torch.round(hidden * (127 / hidden.abs().amax(-1, keepdim=True))).to(torch.int8)
 

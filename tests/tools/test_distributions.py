@@ -1,4 +1,4 @@
-"""Inputs and parameters that a kernel cannot have been tuned to, made without changing what the inputs are."""
+"""Inputs and parameters that no kernel can be tuned to, and that are still valid for the reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triton_agent.tools.truth.distributions import AS_GIVEN, DISTRIBUTIONS, draw
 
 CHANGING = [name for name in DISTRIBUTIONS if name != AS_GIVEN]
 SPARING = ("shuffled", "samples of zeros", "flags flipped", "positions and lengths changed")
-"""Those that may leave a small tensor as it is."""
+"""Distributions that may leave a small tensor unchanged."""
 
 
 def reference(folder: Path, inputs: str) -> Reference:
@@ -103,7 +103,7 @@ def test_extremes_are_few_large_and_finite(tmp_path: Path, dtype: str) -> None:
 
 
 def test_no_two_extremes_are_equally_large(tmp_path: Path) -> None:
-    """Which of equals comes first when they are put in order is nobody's promise."""
+    """No sort defines which of two equal elements comes first."""
     problem = reference(tmp_path, "return [torch.randn(40, 30)]")
     for seed in range(20):
         given, planted = problem.make_inputs(seed)[0], draw(problem, "extremes", seed)[0]

@@ -1,4 +1,4 @@
-"""Watching over a GPU while the clock runs: what is noticed, what is done about it, and what is told by whom.
+"""Watching a GPU during timing: which disturbances are noticed, from which source, and what follows.
 
 NVIDIA's library is a stand-in, compiled here, with the entry points and layouts of the real one's public header.
 """
@@ -77,7 +77,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def card(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Sets what the library says of the card; two processes are on it, the first this one."""
+    """Set what the library reports about the card. Two processes are on it, the first is this one."""
     path = tmp_path / "libnvidia-ml.so.1"
     shutil.copy(built, path)
     monkeypatch.setattr(nvml, "LIBRARY", str(path))
@@ -178,7 +178,7 @@ BUSY = dataclasses.replace(QUIET, loads=((GpuProcess(pid=1, name="stranger", vis
 
 
 def seeing(*looks: Health) -> GpuWatch:
-    """A watch that sees these, one look after the other, and the last one for good."""
+    """Return a watch that sees these states in turn, and the last one from then on."""
     left = list(looks)
     return GpuWatch(UUID, lambda _: left.pop(0) if len(left) > 1 else left[0])
 

@@ -1,4 +1,4 @@
-"""Shares, means, pass@k and tests of a change: against hand-worked figures, brute force, and simulated truth."""
+"""Shares, means, pass@k and tests of a change, against results worked out by hand, brute force and simulations."""
 
 from __future__ import annotations
 

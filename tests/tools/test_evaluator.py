@@ -1,4 +1,4 @@
-"""What the evaluator promises beyond single operators: problems of every kind, state, nesting, every way to fail.
+"""The evaluator beyond single operators: problems of every kind, modules with state, nested values, all failures.
 
 Problems and kernels are written here as text; everything runs in the evaluator's own processes.
 """
@@ -62,7 +62,7 @@ KERNELS = DOUBLE_KERNEL + AFFINE_KERNEL
 
 @pytest.fixture
 def judge(nursery: Nursery, tmp_path: Path):  # type: ignore[no-untyped-def]
-    """Problem text and kernel texts in, evaluations out."""
+    """Return the evaluations of these kernel texts for a problem text."""
 
     def run(problem: str, *kernels: str, settings: EvaluatorSettings | None = None) -> list[Evaluation]:
         path = tmp_path / "problem.py"

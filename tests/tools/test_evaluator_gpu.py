@@ -1,4 +1,4 @@
-"""The evaluator on a real GPU: what it measures beside right and wrong, whom it believes, what disturbs it.
+"""The evaluator on a real GPU: what it measures besides correctness, which claims it believes, what disturbs it.
 
 Evaluators are shared where they can be: each costs a process with a CUDA context.
 """
@@ -31,7 +31,7 @@ from triton_agent.tools.settings import EvaluatorSettings, Profiling
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 
 SETTINGS = EvaluatorSettings(device="cuda", target=None, shapes="given", remedies=False, modes=("eval",))
-"""Few cases: what is tested here lies around the checks."""
+"""Few cases, since these tests are not about the checks of outputs."""
 
 HEAD = """
 import torch
@@ -160,7 +160,7 @@ Open = Callable[..., contextlib.AbstractContextManager[Evaluator]]
 
 @pytest.fixture
 def opened(nursery: Nursery, tmp_path: Path) -> Open:
-    """An evaluator of a problem's text under changed settings."""
+    """Open an evaluator for a problem's text, with changed settings."""
 
     def make(problem: str, **changes: object) -> Evaluator:
         (tmp_path / "problem.py").write_text(problem)
@@ -172,7 +172,7 @@ def opened(nursery: Nursery, tmp_path: Path) -> Open:
 
 @pytest.fixture(scope="module")
 def looked_into(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> tuple[Evaluation, Evaluation]:
-    """Two kernels with everything on, one of which leaves a part to torch; several tests look at them."""
+    """Evaluate two kernels with everything turned on, one of which leaves a part to torch; used by several tests."""
     path = tmp_path_factory.mktemp("softmax") / "problem.py"
     path.write_text(SOFTMAX_PROBLEM)
     settings = dataclasses.replace(SETTINGS, profile=Profiling.ALL, baselines=("compile", "compile-reduce-overhead"))
@@ -338,7 +338,7 @@ def test_a_checker_that_dies_on_the_gpu_is_begun_anew(opened: Open) -> None:
 
 @pytest.fixture
 def load() -> Iterator[Callable[[], int]]:
-    """Starts a stranger that keeps the GPU busy; gives its process id."""
+    """Start a foreign process that keeps the GPU busy; return its pid."""
     with contextlib.ExitStack() as stack:
 
         def begin() -> int:

@@ -1,4 +1,4 @@
-"""What becomes of the evaluator's processes: none is left behind, and the death of one is never taken for a verdict.
+"""The evaluator's processes: none is left behind, and the death of one is never taken for a verdict.
 
 Every orphan is inherited by the test process for as long as this file runs, so whatever is left behind shows among
 its descendants. Candidates run in the evaluator's own workers, never here.
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 PR_SET_CHILD_SUBREAPER = 36
 QUICK = EvaluatorSettings(target=None, shapes="given", remedies=False, modes=("eval",), call_timeout_s=30.0)
-"""Few cases and no compilation: what is tested here happens around the checks."""
+"""Few cases and no compilation, since these tests are not about the checks of outputs."""
 TARGET = "cuda:90"
 
 PROBLEM = """
@@ -88,7 +88,7 @@ DAEMONS = KERNEL.replace(
     "        time.sleep(0.5)\n"
     "        y = torch.empty_like(x)",
 )
-"""The processes are meant to outlive everything."""
+"""A candidate whose processes try to outlive the evaluation."""
 
 DRIVER = """
 import sys
@@ -104,7 +104,7 @@ with Evaluator(parse_problem(sys.argv[1]), settings) as evaluator:
 
 @pytest.fixture(autouse=True, scope="module")
 def inherit_orphans() -> Iterator[None]:
-    """Children of dead processes become this process's, and so stay in sight."""
+    """Make this process adopt orphans of its descendants, so that they stay visible."""
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     yield
@@ -326,7 +326,7 @@ def test_close_cleans_up_when_every_process_has_died(spec: ProblemSpec) -> None:
 
 
 def living(ancestor: int = os.getpid()) -> set[int]:
-    """Descendants of a process, of this one unless told otherwise, that have not ended."""
+    """Return the descendants of a process (by default this one) that have not ended."""
     states, parents = {}, {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -341,12 +341,12 @@ def living(ancestor: int = os.getpid()) -> set[int]:
 
 
 def left_over(before: set[int]) -> set[int]:
-    """What has come since and does not go; what was killed in a pid namespace takes some milliseconds."""
+    """Return new processes that do not end. Those killed in a pid namespace take some milliseconds to disappear."""
     return eventually(lambda: living() - before)
 
 
 def eventually(condition: Callable[[], T], limit_s: float = 5.0) -> T:
-    """The condition's value once it is false or empty, or when time is up."""
+    """Return the condition's value as soon as it is false or empty, or at the timeout."""
     deadline = time.monotonic() + limit_s
     while (value := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -21,7 +21,7 @@ from triton_agent.tools.graph.values import TensorMeta
 
 
 class Call(nn.Module):
-    """A module around one function, with the buffers given by name."""
+    """A module that calls a function, with the named buffers."""
 
     def __init__(self, function: Callable[..., Any], **buffers: torch.Tensor) -> None:
         super().__init__()
@@ -319,7 +319,7 @@ def test_memory_too_large_to_paint_is_never_overcounted(
 def test_layouts_of_long_stretches_are_counted_exactly_without_painting_all(
     monkeypatch: pytest.MonkeyPatch, one: TensorMeta, other: TensorMeta
 ) -> None:
-    """Each element of the memory stands for 1,000 here."""
+    """In this test each element of the memory stands for 1,000."""
 
     def stretched(layout: TensorMeta) -> TensorMeta:
         steps = tuple(1000 * stride for stride in layout.strides)

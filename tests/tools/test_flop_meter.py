@@ -1,4 +1,4 @@
-"""Arithmetic is counted as torch counts it, and without torch's compiler."""
+"""Floating-point operations are counted as torch counts them, but without importing torch's compiler."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "elementwise": lambda: torch.softmax(ROWS * 2, -1),
 }
 UNCOUNTED = {"attention", "recurrent", "elementwise"}
-"""Torch has no formula for the operators that a CPU runs here."""
+"""Kinds for whose CPU operators torch has no formula."""
 
 
 @pytest.mark.parametrize("guard", (torch.no_grad, torch.inference_mode), ids=("no_grad", "inference_mode"))

@@ -1,4 +1,4 @@
-"""Large problems are judged in pieces: within a bound of memory, and as strictly as small ones."""
+"""Large problems are judged in pieces, within a memory limit, and as strictly as small ones."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_is_wrong_outside_of_the_slices_or_narrow_everywhere_is_seen(tmp_pa
 
 
 class Held(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Notes the most memory that the results of one operator take."""
+    """Records the largest memory that the results of one operator take."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -109,7 +109,7 @@ class Held(UncompiledMode):  # type: ignore[no-untyped-call]
 def test_no_copy_of_a_large_tensor_in_double_is_made(tmp_path: Path) -> None:
     """128 MiB in and 128 MiB out: no operator makes more than that, and the process grows by less than 2.5 calls.
 
-    Beside that it holds eight slices, with up to eight runs of each in double.
+    In addition it holds eight slices, with up to eight runs of each in double.
     """
     whole_bytes = 8192 * 4096 * 4
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
@@ -125,7 +125,7 @@ def test_no_copy_of_a_large_tensor_in_double_is_made(tmp_path: Path) -> None:
 
 
 def test_inputs_at_full_size_hold_several_distributions(tmp_path: Path) -> None:
-    """A kernel that takes inputs for positive as soon as they are many would be right on those as given."""
+    """A kernel that assumes positive inputs for large sizes would be right for the inputs as given."""
     body = PROBLEM.replace("FORWARD", "torch.relu(x)").replace("randn", "rand")
     (tmp_path / "problem.py").write_text(body)
     spec, settings = parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings()

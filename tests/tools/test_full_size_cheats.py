@@ -1,4 +1,4 @@
-"""What is right for the inputs of a problem alone is refused, and what looks like it is not; `make cheats` has more."""
+"""Kernels that are right only for the problem's own inputs are refused, similar honest ones pass; see `make cheats`."""
 
 from __future__ import annotations
 

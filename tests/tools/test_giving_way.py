@@ -1,4 +1,4 @@
-"""A process beside others on a GPU stands still while somebody has the card alone: real processes, real leases."""
+"""A supervised process on a GPU is stopped while another process has the card alone: real processes and leases."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ with open(sys.argv[1], "a", buffering=1) as beats:
         beats.write(f"{time.monotonic()}\\n")
         time.sleep(0.002)
 """
-"""Writes down when it works, until it is told that it is enough."""
+"""Writes the times at which it works to a file, until the file `.enough` appears."""
 
 
 class Working:
-    """A child that works, and its keeper."""
+    """A working child and its supervisor."""
 
     def __init__(self, folder: Path, *, limit_s: float = LONG_S) -> None:
         self.folder, self.limit_s = folder / "leases", limit_s
@@ -59,7 +59,7 @@ class Working:
         return [float(line) for line in text.splitlines()]
 
     def works_on(self) -> None:
-        """Waits until it has done something more."""
+        """Wait until the child has worked again."""
         before = len(self.beats())
         until(lambda: len(self.beats()) > before)
 

@@ -1,4 +1,4 @@
-"""The operator graph: wired right whatever Python does, equal where structure is equal, and no trace left behind."""
+"""The operator graph: right edges whatever Python does, equal for equal structure, and recording leaves no trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from triton_agent.tools.graph.recorder import extract
 
 
 class Call(nn.Module):
-    """A module around one function; tensors and modules given by name become its own."""
+    """A module that calls a function. Tensors and modules given by keyword become its buffers and submodules."""
 
     def __init__(self, function: Callable[..., Any], **members: Any) -> None:
         super().__init__()
@@ -320,7 +320,7 @@ ON_GPUS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., A
         HEADS,
     ),
 }
-"""What a GPU's graph holds: how a CPU can stand in, the call itself, the same call on a CPU, and its inputs."""
+"""For operators that only GPUs use: the patch that imitates a GPU, the call, the same call on a CPU, and its inputs."""
 
 
 @pytest.mark.parametrize("operator", ON_GPUS)
@@ -536,11 +536,11 @@ def test_what_nobody_knows_counts_as_arithmetic_unless_its_name_gives_it_away(op
 
 
 SUMS = {"coalesce"}
-"""Hands its argument out only where there is nothing to add up."""
+"""Operators that return their argument only if there is nothing to add up."""
 
 
 def test_what_only_hands_out_aliases_is_a_view_or_a_copy_where_it_must() -> None:
-    """The tables against torch's own schemas, for every operator there is."""
+    """Compare the tables with torch's schemas for all operators."""
     names = {name[6:].partition(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
     for name in sorted(names):
         packet = getattr(torch.ops.aten, name)

@@ -1,4 +1,4 @@
-"""Kernel files in the habits of people and models get their verdicts in the interpreter."""
+"""Kernel files written in styles that are common among people and models get the right verdicts in the interpreter."""
 
 from __future__ import annotations
 

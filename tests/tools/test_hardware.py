@@ -1,4 +1,4 @@
-"""Facts of a machine and the state of its GPUs, read from a stand-in `nvidia-smi` where there is no card."""
+"""Facts about a machine and the state of its GPUs, read from a fake `nvidia-smi`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ for argument in sys.argv[1:]:
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PutCard:
-    """Puts a card of our making on the PATH."""
+    """Put a fake `nvidia-smi` on the PATH."""
 
     def put(processes: str = "", **changes: str) -> None:
         card = {**CARD, **{name.replace("__", "."): value for name, value in changes.items()}}

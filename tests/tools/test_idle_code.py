@@ -1,4 +1,4 @@
-"""What never runs is left out before a kernel file is judged, and nothing else."""
+"""Code that never runs is removed before a kernel file is judged, and nothing else is."""
 
 from __future__ import annotations
 

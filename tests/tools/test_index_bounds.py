@@ -1,4 +1,4 @@
-"""Indices are refused where torch refuses them on a CPU, and nowhere else."""
+"""Indices are refused exactly where torch refuses them on a CPU."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def test_what_torch_refuses_is_refused_before_it_runs(name: str) -> None:
 
 
 class _Bucketed(torch.nn.Module):
-    """Takes a row by the size of a number, and was never given one above 1."""
+    """Looks up a row by the size of a number, in a table that only covers numbers up to about 1."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return TABLE[(x * 3).long()]
 
 
 def test_inputs_that_point_past_a_table_are_an_original_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU, where the mode is on and the operator would end the process's use of the card."""
+    """The mode is on, as on a GPU, where an index out of bounds would make CUDA unusable in the process."""
     monkeypatch.setattr(expectation, "refusing_on_gpu", lambda _: RefusingWildIndices())
     assert expectation.expect(_Bucketed(), [torch.tensor([0.1, 1.0])]).lifted
     with pytest.raises(expectation.OriginalFailed, match="WildIndex"):
@@ -110,7 +110,7 @@ def get_inputs():
 def test_a_few_inputs_at_a_time_are_tried_with_care(
     limit: int, runs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut to a few rows, a table is shorter than what its indices say; and looking leaves no trace in a graph."""
+    """A table cut to a few rows is too short for its indices; and the check leaves no trace in a graph."""
     (tmp_path / "problem.py").write_text(ROWS_AND_WHICH.replace("LIMIT", str(limit)))
     spec = parse_problem(str(tmp_path / "problem.py"))
     reference = load(spec)

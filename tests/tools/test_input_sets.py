@@ -1,4 +1,4 @@
-"""Several calls with weights: what a person may write, what is refused and how, and what a problem makes of them."""
+"""Several weighted sets of inputs: what may be written, what is refused with which message, and what they become."""
 
 from __future__ import annotations
 

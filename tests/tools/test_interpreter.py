@@ -1,7 +1,7 @@
-"""The interpreter's promises, each kept by a kernel in `interpreter_probes.py` that runs in a process of its own.
+"""The interpreter's behaviour, tested by the kernels of `interpreter_probes.py` in a separate process.
 
-What the stock interpreter gets wrong is shown by running the same probes on it: `FAULTS_OF_THE_STOCK_INTERPRETER` must
-fail there. Where a Triton version mends one of them, that test says so and the mending can go.
+The same probes run on Triton's stock interpreter, where those in `FAULTS_OF_THE_STOCK_INTERPRETER` must fail. If a new
+Triton version fixes one of them, its test fails, and our own fix can be removed.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What samples may and may not prove: intervals, and the win decision."""
+"""Statistics of timing samples: intervals and the decision of a win."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triton_agent.tools.race.pairing import LEAST_PAIRS, PAIRS_BETWEEN_LOOKS
 from triton_agent.tools.race.speed import SpeedSettings
 
 Noise = Callable[[random.Random, int], list[float]]
-"""Times of so many calls, in the order of the clock."""
+"""Returns the times of this many calls, in order."""
 
 
 def quiet(rng: random.Random, calls: int) -> list[float]:
@@ -41,7 +41,7 @@ NOISES = [quiet, heavy_tailed, drifting, alternating, two_clocks]
 
 
 def as_pairs(times: list[float], rng: random.Random, speedup: float = 1.0) -> tuple[list[float], list[float]]:
-    """Deals four calls to each pair of two subjects, ABBA or BAAB by chance, as `pairing` does."""
+    """Form pairs from four successive calls each, in random order ABBA or BAAB, as `pairing` does."""
     baseline, candidate = [], []
     for first, second, third, fourth in zip(*(times[start::4] for start in range(4))):
         outer, inner = (first + fourth) / 2, (second + third) / 2
@@ -84,7 +84,7 @@ def test_an_advantage_of_going_second_ten_times_the_speedup_hides_nothing() -> N
 
 
 def test_a_look_at_pairs_still_coming_in_leaves_false_wins_at_one_in_a_hundred() -> None:
-    """Exact, for fair coins: settled for the candidate at one of the looks, or won at the end."""
+    """The exact chance, for equal subjects, that the candidate wins at an interim look or in the final test."""
     pairs = SpeedSettings().full_pairs
     chance = {0: 1.0}
     won = 0.0
@@ -97,7 +97,7 @@ def test_a_look_at_pairs_still_coming_in_leaves_false_wins_at_one_in_a_hundred()
 
 
 def decides(wins: int, pairs: int, *, final: bool) -> bool:
-    """Whether so many pairs are a win, by the sign test alone at the end."""
+    """Return True if this many won pairs are a win; at the end only the sign test counts."""
     if final:
         return chance_of_wins(wins, pairs) <= 0.01
     baseline, candidate = [2.0] * wins + [1.0] * (pairs - wins), [1.0] * wins + [2.0] * (pairs - wins)

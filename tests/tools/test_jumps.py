@@ -1,4 +1,4 @@
-"""What an answer may be where rounding decides between two whole numbers."""
+"""Which answers are accepted where rounding decides between two integers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from triton_agent.tools.truth.expectation import expect
 
 
 class Quantised(torch.nn.Module):
-    """So many steps that float32 lands on the other side of some: `round` jumps there, and the cast after it does."""
+    """Quantises so finely that float32 errors cross some of the steps, where `round` and the following cast jump."""
 
     def forward(self, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
         return torch.round(F.silu(gate) * up * 2e3).to(torch.int32)

@@ -1,4 +1,4 @@
-"""What a profile says, and the baselines it is read beside: arithmetic and words, without a GPU."""
+"""Profiles, and the baselines they are compared with: computations and texts, without a GPU."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ SOFTMAX = JitFunction(name="softmax_kernel", source="def softmax_kernel(x, y): p
 
 
 def program() -> Program:
-    """A clone by torch, then two launches of one kernel."""
+    """A tape with a clone by torch, then two launches of one kernel."""
     arguments = (("x", X), ("y", Y))
     choices = tuple(
         Choice(kernel=SOFTMAX.identity, grid=(programs, 1, 1), arguments=arguments, options=()) for programs in (64, 8)

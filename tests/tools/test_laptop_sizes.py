@@ -1,4 +1,4 @@
-"""Modules of users with sizes too large for the interpreter are brought to sizes that it can do, if they allow it."""
+"""Modules with sizes too large for the interpreter are scaled down to sizes that it can run, if possible."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_peak_counts_what_is_alive_at_one_time_and_takes_no_memory(own: Path) ->
 
 
 def test_authors_are_shown_the_graph_at_the_sizes_as_given_where_a_cpu_can_run_it(own: Path) -> None:
-    """The width of a head stays 16 at all scaled sizes and is 64 as given: an author may not write it as a number."""
+    """The head width is 16 at all scaled sizes but 64 as given, so an author must not write it as a constant."""
     spec = parse_problem(f"{own}:Attention", init="256, 4", inputs=["f32[8,128,256]"])
     call, *others = prepare._nearer_those_given(spec, train=False)
     assert call.graph.sources()["x0"].shape == (8, 128, 256) and not others

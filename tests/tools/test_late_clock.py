@@ -1,4 +1,4 @@
-"""What is made behind an answer is made once, waited for by all, and made anew where the making failed."""
+"""A clock made in the background is made once, awaited by all threads, and made again after a failure."""
 
 from __future__ import annotations
 

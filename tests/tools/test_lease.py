@@ -1,4 +1,4 @@
-"""The lease between real processes: who gets in, who waits, and what a death leaves behind."""
+"""Leases between real processes: who gets one, who waits, and what remains when a holder dies."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Others:
-    """Starts processes that hold the lease, and ends them."""
+    """Starts and ends processes that hold the lease."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.started: list[subprocess.Popen[str]] = []
 
     def hold(self, mode: Mode = Mode.EXCLUSIVE, inside: str = "", wait_for_it: bool = True) -> subprocess.Popen[str]:
-        """A process that holds the lease until its input closes."""
+        """Start a process that holds the lease until its standard input is closed."""
         program = textwrap.dedent(f"""
             import os, sys, time
             from pathlib import Path

@@ -1,6 +1,6 @@
-"""Programs that run together give, bit for bit, what they give one by one: values, faults and records of launches.
+"""Programs run in lockstep give the same as one by one, bit for bit: values, faults and records of launches.
 
-Kernels are those of `lockstep_probes.py`, run in a process of its own, and the files of `tests/kernels` and
+The kernels are those of `lockstep_probes.py`, run in a separate process, and the files of `tests/kernels` and
 `tests/honest`.
 """
 
@@ -35,9 +35,9 @@ PROMISES = (
 
 pytestmark = pytest.mark.xdist_group("lockstep")  # what is made once is made in one process
 FILES_AT_LEAST = 250
-"""Files of kernels that run in the interpreter without the evaluator's arrangements."""
+"""Least number of kernel files that run in the interpreter without the evaluator."""
 LAUNCHES_TOGETHER = 0.8
-"""Least share of these files' launches whose programs run together."""
+"""Least share of the launches in these files that run in lockstep."""
 
 
 @pytest.fixture(scope="module")

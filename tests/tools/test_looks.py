@@ -1,4 +1,4 @@
-"""Inputs that are new before each timed call, and looks at what timed calls return."""
+"""Renewed inputs before each timed call, and checks of the outputs of timed calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from triton_agent.tools.truth.plan import Case
 RELU = Path(__file__).parents[1] / "cheats" / "problems" / "relu.py"
 SAMPLE = Sample(device_ms=1.0, host_ms=1.0, enqueue_ms=0.5, queued=True)
 TREE = {"tensor": 0}
-"""One tensor, as the tracer describes what forward returns."""
+"""The tracer's description of a forward that returns one tensor."""
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_a_timed_call_that_is_looked_at_gets_other_inputs_in_the_same_tensors() 
 
 
 def worker(answer: Callable[[torch.Tensor], torch.Tensor], asked: list[int]) -> Callable[[Channel], None]:
-    """Times nothing, answers as told, and notes which kind of call it was asked for."""
+    """A fake worker: times nothing, gives preset answers, and records which kind of call was requested."""
 
     def play(channel: Channel) -> None:
         while True:
@@ -128,7 +128,7 @@ def worker(answer: Callable[[torch.Tensor], torch.Tensor], asked: list[int]) -> 
 
 
 class Answering:
-    """In place of a program: answers as told."""
+    """A stand-in for a program, with preset answers."""
 
     def __init__(self, answer: Callable[[torch.Tensor], torch.Tensor]) -> None:
         self.answer = answer

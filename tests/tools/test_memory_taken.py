@@ -1,4 +1,4 @@
-"""A candidate that had too little of the GPU's memory: whether that stands, and that the driver is always answered."""
+"""A candidate that ran out of GPU memory: whether that counts against it, and that the driver always gets an answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plan_of(case_bytes: int) -> Any:
 def answer_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finding: Finding, taken: Any, *, measured: bool = False
 ) -> JobAnswer:
-    """What a driver is told of a candidate with this finding, where the card says so."""
+    """Return the answer to the driver for a candidate with this finding, given the state of the card."""
     driver, judge = checker_of(tmp_path)
     judge.plan = plan_of(1)
     failed = Failed(finding, "it failed", measured=measured)
@@ -57,7 +57,7 @@ def answer_to(
 
 
 def checker_of(folder: Path) -> tuple[Channel, Checker]:
-    """A checker, and the driver's end of its channel."""
+    """Return a checker and the driver's end of its channel."""
     (folder / "problem.py").write_text(PROBLEM)
     driver, ours = Channel.pair()
     return driver, Checker(ours, parse_problem(str(folder / "problem.py")), EvaluatorSettings())

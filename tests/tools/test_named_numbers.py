@@ -1,4 +1,4 @@
-"""Numbers that kernels name are found and planted; positions and memory they name are looked at."""
+"""Constants in kernels are found and planted in inputs; positions that they name are tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kind of operator a name stands for, where no table has it as well."""
+"""The kind of operator by its name, also for names that are in no table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers are sent arrives complete, is seen by nobody else once they write to it, and is never in their way."""
+"""Payloads reach workers complete; what a worker writes into them is private; and they cannot block the worker."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def no_room(*_: object) -> None:
 
 
 def sent_as_files(payloads: list[Payload]) -> list[bool]:
-    """Which of them arrive as files; what arrives is what was sent."""
+    """Return which tensors arrive as files, after checking that they arrive unchanged."""
     arrived = after_a_trip(payloads)
     assert all(torch.equal(one.unpack()[0], other.unpack()[0]) for one, other in zip(payloads, arrived, strict=True))
     return [payload.file is not None for payload in arrived]
@@ -158,7 +158,7 @@ def test_payloads_that_are_sent_are_the_ones_received() -> None:
 def working(
     nursery: Nursery, folder: Path, tape: Tape, payloads: list[Payload], memory_bytes: int = 1 << 30
 ) -> Iterator[tuple[Worker, Session]]:
-    """A confined executor that holds a tape; `payloads` are those that it will be sent."""
+    """Start a confined executor with a tape; `payloads` are those that it will be sent."""
     settings = PoolSettings(
         executor=INTERPRETER,
         compiles=False,
@@ -187,7 +187,7 @@ def call(session: Session, payload: Payload) -> checks.Answer:
 
 
 def added(number: int, *, times: int = 1) -> Tape:
-    """`x` changed in place, then a copy of it."""
+    """Change `x` in place and return a copy of it."""
     writing = Writing()
     x = writing.input(filler())
     for _ in range(times):
@@ -314,7 +314,7 @@ class ModelNew(nn.Module):
 
 
 def judged(nursery: Nursery, folder: Path, candidates: int) -> tuple[list[Finding | None], list[int]]:
-    """Findings of so many candidates, every other one wrong, and the checker's descriptors after each."""
+    """Judge this many candidates, every other one wrong; return findings, and the checker's descriptors after each."""
     (folder / "problem.py").write_text(PROBLEM)
     settings = EvaluatorSettings(target=None, shapes="given", modes=("eval",))
     findings, counts = [], []

@@ -1,4 +1,4 @@
-"""What the user allows decides what passes: TF32 only where it is asked for, autocast as the user runs it."""
+"""The precision that the user allows decides what passes: TF32 only on request, autocast as the user runs it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_tf32_keeps_ten_bits_and_what_is_not_finite() -> None:
 
 
 class Many(torch.nn.Module):
-    """Every way in which torch multiplies matrices."""
+    """A module that uses every operator with which torch multiplies matrices."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ def test_what_multiplies_no_matrices_is_judged_as_strictly_as_ever() -> None:
 
 @pytest.mark.parametrize(("kind", "met"), [("conv", True), ("linear", False)])
 def test_convolutions_may_use_tf32_on_a_gpu_as_torch_lets_cudnn_do(kind: str, met: bool) -> None:
-    """At small sizes cuDNN does without it, and a kernel that uses it would seem less accurate than the reference."""
+    """At small sizes cuDNN does not use TF32, and a kernel that does would seem less accurate than the reference."""
     torch.manual_seed(0)
     model, x = Many(kind).eval(), torch.randn(4, 32, 64)
     found = expect(model, [x], coarse=at_the_coarsest(Conditions(), "cuda"))

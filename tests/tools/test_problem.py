@@ -1,4 +1,4 @@
-"""A problem is read off its text: what it is, and what is wrong with it, without running anything."""
+"""A problem is read from its text without running it: its kind, and the faults in it."""
 
 from __future__ import annotations
 

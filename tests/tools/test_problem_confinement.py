@@ -1,4 +1,4 @@
-"""A problem file that is not trusted: it serves as any other, and what it should not do it cannot."""
+"""A problem file that is not trusted works as any other, but cannot do what is forbidden."""
 
 from __future__ import annotations
 

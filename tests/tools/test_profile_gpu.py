@@ -1,4 +1,4 @@
-"""Profiles on a real GPU: the bottleneck that a kernel was written to have is named first."""
+"""Profiles on a real GPU: kernels written to have a certain bottleneck get it named first."""
 
 from __future__ import annotations
 

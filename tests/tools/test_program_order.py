@@ -1,7 +1,4 @@
-"""What random orders of programs show, each promise kept by a probe in `program_order_probes.py`.
-
-The probes run in a process of their own.
-"""
+"""Random orders of programs reveal races. Each test runs a probe of `program_order_probes.py` in a separate process."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What a race says, from readings that are given, and which short race a long one follows."""
+"""The results of a race for given readings, and when a short race is continued."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OVERHEADS = Overheads(event_ms=0.002, round_trip_ms=0.005)
 
 
 def sample(device_ms: float, waits_ms: float = 0.0) -> Sample:
-    """An honest reading, but for what the host waits longer than it explains."""
+    """Return a consistent reading, except that the latency is longer by an unexplained wait of the host."""
     host_ms = 0.02 + device_ms + OVERHEADS.round_trip_ms + waits_ms
     return Sample(device_ms=device_ms, host_ms=host_ms, enqueue_ms=0.02, queued=True)
 

@@ -1,4 +1,4 @@
-"""Arithmetic that rounds at random stays on float32's grid, errs by nothing where float32 would, and not one way."""
+"""Random rounding gives float32 values, is exact where float32 arithmetic is exact, and is unbiased."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from triton_agent.tools.truth.yardstick import WIDE, Yardstick
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    """As in the checker; two that share a busy core wait for each other."""
+    """Use one thread, as in the checker: two threads that share a busy core wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -95,14 +95,14 @@ def test_equal_values_go_the_same_way() -> None:
     ],
 )
 def test_exact_arithmetic_errs_by_nothing(function: Any) -> None:
-    """On small whole numbers, whose sums, products and halves float32 holds."""
+    """The inputs are small integers, whose sums, products and halves are exact in float32."""
     x = torch.randint(-9, 9, (8, 16), generator=torch.Generator().manual_seed(0)).float()
     assert torch.equal(rounded(function, x), function(x.double()))
 
 
 @pytest.mark.parametrize("function", [lambda x: x / x, lambda x: (3 * x) / 3.0, lambda x: (0 * x + 1).mean(0)])
 def test_quotients_may_be_next_to_what_they_are_exactly(function: Any) -> None:
-    """As where a GPU divides by way of a reciprocal; what is exact otherwise is no excuse for more."""
+    """A GPU may divide by multiplying with the reciprocal, so an error of that size is allowed, and no larger one."""
     x = torch.randint(1, 9, (6, 16), generator=torch.Generator().manual_seed(0)).float()
     off = (rounded(function, x) / function(x.double()) - 1).abs()
     assert 0 < float(off.max()) <= 2.0**-22
@@ -160,7 +160,7 @@ def divergence(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
 
 
 def by_hand(student: torch.Tensor, teacher: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """As a GPU computes it, whose logarithm errs by up to four units: the same way for all that share it."""
+    """Compute as on a GPU, where a logarithm may be off by four units in the last place, equally for all its users."""
 
     def log(x: torch.Tensor) -> torch.Tensor:
         off = (2 * torch.rand(x.shape, generator=generator, dtype=torch.float64) - 1) * 2.0**-22
@@ -183,7 +183,7 @@ def test_a_logarithm_that_a_whole_row_shares_may_err_as_on_a_gpu() -> None:
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """One product after another, which no library does."""
+    """Attention with one product after another, unlike any library."""
     scores = torch.zeros(*q.shape[:-1], k.shape[-2])
     for i in range(q.shape[-1]):
         scores = scores + q[..., i, None] * k[..., None, :, i]
@@ -192,7 +192,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
 
 
 def test_scores_that_are_large_and_nearly_equal_may_err_at_their_own_size() -> None:
-    """Two keys with the same large element: however inputs are rounded, equal values move alike and cancel."""
+    """Two keys have the same large element. Rounding of inputs changes equal values equally, so the changes cancel."""
     for seed in range(12):
         q, k, v = torch.randn(3, 40, 20, generator=torch.Generator().manual_seed(seed))
         q[5, 0] = q[5, 19] = k[7, 0] = k[9, 19] = v[7, 3] = 100.0
@@ -203,7 +203,7 @@ def test_scores_that_are_large_and_nearly_equal_may_err_at_their_own_size() -> N
 
 
 def test_distances_of_equal_points_may_err_as_their_squares_do() -> None:
-    """Torch's product may cancel to zero where another order of the same sums leaves the root of a rounding."""
+    """Torch's sum may cancel to exactly zero where another order of summation leaves the root of a rounding error."""
 
     def nearest(x: torch.Tensor) -> torch.Tensor:
         return (torch.cdist(x, x) + 1e6 * torch.eye(len(x), dtype=x.dtype)).amin(1).mean()
@@ -224,7 +224,7 @@ def test_distances_of_equal_points_may_err_as_their_squares_do() -> None:
 
 @pytest.mark.parametrize("number", [1.2, 1.1296, 1.2013])
 def test_running_products_of_equal_numbers_err_as_in_a_tree(number: float) -> None:
-    """Torch's product on a CPU is accumulated in float64; in a tree of float32 all roundings of a power add up."""
+    """Torch accumulates a running product on a CPU in float64; in a tree of float32 products rounding errors add up."""
     x = torch.full((72,), number)
     total, truth = x, x.double().cumprod(-1)
     for reach in (1, 2, 4, 8, 16, 32, 64):
@@ -262,14 +262,14 @@ class _Frequencies(torch.nn.Module):
 
 
 def test_complex_parameters_and_constants_are_lifted_like_real_ones() -> None:
-    """Otherwise a reference would be its own truth, and no other answer accurate enough."""
+    """Otherwise the reference itself would be the truth, and every other answer would seem inaccurate."""
     found = run_lifted(_Frequencies(), [torch.randn(3, 10)])
     assert found is not None and found[0].dtype == torch.float64
     assert found[1].weight.dtype == torch.complex128
 
 
 def attention_with_scores_computed_twice(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """As Triton compiles one: the sum of a row's powers and the powers themselves come from two orders of summation."""
+    """Attention as Triton may compile it: exponentials and their row sum use scores from two orders of summation."""
     products = q[..., :, None, :] * k[..., None, :, :]
     once, again = (
         x * torch.tensor(q.shape[-1] ** -0.5) for x in (products.sum(-1), products.flip(-1).cumsum(-1)[..., -1])

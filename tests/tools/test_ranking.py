@@ -1,4 +1,4 @@
-"""Which of two candidates is the better one, where each was timed in a process of its own."""
+"""Which of two candidates is better, when each was timed in its own process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triton_agent.tools.results import KernelLaunch
 
 
 def timed(device: float, latency: float, launches: int = 1, *, spread: float = 0.01) -> Standing:
-    """Over the reference, in device time and in latency."""
+    """Return the standing of an evaluation with these speed-ups over the reference, in device time and latency."""
     figures = [(device, "device"), (latency, "latency")]
     timings = [verdicts.timing(ratio, spread=spread, kind=kind) for ratio, kind in figures]
     launched = KernelLaunch(kernel="k", launches=launches, programs=1, bytes_loaded=None, bytes_stored=None)

@@ -1,4 +1,4 @@
-"""Reading a problem: what is found out once and not again, and what is left until somebody asks."""
+"""Reading a problem: which facts are computed once and reused, and which only on request."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_an_original_that_fails_with_old_parameters_leaves_the_verdict_as_it_was
 
 
 class Overwriting(torch.nn.Module):
-    """Writes to its input, and hands back a view of it."""
+    """Writes to its input and returns a view of it."""
 
     def forward(self, x: torch.Tensor, same: torch.Tensor) -> torch.Tensor:
         return x.mul_(2)[0] + same[0]
@@ -162,7 +162,7 @@ def test_inputs_that_torch_cannot_copy_are_unpacked_anew() -> None:
 
 
 class Counting(torch.nn.Module):
-    """Counts its calls in an array of its caller's."""
+    """Counts its calls in an array that belongs to the caller."""
 
     def forward(self, x: torch.Tensor, calls: Any) -> torch.Tensor:
         calls += 1

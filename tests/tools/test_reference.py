@@ -1,4 +1,4 @@
-"""Loading a problem: its code runs in surroundings of its own, from a seed, and its mistakes name their line."""
+"""Loading a problem: its code runs in isolation with a seed, and its errors name their line."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_modules_beside_the_file_are_found_and_kept_apart(tmp_path: Path) -> Non
 
 
 def test_another_thread_that_searches_the_import_path_misses_no_folder(tmp_path: Path) -> None:
-    """Python walks `sys.path` for each import; entries removed from that list under way would hide those after them."""
+    """Python iterates over `sys.path` during an import; removing entries meanwhile would make it skip others."""
     path = list(sys.path)
     user = UserModule(problem(tmp_path, LINEAR).spec.source(), ast.parse(""))
     with user.running("a test"):

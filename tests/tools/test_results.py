@@ -1,4 +1,4 @@
-"""An evaluation that contradicts itself cannot be made."""
+"""An inconsistent evaluation cannot be constructed."""
 
 from __future__ import annotations
 

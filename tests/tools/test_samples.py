@@ -1,4 +1,4 @@
-"""Turns, readings, and what may be concluded from them; with a scripted clock, since there may be no GPU."""
+"""The order of turns, readings, and the conclusions from them; with a scripted clock, so no GPU is needed."""
 
 from __future__ import annotations
 

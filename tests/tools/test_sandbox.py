@@ -1,8 +1,8 @@
-"""The sandbox's promises, each tried from inside by code that wants out. Nothing here confines the test process.
+"""Each promise of the sandbox, tested by hostile code inside it. The test process itself is never confined.
 
-A driver process stands in for the zygote: it forks, the child enters the sandbox and runs the hostile code, the
-driver reports how that ended. `machine` makes the driver first give up rights that containers withhold, to make user
-namespaces or any at all, so that the layers beneath are proven on their own.
+A driver process stands in for the zygote: it forks, the child enters the sandbox and runs the hostile code, and the
+driver reports how that ended. For some values of `machine`, the driver first gives up the right to create user
+namespaces or any namespaces, as some containers do, so that the remaining layers are tested on their own.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ print(json.dumps([run(code) for code in settings["codes"]]))
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one piece of hostile code fared."""
+    """How one piece of hostile code ended."""
 
     report: dict[str, Any]
     raised: str
@@ -120,7 +120,7 @@ def enter(
     timeout_s: float = 30,
     **confinement: Any,
 ) -> list[Outcome]:
-    """Run each code in a sandbox of its own, all forked from one driver."""
+    """Run each code in its own sandbox; all are forked from one driver."""
     settings = driver_settings(scratch, *codes, machine=machine, imports=imports, timeout_s=timeout_s, **confinement)
     done = subprocess.run(**driver(), input=settings, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -142,7 +142,7 @@ def driver_settings(
 
 
 def driver() -> dict[str, Any]:
-    """How to start the driver; its environment holds a secret."""
+    """Return the command that starts the driver, whose environment contains a secret."""
     source = str(Path(__file__).parents[2] / "src")
     return {
         "args": [sys.executable, "-c", DRIVER],
@@ -324,7 +324,7 @@ def test_no_socket_leads_out(scratch: Path, tmp_path: Path, listener: str, machi
 
 @pytest.fixture
 def listener(tmp_path: Path) -> Iterator[str]:
-    """A Unix socket that accepts connections, as a container engine's does."""
+    """A Unix socket that accepts connections, like that of a container engine."""
     path = str(tmp_path / "engine.sock")
     with socket.socket(socket.AF_UNIX) as server:
         try:

@@ -1,4 +1,4 @@
-"""The screen refuses early what has no place in a kernel file, and lets honest text pass however it reads."""
+"""The screen refuses forbidden code in a kernel file early, and accepts honest code in any style."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One verdict at several sets of inputs: all have to be right, and the one that is not is named."""
+"""One verdict over several sets of inputs: all must be right, and a wrong one is named."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ModelNew(nn.Module):
 """
 RIGHT = KERNEL.format(size="x.numel()")
 RIGHT_WHERE_SHORT = KERNEL.format(size="min(x.numel(), 1500)")
-"""Sizes around the main set are within what it can do."""
+"""Right for the main set and its variants, wrong for longer inputs."""
 
 
 @pytest.fixture(scope="module")

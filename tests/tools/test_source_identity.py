@@ -1,4 +1,4 @@
-"""Files that differ in names and layout only are one; anything that could change what runs keeps them apart."""
+"""Files that differ only in names and layout have the same identity; any change of behaviour gives another one."""
 
 from __future__ import annotations
 

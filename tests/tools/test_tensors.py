@@ -29,7 +29,7 @@ class Plain:
 
 
 class Ran(AssertionError):
-    """Code of the candidate's ran."""
+    """Raised if the candidate's code ran."""
 
 
 def running(*_: Any) -> Any:
@@ -54,7 +54,7 @@ class LateKey(str):
 
 
 class Computed:
-    """A field that is made up when somebody asks."""
+    """A class with a field that is computed on access."""
 
     __get__ = running
 

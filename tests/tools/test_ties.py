@@ -1,4 +1,4 @@
-"""Inputs in which a few elements are equal by chance are drawn anew where the reference says where one of them was."""
+"""Inputs with a few equal elements by chance are redrawn if the reference returns the position of one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tape that may not be run costs the candidate its verdict; a fault of the checks does not."""
+"""An inconsistent tape counts against the candidate; an error in the checks does not."""
 
 from __future__ import annotations
 

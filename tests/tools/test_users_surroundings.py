@@ -1,4 +1,4 @@
-"""Problem files as people write them, on a machine without CUDA: they are read all the same."""
+"""Problem files as people write them can be read on a machine without CUDA."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def arguments_of(folder: Path, given: str) -> Any:
 
 
 def test_a_settings_object_is_told_by_what_it_holds(tmp_path: Path) -> None:
-    """In a process without its class, so as a plain one."""
+    """The settings object arrives in a process without its class, so as a plain object."""
     told = pickle.loads(pickle.dumps(arguments_of(tmp_path, "Settings(dim=16)")))
     assert (told.dim, told.double, told.inner.bias, told.kind.value) == (16, 32, True, 3)
     assert not hasattr(told, "method")
@@ -152,7 +152,7 @@ def test_inputs_of_a_class_of_the_file_are_refused_with_what_to_do(tmp_path: Pat
 
 
 def test_tensors_that_are_no_parameters_are_lifted_to_float64_as_well(tmp_path: Path) -> None:
-    """Else the reference's own outputs had to serve as the truth, and honest kernels were refused by chance."""
+    """Otherwise the reference's own outputs would serve as the truth, and honest kernels could be refused by chance."""
     facts = facts_of(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""The shape family: sizes read off the text, proven on the reference, and a way down for what is too large."""
+"""Families: sizes found in the text, proven on the reference, and scaled down if they are too large."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def get_inputs():
 
 
 def test_what_a_device_makes_of_a_call_does_not_count_as_another_program(tmp_path: Path) -> None:
-    """One row is contiguous either way round, so nothing is copied there; it is the same module all the same."""
+    """A single row is contiguous in both orders, so nothing is copied there; it still counts as the same program."""
     turned = """
 import torch
 class Model(torch.nn.Module):
@@ -261,7 +261,7 @@ def test_what_only_the_leading_dimension_can_shrink(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [64, 4096])
 def test_a_reference_that_fails_at_the_sizes_given_is_not_mended_by_smaller_ones(tmp_path: Path, rows: int) -> None:
-    """Halved, the inputs would fit a layer that they do not fit as given; large ones are run where a CPU can do it."""
+    """Halved inputs would fit a layer that the given ones do not fit, so the given sizes are run if a CPU can do it."""
     text = LINEAR.split("class")[0] + (
         "class Head(nn.Module):\n    def __init__(self, width):\n        super().__init__()\n"
         "        self.out = nn.Linear(width, 8)\n    def forward(self, x): return self.out(x)\n"
@@ -312,7 +312,7 @@ def get_init_inputs():
 
 
 class _Largest(TorchDispatchMode):
-    """Notes the largest result of the operators that really run inside."""
+    """Records the largest result of the operators that really run within the block."""
 
     elements = 0
 

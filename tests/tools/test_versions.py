@@ -1,4 +1,4 @@
-"""The project's own version: the release, and the commit where it runs from a clone."""
+"""The project's version: the release, and the commit if it runs from a clone."""
 
 from __future__ import annotations
 

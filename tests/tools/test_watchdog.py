@@ -1,4 +1,4 @@
-"""The memory watchdog: what counts as held, who is killed for it, and what the verdict says then."""
+"""The memory watchdog: which memory counts, which process is killed, and the resulting verdict."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ModelNew(nn.Module):
 def running(
     code: str, *, folder: Path | None = None, before: Callable[[int], None] | None = None
 ) -> Iterator[tuple[int, Family]]:
-    """A process that runs the code at a sign and says when it has; its family as seen before that."""
+    """Start a process, then let it run the code; yield its pid and its `Family`, which was made before the code ran."""
     script = f"import os, time, mmap, sys; sys.stdin.readline()\n{code}\nprint(flush=True); time.sleep(60)"
     with subprocess.Popen(
         [sys.executable, "-c", script],
@@ -141,7 +141,7 @@ def test_who_holds_too_much_is_killed_and_nobody_else(tmp_path: Path) -> None:
 
 
 def test_many_files_are_held_as_memory_is(tmp_path: Path) -> None:
-    """No candidate gets as far as a file by itself, but the libraries beneath it may write some."""
+    """A candidate cannot write files itself, but the libraries that it uses may."""
     with contextlib.ExitStack() as stack:
 
         def watch(pid: int) -> None:
@@ -168,7 +168,7 @@ GREEDY = {
     "shared memory": "import mmap; kept = mmap.mmap(-1, 640 << 20); kept.write(b'x' * (640 << 20))",
     "an operator's result": "x = x + torch.ones(160 << 20)[:300] - 1",
 }
-"""The first two in the tracer, the last where the tape is replayed."""
+"""Code that takes too much memory: the first two in the tracer, the last in the executor."""
 
 
 @pytest.mark.skipif(cgroup.delegated_group()[0] is not None, reason="here the kernel itself counts, in a control group")
@@ -179,7 +179,7 @@ def test_a_greedy_candidate_ends_as_out_of_memory(greed: str, nursery: Nursery, 
 
 
 def test_a_modest_candidate_is_left_alone(nursery: Nursery, tmp_path: Path) -> None:
-    """What it makes and does not use takes no memory anywhere."""
+    """Memory that it allocates but does not touch takes no physical memory."""
     assert judge("kept = torch.ones(1 << 34), b'x' * (16 << 20)", nursery, tmp_path).status is Status.PASSED
 
 

@@ -1,4 +1,4 @@
-"""Messages arrive whole or not at all, and what a hostile process writes is refused."""
+"""Messages arrive completely or not at all, and malformed data of a hostile process is refused."""
 
 from __future__ import annotations
 

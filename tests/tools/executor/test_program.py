@@ -1,4 +1,4 @@
-"""Tapes are replayed as they say: in fresh memory that is filled and guarded while answers are checked."""
+"""Replaying a tape gives what its steps say; while outputs are checked, fresh memory is poisoned and guarded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMED = Run(fresh=Fresh(device="cpu"))
 
 
 class Played:
-    """Launches Python functions in place of kernels: by the name of the kernel, given the arguments by name."""
+    """Calls a Python function in place of each kernel, chosen by the name of the kernel, with keyword arguments."""
 
     def __init__(self, **kernels: Callable[..., None]) -> None:
         self.kernels = kernels
@@ -178,7 +178,7 @@ def test_inputs_that_share_memory_are_bound_to_it() -> None:
 
 @pytest.mark.parametrize("strides", [(1, 2), (4, 1), (8, 2)])
 def test_a_result_lies_as_the_tape_says(strides: tuple[int, int]) -> None:
-    """Tapes are made from fake tensors; an operator on a real device may choose another layout."""
+    """Tapes are recorded with fake tensors, and an operator on a real device may choose another layout."""
     writing = Writing()
     x = writing.input(X)
     y = dataclasses.replace(writing.fresh(4, 4), shape=(2, 4), strides=strides)
@@ -213,7 +213,7 @@ def test_constants_of_torch_and_nested_arguments_are_given_as_such() -> None:
 
 
 def scaled() -> tuple[Tape, list[str]]:
-    """`x * (2 * weight)`, where the double of the weight is prepared; the calls that each kernel had are noted."""
+    """A program for `x * (2 * weight)` with `2 * weight` in the prologue, and the recorded calls of each kernel."""
     writing = Writing()
     x, weight = writing.input(X), writing.parameter("weight", torch.zeros(4))
     packed = writing.operate("aten.mul.Tensor", weight, 2.0, prepared=True)
@@ -377,7 +377,7 @@ def test_what_is_drawn_beforehand_disturbs_no_other_chance() -> None:
 
 
 def test_memory_that_nobody_asks_for_again_is_given_back() -> None:
-    """Else a tape of many steps would hold all that any of them made."""
+    """Otherwise a tape of many steps would keep the results of all steps."""
     held: list[int] = []
     writing = Writing()
     view: View = writing.input(torch.zeros(1 << 20))

@@ -1,4 +1,4 @@
-"""An error in a kernel names the line of the candidate's file, and quotes that line."""
+"""An error in a kernel names and quotes the line in the candidate's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of a tape are timed one by one, with a clock that the test turns by hand in place of a GPU's."""
+"""Steps of a tape are timed one by one, here with a fake clock that the test advances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = torch.arange(8.0).reshape(2, 4)
 
 
 class Hand:
-    """A device whose time passes where kernels say so."""
+    """A fake device clock. The kernels of the test advance it."""
 
     def __init__(self) -> None:
         self.now_ms = 0.0

@@ -1,4 +1,4 @@
-"""The executor keeps inputs of gigabytes for the next call, if that is asked and the call leaves them alone."""
+"""The executor keeps very large inputs for the next call if asked to, unless the call has changed them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from triton_agent.tools.processes.protocol import Call, Called, Fetch, Fetched, 
 
 
 class Doubling:
-    """In place of a program."""
+    """A stand-in for a program."""
 
     def __init__(self, *, in_place: bool) -> None:
         self.chosen: dict[int, int] = {}

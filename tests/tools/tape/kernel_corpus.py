@@ -1,4 +1,4 @@
-"""Captures the kernels of candidate files, in a process of its own: `python kernel_corpus.py OUT FILE...`.
+"""Captures the kernels of candidate files, in a separate process: `python kernel_corpus.py OUT FILE...`.
 
 Writes a JSON object by file: `kernels` (a kernel set), `names` by identity, and `refused` with reasons.
 """

@@ -28,7 +28,7 @@ from triton_agent.tools.tape.tape import (
 
 
 class Writing:
-    """A tape in the making."""
+    """A tape under construction."""
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
@@ -40,22 +40,22 @@ class Writing:
         self.rebound: list[tuple[str, View]] = []
 
     def input(self, tensor: torch.Tensor) -> View:
-        """An argument of the call that lies as this tensor does."""
+        """Add an argument of the call with the shape and strides of this tensor."""
         self.inputs.append(self._outside(tensor, Place.INPUT))
         return self.inputs[-1]
 
     def argument(self, tensor: torch.Tensor) -> View:
-        """An argument of the constructor."""
+        """Add an argument of the constructor."""
         self.arguments.append(self._outside(tensor, Place.ARGUMENT))
         return self.arguments[-1]
 
     def parameter(self, name: str, tensor: torch.Tensor) -> View:
-        """State of the reference."""
+        """Add a parameter or buffer of the reference."""
         self.state.append((name, self._outside(tensor, Place.STATE)))
         return self.state[-1][1]
 
     def fresh(self, *shape: int, dtype: str = "float32") -> View:
-        """Memory that a step is going to make."""
+        """Add the memory that a later step allocates."""
         return self._view(shape, dtype, Place.FRESH)
 
     def allocate(self, *shape: int, dtype: str = "float32", prepared: bool = False) -> View:
@@ -73,7 +73,7 @@ class Writing:
         prepared: bool = False,
         **kwargs: Argument,
     ) -> View:
-        """An operator; its result is like its first tensor, unless it is said to be otherwise."""
+        """Add an operator. By default its result has the form of its first tensor."""
         like = next((value for value in args if isinstance(value, View)), None)
         if result is None:
             size = shape if shape is not None else like.shape if like else ()
@@ -83,13 +83,13 @@ class Writing:
         return result
 
     def launch(self, kernel: str, *, prepared: bool = False, options: Any = (), **arguments: Argument) -> None:
-        """A launch in one configuration."""
+        """Add a launch in one configuration."""
         self.choose(
             Choice(kernel=kernel, grid=(1, 1, 1), arguments=tuple(arguments.items()), options=options), prepared
         )
 
     def choose(self, *choices: Any) -> None:
-        """A launch in any of these configurations; a True among them means in the prologue."""
+        """Add a launch with several configurations. A True among them puts it into the prologue."""
         steps = self._at(True in choices)
         steps.append(Launch(choices=tuple(item for item in choices if isinstance(item, Choice)), line=7))
 

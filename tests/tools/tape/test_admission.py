@@ -1,4 +1,4 @@
-"""Tapes that contradict themselves, or reach for what no tape may have, are refused before anything is run."""
+"""Tapes that are inconsistent or use something forbidden are refused before anything of them is run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KERNEL = "0" * 32
 
 
 def honest(change: Callable[[Writing, View], Any] = lambda writing, x: None) -> Tape:
-    """What a tracer would send; `change` adds steps before the last."""
+    """A tape as the tracer would send it; `change` adds steps before the last."""
     writing = Writing()
     x, shift = writing.input(X), writing.argument(SHIFT)
     weight = writing.parameter("weight", WEIGHT)
@@ -64,7 +64,7 @@ def refused(tape: Tape, why: str) -> None:
 
 
 def changed(tape: Tape, number: int, **changes: Any) -> Tape:
-    """The tape with another step of this number."""
+    """Return the tape with the step of this number replaced."""
     steps = list(tape.steps)
     steps[number] = dataclasses.replace(steps[number], **changes)
     return dataclasses.replace(tape, steps=tuple(steps))
@@ -315,7 +315,7 @@ def test_everything_on_a_tape_survives_json() -> None:
 
 
 def test_names_on_a_tape_are_names_of_torch_and_of_its_operators() -> None:
-    """They stand in the text of a shipped file, where anything else might be code."""
+    """The names are written into the text of a shipped file, where any other text might be executed as code."""
     code = "float32); import os; os.abort("
 
     def cast(name: str) -> Callable[[Writing, View], Any]:

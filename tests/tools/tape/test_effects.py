@@ -1,4 +1,4 @@
-"""Through which parameters kernels write, read off their text: rather one too many than one too few."""
+"""The parameters through which a kernel writes, found from its text; rather one too many than one too few."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triton_agent.tools.kernels.kernel import FunctionReference, JitFunction, Ke
 
 
 def written(text: str, helpers: Sequence[JitFunction] = ()) -> set[str]:
-    """Parameters through which a kernel of this body writes; it has `x`, `y`, `z` and `n`."""
+    """Return the parameters, among `x`, `y`, `z` and `n`, through which a kernel with this body writes."""
     body = "\n".join(f"    {line}" for line in text.strip().split("\n"))
     source = f"def kernel(x, y, z, n):\n{body}\n"
     found = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}

@@ -1,4 +1,4 @@
-"""Whatever is written on a tape, looking at it ends in a refusal or an admission, never in an error of ours."""
+"""Admission refuses or admits any forged tape and never raises another error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORGED: tuple[Any, ...] = (
 
 
 class OneKernel:
-    """Knows one kernel, which writes through `y_ptr`."""
+    """A kernel set with a single kernel, which writes through `y_ptr`."""
 
     def __call__(self, identity: str) -> frozenset[str]:
         return frozenset({"y_ptr"})
@@ -36,7 +36,7 @@ class OneKernel:
 
 
 def add_more(writing: Writing, x: View) -> None:
-    """Steps of the kinds that the honest tape lacks."""
+    """Add steps of the kinds that the honest tape lacks."""
     table = writing.fresh(8, dtype="int64")
     relocation = (8, Address(buffer=x.buffer, offset=4))
     writing.steps.append(Constant(buffer=table.buffer, data=bytes(64), relocations=(relocation,)))

@@ -1,4 +1,4 @@
-"""Kernels are captured, checked and rebuilt; texts that are anything but Triton's language are refused."""
+"""Kernels are captured, checked and rebuilt; texts outside the kernel language are refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def text_of(kernels: KernelSet) -> str:
 
 
 def function(source: str, *, kind: str = "jit", first_line: int = 1, **found: Value) -> JitFunction:
-    """A function as a tracer might send it: annotations containing `constexpr` are believed."""
+    """A function as a tracer might send it. Annotations containing `constexpr` are taken at their word."""
     try:
         definition = ast.parse(source).body[0]
     except (SyntaxError, ValueError, RecursionError, MemoryError, IndexError):

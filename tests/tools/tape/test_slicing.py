@@ -1,4 +1,4 @@
-"""From records made by hand to tapes: what belongs to a call, what is prepared once, what has no effect."""
+"""Records written by hand are cut into tapes: steps of the call, steps of the prologue, steps without effect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from triton_agent.tools.tape.tape import (
 )
 
 INPUT, STATE, *FRESH = range(8)
-"""Numbers of buffers: one that is an input, one that is state, and memory made by steps."""
+"""Numbers of buffers: an input, a parameter, and memory allocated by steps."""
 BUFFERS = [
     Buffer(place={INPUT: Place.INPUT, STATE: Place.STATE}.get(number, Place.FRESH), size_bytes=16)
     for number in range(8)
@@ -58,7 +58,7 @@ def launch(*reads: int, writes: Sequence[int] = (), kernel: str = "kernel") -> L
 
 
 class Written:
-    """Kernels write through what is called `out`; the kernel `k` makes pointers out of numbers."""
+    """A kernel set in which kernels write through `out`, and the kernel `k` computes pointers from numbers."""
 
     def __call__(self, kernel: str) -> frozenset[str]:
         return frozenset(f"out{n}" for n in range(8))

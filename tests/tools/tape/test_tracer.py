@@ -1,4 +1,4 @@
-"""What a candidate's Python does ends up on the tape: memory, operators, launches, and what was prepared beforehand."""
+"""The tape records what a candidate's Python does: allocations, operators, launches, and the steps of the prologue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ONE = "[torch.zeros(4, 8)]"
 
 
 def model(forward: str, init: str = "pass", parameters: str = "self, x", more: str = "") -> str:
-    """A file with a ModelNew; the texts are indented here."""
+    """Return a file with a ModelNew made of these texts, which are indented here."""
 
     def indented(text: str) -> str:
         return "\n".join(f"        {line}" for line in text.strip().split("\n"))

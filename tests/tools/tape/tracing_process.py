@@ -1,4 +1,4 @@
-"""Traces small files in a process of its own, since the tracer patches torch for good.
+"""Traces small files in a separate process, since the tracer patches torch permanently.
 
     python tracing_process.py < requests.json > replies.json
 
@@ -33,10 +33,10 @@ import triton.language as tl
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """What came of one file."""
+    """The result of tracing one file."""
 
     reply: dict[str, Any]
-    """As the tracer gave it."""
+    """The reply of the tracer."""
 
     @property
     def tape(self) -> Tape:
@@ -59,16 +59,16 @@ class Traced:
         return str(self.raised["ending"])
 
     def kernel_names(self) -> list[str]:
-        """Of the launches of a call, in order; the first choice of each."""
+        """Names of the kernels launched in a call, in order; of several configurations the first."""
         functions = self.kernels.functions
         return [functions[launch.choices[0].kernel].name for launch in self.tape.launches()]
 
     def outline(self) -> list[str]:
-        """The steps of a call: operators and kernels by name, anything else by its kind."""
+        """The steps of a call: names of operators and kernels, and kinds of other steps."""
         return [self._name(step) for step in self.tape.steps]
 
     def prologue(self) -> list[str]:
-        """The steps of the prologue, likewise."""
+        """The steps of the prologue, in the same form."""
         return [self._name(step) for step in self.tape.prologue]
 
     def _name(self, step: Any) -> str:
@@ -80,7 +80,7 @@ class Traced:
 
 
 def traced(requests: Mapping[str, dict[str, Any]]) -> dict[str, Traced]:
-    """All of them in one process; `torch`, `triton` and `tl` are imported at the head of each file."""
+    """Trace all files in one process. Imports of `torch`, `triton` and `tl` are put in front of each file."""
     from triton_agent.tools.processes.zygote import MODES, QUIET
 
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def _arguments(request: dict[str, Any]) -> tuple[Any, Any]:
-    """Those of the constructor and of a call; of a whole problem without values, since they may be large."""
+    """Return the arguments of constructor and call; a whole problem gets fake tensors, since real ones may be large."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -133,7 +133,7 @@ def _arguments(request: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _trace(request: dict[str, Any], answer: Path) -> None:
-    """In a fork: write the reply, end."""
+    """Trace in a forked child, write the reply, and exit."""
     from triton_agent.tools.compile.targets import TARGETS
     from triton_agent.tools.machine.card_facts import facts_of_target
     from triton_agent.tools.processes.codec import to_plain
