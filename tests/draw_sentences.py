@@ -27,7 +27,7 @@ def sentences() -> Iterator[tuple[str, str]]:
             yield from _in_python(path)
     for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))):
         if path.name != "log.md":
-            text = re.sub(r"```.*?```|^\|.*$|^#.*$|<!--.*?-->", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+            text = re.sub(r"```.*?```|^\|[^\n]*|^#[^\n]*|<!--.*?-->", "", path.read_text("utf-8"), flags=re.S | re.M)
             yield from _split(text, path.relative_to(ROOT).as_posix())
 
 

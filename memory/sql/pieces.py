@@ -78,7 +78,9 @@ class Pieces:
 
 
 def take_apart(attempt: Attempt, shelf: Shelf, shared: tuple[bytes, bytes] | None = None) -> Pieces:
-    """`shared`: hashes of the problem view and the observation if they are on the shelf already."""
+    """Take an attempt apart. `shared` holds the hashes of problem view and observation if they are on the shelf
+    already.
+    """
     completion = attempt.completion
     view_sha, observation_sha = shared or put_observation(attempt.observation, shelf)
     tokens, chances, mask = completion.token_ids, completion.log_probabilities, completion.mask

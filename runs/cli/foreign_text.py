@@ -1,7 +1,7 @@
 """Makes text from models, candidates and foreign files safe for a terminal.
 
 Control characters could move the cursor, recolour the screen or retitle the window, and direction marks could show code
-in another order than it runs: each is shown as its number instead. Files and JSON keep the text unchanged.
+in another order than it runs. Each is replaced by its code. Files and JSON keep the text unchanged.
 """
 
 from __future__ import annotations

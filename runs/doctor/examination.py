@@ -1,6 +1,6 @@
 """The checks of `doctor`: versions, machine, sandbox, tools, folders, extras.
 
-Torch and triton are imported in a process of their own, the only way to know that they import, in parallel with the
+Torch and triton are imported in a separate process, since only an import shows that they work, in parallel with the
 other checks. Nothing is changed: no folder is made, no cache filled. Not covered: whether a GPU computes correctly.
 """
 

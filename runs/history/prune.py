@@ -60,7 +60,7 @@ def prune(request: PruneRequest, *, store: str | None, json: bool) -> int:
 
 
 def _chosen(request: PruneRequest, found: Sequence[RunSummary]) -> list[RunSummary]:
-    """Drop open runs, which may be running, unless they were named or open runs were requested."""
+    """Drop open runs, which may be under way, unless they were named or open runs were requested."""
     named = bool(request.selection.ids) or request.selection.status == RunState.OPEN.value
     return [run for run in found if named or run.state is RunState.ENDED]
 

@@ -16,7 +16,7 @@ from triton_agent.tools.graph.operators import kind_of
 OPERATORS_AT_MOST = 40
 """Most operators in a part; a layer of a transformer has about 30."""
 WORTH_PARTS = 100
-"""Operators of a model from which `--parts` is suggested: a file for the whole grows with each layer's calls."""
+"""Number of operators from which `--parts` is suggested, since a file for the whole grows with each layer's calls."""
 IDLE = frozenset({"view", "allocation", "metadata"})
 """Kinds of operators that do no computation."""
 LEAST_SHARE = 0.02

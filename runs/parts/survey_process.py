@@ -33,7 +33,7 @@ from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.reference.reference import Reference, load
 
 SMALL_ELEMENTS = 1 << 24
-"""Elements of inputs and parameters up to which a model is really run: some seconds on one core."""
+"""Up to this number of elements of inputs and parameters the model is run with real tensors: seconds on one core."""
 REPEATS = 5
 SEED = 0
 

@@ -207,7 +207,7 @@ class _WithHeaders:
 
 
 class _WithToken:
-    """Answers only to whoever has the token: in the address, which is then forgotten, or in the cookie."""
+    """Serves only requests with the token: in the address, from which it is then removed, or in the cookie."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._token = app, token.encode()

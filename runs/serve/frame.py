@@ -91,7 +91,7 @@ def page(
 
 
 META = POLICY.replace("; frame-ancestors 'none'", "")
-"""For the page itself, where browsers refuse the last directive; the header has all of them."""
+"""Policy for the page's meta element, where browsers do not accept the last directive; the header has all of them."""
 
 
 def link(place: str, **query: str | None) -> str:

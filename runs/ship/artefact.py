@@ -1,13 +1,13 @@
-"""The file that is handed to a user: kernels, original, guard and evidence in one, needing torch and triton only.
+"""Puts the shipped file together: kernels, plans, the reference, guard and evidence, needing torch and triton only.
 
-    ship(problem, plans, facts, draft=...) -> the file's text
-    switched_on(text) -> a draft whose guard admits the kernels, as a draft is judged
-    forced(text) -> the same file without its guard, as its kernels are judged
+      ship(problem, plans, facts, draft=...) -> the file's text
+      switched_on(text) -> a draft whose guard admits the kernels; drafts are judged in this form
+      forced(text) -> the file without its guard; kernels are judged in this form
 
 The kernels come with a plan for each verified call, written from the calls' tapes (`plan_file.py`); none of the
-candidate's other Python is in the file. Imports go to the top, and names that two parts would both use are changed. The
-guard is `machinery.py`; it reads the constants and the function `plan_for`, which are generated. The header is
-`evidence.py`. For a verdict, the class in `judged.py` stands at the end of the file.
+candidate's other Python is in the file. Imports are moved to the top, and names that two sections would both use are
+changed. `machinery.py` holds the guard, which reads generated constants and the generated function `plan_for`;
+`evidence.py` writes the header. To be judged, the file ends with the class of `judged.py`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Determinism, Environment
 
 MARKER = "# -- which calls run the kernels"
-"""The line of `machinery.py` at which the copied part begins."""
+"""Line of `machinery.py` at which the copied text begins."""
 SMALLER = "\nSMALLER = "
-"""Begins the table of plans at the sizes of the check, in files that have some."""
+"""Beginning of the table of plans at the sizes of the check, in files that have such plans."""
 PLAIN = "_plain"
-"""Function of the guard for constructors that take objects of the user's classes; other files do without."""
+"""Function of the guard for constructors that take objects of the user's classes; other files leave it out."""
 COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if_tracing", "torch.jit.ignore"})
-"""Compilers that the reference may be written for, and that no judged file may reach."""
+"""Compilers that a reference may use and that no judged file may contain."""
 
 
 def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) -> str:
@@ -71,22 +71,22 @@ def is_shipped(text: str) -> bool:
 
 
 def switched_on(text: str) -> str:
-    """Return a draft whose guard admits the kernels, as it does once its owner asks for them."""
+    """Return a draft whose guard admits the kernels, as after `use_kernels = "always"`."""
     return f'{_uncompiled(text)}\n\nModelNew.use_kernels = "always"\n'
 
 
 def forced(text: str) -> str:
-    """Return a shipped file in which the kernels take the guard's place, so that they are judged; others as they are.
+    """Return a shipped file with its kernels in place of the guard, so that they are judged; other files unchanged.
 
-    It serves the calls that it was verified for and no others, so evaluate it with `as_given`.
+    The result serves only the calls that were verified, so it has to be evaluated with `as_given`.
     """
     return f"{_uncompiled(text)}\n\n{judged(several=SMALLER in text)}" if is_shipped(text) else text
 
 
 def _uncompiled(text: str) -> str:
-    """Return the text without compilers around the reference; what they return computes the same.
+    """Return the text without compilers around the reference; the functions that they wrap compute the same.
 
-    Only the text that is judged is changed: in the file that is handed over the reference stays as its owner wrote it.
+    Only the judged text is changed: in the shipped file the reference stays as its owner wrote it.
     """
     if not any(name in text for name in COMPILERS):
         return text
@@ -94,7 +94,7 @@ def _uncompiled(text: str) -> str:
 
 
 class _Uncompiled(ast.NodeTransformer):
-    """Decorators go, calls become their first argument."""
+    """Removes decorators of compilers, and replaces calls of compilers by their first argument."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         node.decorator_list = [item for item in node.decorator_list if not _is_compiler(item)]
@@ -112,7 +112,9 @@ class _Uncompiled(ast.NodeTransformer):
 
 
 def _is_compiler(node: ast.expr) -> bool:
-    """`torch.compile`, `torch.compile(...)`, `functools.partial(torch.compile, ...)`."""
+    """Return whether an expression is `torch.compile`, `torch.compile(...)` or `functools.partial(torch.compile,
+    ...)`.
+    """
     if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "partial":
         return bool(node.args) and _is_compiler(node.args[0])
     return ast.unparse(node.func if isinstance(node, ast.Call) else node) in COMPILERS
@@ -126,20 +128,20 @@ def _machinery() -> Parts:
 
 
 def reserved_names(problem: ProblemSpec) -> dict[str, str]:
-    """Return names that neither plans nor original may take: builtins, the machinery's, the class's."""
+    """Return names that neither plans nor reference may take: builtins, and the names of machinery and class."""
     names = dict.fromkeys(dir(builtins), "") | bound_names(_machinery())
     names |= dict.fromkeys(("STATE", "CALLS", "SMALLER", *JUDGED), "")
     return names | dict.fromkeys((problem.class_name or "Model", ORIGINAL, "ModelNew"), "")
 
 
 def bound_names(parts: Parts) -> dict[str, str]:
-    """Return names of the top level, each with what it is an import of."""
+    """Return the names that the top level binds, each with the import it comes from."""
     names = {name: "" for part in parts.parts if not part.imports for name in part.binds}
     return names | {item.local: item.target for part in parts.parts for item in part.imports}
 
 
 def _changes(written: Parts, reserved: dict[str, str]) -> dict[str, str]:
-    """Return new names for those kernels that have reserved ones."""
+    """Return new names for kernels whose names are reserved."""
     bound, changes = bound_names(written), dict[str, str]()
     for name, target in bound.items():
         if name in reserved and not _is_of_the_plans(name) and not (target and reserved[name] == target):
@@ -151,7 +153,7 @@ def _changes(written: Parts, reserved: dict[str, str]) -> dict[str, str]:
 
 
 def _is_of_the_plans(name: str) -> bool:
-    """Return whether the guard and the judged class know this name of a file of plans."""
+    """Return whether a name of a file of plans is one that the guard and the judged class use."""
     return name in JUDGED or bool(re.fullmatch(r"(STATE|plan_for)(_\d+)?|CALLS|SMALLER|layout_of_\w+", name))
 
 
@@ -187,7 +189,7 @@ def _with_local(item: Import, changes: dict[str, str]) -> Import:
 
 
 def _plan_sections(written: Parts, changes: dict[str, str]) -> tuple[str, str, str, str]:
-    """Return the texts of the kernels, of what launches them, of the plans, and of the tables of calls."""
+    """Return the texts of the kernels, of their launches, of the plans, and of the tables of calls."""
     launching = ("Launch", "SizedLaunch", "kept", "with_strides", "allocate")
     sections: tuple[list[Part], ...] = ([], [], [], [])
     for part in written.parts:
@@ -206,7 +208,7 @@ def _plan_sections(written: Parts, changes: dict[str, str]) -> tuple[str, str, s
 
 
 def _plain_and_guard(machinery: Parts) -> tuple[str, str]:
-    """Return the function that reads objects of the user's classes, which few files need, and the rest of the guard."""
+    """Return the function for objects of the user's classes, which few files need, and the rest of the guard."""
     plain = next(part.text for part in machinery.parts if PLAIN in part.binds)
     text = machinery.text[machinery.text.index(MARKER) :].strip("\n")
     return plain, text.replace(f"{plain}\n\n\n", "")
@@ -308,6 +310,6 @@ def _is_deterministic(source: str, facts: ShippedFacts) -> bool:
 
 
 def _uses_atomics(source: str) -> bool:
-    """Return whether programs may add in any order, so that two runs may differ in the last digit."""
+    """Return whether programs may add in any order, so that two runs may differ in the last bits."""
     names = (node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
     return any(name.startswith("atomic_") for name in names)

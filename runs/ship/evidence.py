@@ -15,7 +15,7 @@ VARIANTS_AT_MOST = 8
 
 
 def header(problem: ProblemSpec, facts: ShippedFacts, class_name: str, notes: Iterable[str], *, draft: bool) -> str:
-    """Plain text for the docstring."""
+    """Return the header as plain text for the file's docstring."""
     blocks = [
         f"{problem.name} with Triton kernels, made by triton-agent {facts.version}. Needs torch and triton only.",
         _use(class_name, draft=draft),
@@ -31,7 +31,7 @@ def header(problem: ProblemSpec, facts: ShippedFacts, class_name: str, notes: It
 
 
 def verified_again(facts: ShippedFacts, *, faster: bool) -> str:
-    """Lines for the header of a file that was verified and measured on one more GPU."""
+    """Return lines for the header of a file that was verified and measured on another GPU."""
     result = "faster than the reference" if faster else "no faster than the reference, which runs there"
     return _wrapped(
         "\n".join(
@@ -79,7 +79,7 @@ def _speed(facts: ShippedFacts, *, draft: bool) -> list[str]:
 
 
 def _sets(facts: ShippedFacts, *, draft: bool) -> Iterator[str]:
-    """Lines on each set of inputs, and on the one that gains least."""
+    """Yield lines on each set of inputs, and on the one with the smallest gain."""
     if not facts.sets:
         return
     yield "Sets of inputs, each verified:" if draft else "Sets of inputs, each verified and measured:"
@@ -115,7 +115,7 @@ def _timing(timing: Timing) -> str:
 
 
 def _accuracy(cases: tuple[CaseAccuracy, ...]) -> list[str]:
-    """For each output, the case that came closest to its limit."""
+    """Return a line for each output, on the case that came closest to its limit."""
     worst: dict[str, CaseAccuracy] = {}
     for case in cases:
         known = worst.get(case.output)

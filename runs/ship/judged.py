@@ -1,12 +1,13 @@
-"""The plans of a file as a candidate: a module that holds the reference's state and calls them, without a guard.
+"""The class with which the plans of a shipped file are judged as a candidate: it holds the state and calls the plans.
 
-A file is judged with this class at its end, since a candidate's module may hold nothing but what was checked.
+It has no guard. It is added to the end of a file for the verdict, since a candidate's module may contain only checked
+code.
 """
 
 from __future__ import annotations
 
 JUDGED = ("ModelNew", "_fact", "_tensors", "_in_layout")
-"""Names that the text binds."""
+"""Names that the text defines."""
 MODEL = '''
 def _fact(value):
     """Return what tells arguments of the constructor apart."""
@@ -91,6 +92,6 @@ SEVERAL = """
 
 
 def judged(*, several: bool) -> str:
-    """Return the class; with `several`, for a file with plans at the sizes of the check, too."""
+    """Return the text of the class; with `several`, for a file that also has plans at the sizes of the check."""
     first = "        state, self._plan_for, self._plan_names = STATE, plan_for, []\n"
     return MODEL.strip("\n").replace(first, first + SEVERAL.lstrip("\n") if several else first) + "\n"

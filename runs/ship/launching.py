@@ -1,7 +1,7 @@
-"""What the plans in a shipped file are written with: launches, prepared memory, memory of a given layout.
+"""The functions that plans in a shipped file use: launches, prepared memory, memory of a given layout.
 
-The definitions are copied into every file that needs them, so their text is held to what a kernel file may import and
-name (`tools/candidate/screen.py`).
+The definitions are copied into every file that needs them, so they may import and name only what a kernel file may
+(`tools/candidate/screen.py`).
 """
 
 from __future__ import annotations

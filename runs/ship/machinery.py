@@ -1,9 +1,9 @@
-"""The guard of a shipped file: which call may run the kernels.
+"""The guard of a shipped file: decides which calls run the kernels.
 
-Everything from the line that `MARKER` names on is copied into shipped files as it stands, but for functions that a file
-has no use for; what is above it stands in for what such a file has before: the reference's class, the plans, and the
-figures of what was verified. The text is held to what a kernel file may import and name (`tools/candidate/screen.py`),
-since a shipped file is judged like any other candidate.
+The text from the line that `MARKER` names is copied into shipped files unchanged, without functions that a file does
+not need. The lines above stand in for the file's own text: the reference's class, the plans, and the verified facts.
+The text may import and name only what a kernel file may (`tools/candidate/screen.py`), since a shipped file is judged
+like any other candidate.
 
 Not covered: `torch.jit.script`, which cannot read a forward with `*args`; tracers that record real tensors below
 Python (`make_fx`), which see the kernels' launches as nothing; a weight rewritten through `.data` where the kernels

@@ -1,4 +1,4 @@
-"""Writes the best kernel of a run as a file, judged once more exactly as it is shipped.
+"""Writes the best kernel of a run as a file, which is judged once more in exactly the form it is shipped in.
 
 With a GPU a file is written only if the shipped text itself, guard included, was measured faster than the reference in
 device time and in latency, and not slower in back-to-back calls. With several sets of inputs its kernels run at the

@@ -84,7 +84,7 @@ def _chosen(where: str | None, runs: str) -> list[RunSummary]:
     with open_store(where) as store:
         found = select_runs(store, dataclasses.replace(parse_filter(runs), with_best=False))
         if not found:
-            raise UsageError(f"--runs {runs}: no run fits", where=store.where, remedy="see `triton-agent runs list`")
+            raise UsageError(f"--runs {runs}: no run matches", where=store.where, remedy="see `triton-agent runs list`")
         return found
 
 

@@ -139,7 +139,7 @@ class Collector:
             if item not in unit.imports:
                 unit.imports.append(item)
         if not stars:
-            raise CannotInline(f"{unit.path.name} uses {name}, which its top level does not bind")
+            raise CannotInline(f"{unit.path.name} uses {name}, which it does not define at its top level")
 
     def _refuse_inner_imports(self, unit: Unit, part: Part) -> None:
         for node in ast.walk(part.node):
