@@ -130,6 +130,15 @@ def test_one_wrong_element_of_a_million_is_seen() -> None:
     assert "(517, 3)" in judge(answer, yard).detail
 
 
+def test_the_author_is_told_where_the_wrong_elements_are(product: tuple[Yardstick, torch.Tensor, torch.Tensor]) -> None:
+    yard, a, b = product
+    tail, scattered = a @ b, a @ b
+    tail[:, 48:] = 0.0
+    scattered[::3, ::7] = 5.0
+    assert judge(tail, yard).detail.endswith("; all in 48 to 49 of dim 1")
+    assert "all in" not in judge(scattered, yard).detail
+
+
 def test_small_values_lost_behind_large_ones_are_seen() -> None:
     x = torch.randn(64, 64)
     x[:, 0] = 12.0

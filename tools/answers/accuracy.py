@@ -50,7 +50,9 @@ class Judgement:
     limit: float = 0.0
     finding: Finding | None = None
     detail: str = ""
-    """For the author of a failed candidate: the worst element, and the share of wrong ones."""
+    """For the author of a failed candidate: the worst element, the share of wrong ones, and where they are."""
+    from_reference: bool = False
+    """True if error and limit are distances from the reference's answer, not errors relative to the truth."""
 
     @property
     def ok(self) -> bool:
@@ -112,8 +114,8 @@ def _non_finite_fault(got: torch.Tensor, original: torch.Tensor, representable: 
         return None
     where = _index(fault, int(fault.reshape(-1).to(torch.uint8).argmax()))
     detail = (
-        f"{_share(fault)} of the elements; first at {where}: got {got[where].item():g}, "
-        f"expected {representable[where].item():g}"
+        f"{_share(fault)} elements; first at {where}: got {got[where].item():g}, "
+        f"expected {representable[where].item():g}{_place(fault)}"
     )
     return Judgement(metric="max", error=math.inf, finding=Finding.NON_FINITE, detail=detail)
 
@@ -125,8 +127,8 @@ def _explain(got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> tuple[
     wrong = error > worst.limit * peak if worst.metric != "small" else error > 0.1 * truth.abs()
     l2 = float(error.norm() / truth.nan_to_num(posinf=0.0, neginf=0.0).norm().clamp(min=1e-300))
     detail = (
-        f"{_share(wrong)} of the elements; worst at {where}: "
-        f"got {got[where].item():.7g}, expected {truth[where].item():.7g}"
+        f"{_share(wrong)} elements; worst at {where}: "
+        f"got {got[where].item():.7g}, expected {truth[where].item():.7g}{_place(wrong)}"
     )
     if l2 <= LOOKS_LIKE_PRECISION and _spread_out(error) and float(error.max()) <= 0.1 * peak:
         return Finding.PRECISION, detail
@@ -160,8 +162,8 @@ def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
         return judgement
     where = _index(wrong, int(wrong.reshape(-1).to(torch.uint8).argmax()))
     detail = (
-        f"{_share(wrong)} of the elements; first at {where}: "
-        f"got {candidate[where].item()}, expected {truth[where].item()}"
+        f"{_share(wrong)} elements; first at {where}: "
+        f"got {candidate[where].item()}, expected {truth[where].item()}{_place(wrong)}"
     )
     return dataclasses.replace(judgement, finding=Finding.VALUES, detail=detail)
 
@@ -187,6 +189,17 @@ def _index(tensor: torch.Tensor, flat: int) -> tuple[int, ...]:
     return tuple(reversed(index))
 
 
+def _place(wrong: torch.Tensor) -> str:
+    """Say which indices of a dimension hold all wrong elements, if others hold none: `; all in 96 to 127 of dim 1`."""
+    told = []
+    for dim, size in enumerate(wrong.shape):
+        found = wrong.movedim(dim, 0).reshape(size, -1).any(dim=1).nonzero().reshape(-1)
+        first, last = (int(found[0]), int(found[-1])) if len(found) else (0, size - 1)
+        if last - first + 1 < size:
+            told.append(f"{first} to {last} of dim {dim}" if last > first else f"{first} of dim {dim}")
+    return f"; all in {', '.join(told)}" if told else ""
+
+
 def _share(mask: torch.Tensor) -> str:
     wrong, total = int(mask.sum()), mask.numel()
-    return f"{wrong} of {total}" if total < 1000 else f"{100 * wrong / total:.3g}%"
+    return f"{wrong} of {total}" if total < 1000 else f"{100 * wrong / total:.3g}% of"

@@ -287,8 +287,8 @@ def check_bytes(work: Work, kernel_bytes: int, original: OriginalWork) -> None:
         names = ", ".join(work.light[:6]) or "copies to whole numbers"
         raise Failed(
             Finding.LIBRARY_WORK,
-            f"torch's arithmetic ({names}) moves {work.light_bytes:,} bytes, the kernels {kernel_bytes:,}; own kernels "
-            "must do the larger part",
+            f"torch's arithmetic ({names}) counts as {work.light_bytes:,} bytes moved, a pass over memory for each "
+            f"elementary step; the kernels move {kernel_bytes:,}; own kernels must do the larger part",
         )
     raise Failed(
         Finding.LIBRARY_WORK,

@@ -44,6 +44,16 @@ NAN_HINT = (
     "\nlikely cause: the kernel drops NaN, which the reference passes on; `tl.maximum`, `tl.max` and comparisons do. "
     "Use `tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)`, or select with `x != x`"
 )
+WRITES_HINT = (
+    "\nlikely cause: a kernel or an in-place operator writes into the tensor it is given; allocate a new one "
+    "for results"
+)
+ERRORS = {
+    "l2": "relative l2 error",
+    "max": "largest error relative to the largest value",
+    "small": "mean relative error of elements",
+}
+DISTANCES = {"l2": "RMS distance of a piece", "max": "largest distance"}
 NARROW_HINT = (
     "\nlikely cause: an accumulator or intermediate in half precision; accumulate in float32, round once at the end"
 )
@@ -141,16 +151,26 @@ def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgemen
         Finding.PRECISION: "is less accurate than the reference",
         Finding.NON_FINITE: "is not finite where it should be, or the reverse",
     }.get(judgement.finding, "is wrong")
-    message = (
-        f"case {case.name}: {name} {what}: {judgement.detail}; error ({judgement.metric}) {judgement.error:.3g}, "
-        f"allowed {judgement.limit:.3g}, the reference's own {judgement.original_error:.3g}"
-    )
+    message = f"case {case.name}: {name} {what}: {judgement.detail}{_sizes(judgement)}"
     if judgement.finding is Finding.PRECISION:
         message += WIDE_HINT if got.dtype is torch.float32 else NARROW_HINT
     if judgement.finding is Finding.NON_FINITE and not yard.original.is_meta:
         nan = torch.isnan(yard.original)
         message += NAN_HINT if bool((nan & torch.isfinite(got).to(nan.device)).any()) else ""
     return Failed(judgement.finding, message)
+
+
+def _sizes(judgement: Judgement) -> str:
+    """Return how large the error is, what is allowed, and what the reference itself does."""
+    error, limit = f"{judgement.error:.3g}", f"{judgement.limit:.3g}"
+    if judgement.finding is Finding.NON_FINITE:
+        return ""
+    if judgement.metric == "mismatches":
+        return f"; allowed to differ: {limit}"
+    if judgement.from_reference:
+        return f"; {DISTANCES[judgement.metric]} from the reference's answer: {error}, allowed {limit}"
+    told = f"; {ERRORS[judgement.metric]}: {error}, allowed {limit}"
+    return f"{told}, the reference's own {judgement.original_error:.3g}"
 
 
 def _unwritten(case: Case, name: str, got: torch.Tensor, yard: Yardstick) -> Failed | None:
@@ -184,9 +204,13 @@ def check_inputs(case: Case, answer: Answer) -> None:
     for i in sorted(answer.changed.keys() | mutated_inputs(case)):
         if i not in answer.changed or i >= len(wanted) or not _same_bits(wanted[i], answer.changed[i]):
             what = "was changed" if i in answer.changed else "was left as it was; the reference changes it"
-            raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: input {i} {what}")
+            hint = WRITES_HINT if i in answer.changed and i not in mutated_inputs(case) else ""
+            raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: the input with index {i} {what}{hint}")
     for i in sorted(answer.stored - mutated_inputs(case)):
-        raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: a kernel stores into input {i}, if only for a moment")
+        raise Failed(
+            Finding.MUTATED_INPUT,
+            f"case {case.name}: a kernel stores into the input with index {i}, if only for a moment",
+        )
     changed = {output.name.removeprefix("buffer ") for output in case.expectation.state_after}
     if answer.stored_state and not changed:  # a changed buffer may share a storage with others
         raise Failed(Finding.STATE, f"case {case.name}: a kernel stores into {min(answer.stored_state)}")

@@ -93,7 +93,7 @@ class PiecewiseYardstick(Yardstick):
         for part in self.slices:
             judgement = judge(got[part.start : part.stop].to(self.device), part.yard)
             if not judgement.ok:
-                detail = f"rows {part.start} to {part.stop - 1}: {judgement.detail}"
+                detail = f"in rows {part.start} to {part.stop - 1}, counted from {part.start}: {judgement.detail}"
                 return dataclasses.replace(judgement, detail=detail)
             if judgement.limit and judgement.error / judgement.limit > closest.error / closest.limit:
                 closest = judgement
@@ -129,7 +129,14 @@ class PiecewiseYardstick(Yardstick):
         worst = int(error.argmax())
         detail = f"worst at flat index {at + worst}: got {mine[worst]:.7g}, expected {theirs[worst]:.7g}"
         limit = self.reach[metric]
-        return Judgement(metric=metric, error=measured[metric], limit=limit, finding=Finding.VALUES, detail=detail)
+        return Judgement(
+            metric=metric,
+            error=measured[metric],
+            limit=limit,
+            finding=Finding.VALUES,
+            detail=detail,
+            from_reference=True,
+        )
 
 
 def _pieces(

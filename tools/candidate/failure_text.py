@@ -20,7 +20,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     (r"out of bounds|past the end", "a mask is missing or wrong where the size is not a multiple of the block"),
     (
         r"NameError|is not defined",
-        "a name is used in the kernel that is neither an argument, a local nor a tl.constexpr",
+        "nothing has this name there; a kernel sees its arguments, its locals and globals that are tl.constexpr",
     ),
     (
         r"Cannot access global variable",

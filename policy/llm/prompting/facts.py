@@ -6,6 +6,7 @@ Figures are ours; every name and note between them comes from elsewhere and is q
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Tried
@@ -13,13 +14,15 @@ from triton_agent.policy.answer import without_notes
 from triton_agent.policy.llm.prompting.quoting import inline, on_a_line
 from triton_agent.tools.compile.targets import TARGETS
 from triton_agent.tools.kernel_profile import Bottleneck
-from triton_agent.tools.results import DECISIONS, Diagnosis, Interval, KernelResources, Status
+from triton_agent.tools.results import DECISIONS, Diagnosis, Finding, Interval, KernelResources, Status
 
 VARIANTS_SHOWN = 12
 NOTES_SHOWN = 8
 KERNELS_SHOWN = 8
 PLAN_CHARACTERS = 400
 LINE_CHARACTERS = 300
+SIZE_FAULTS = frozenset({Finding.VALUES, Finding.NON_FINITE, Finding.OUT_OF_BOUNDS, Finding.UNWRITTEN_OUTPUT})
+"""Findings that are a mistake with sizes where other sizes were right."""
 NO_FIGURE = re.compile("[^0-9.]")
 
 
@@ -48,7 +51,7 @@ def problem_facts(problem: ProblemView) -> list[str]:
     if spec.get("inputs"):
         lines.append(f"made with {inline(_call(spec))}, called with {inline(', '.join(map(str, spec['inputs'])))}")
     if problem.input_structure:
-        lines.append(f"arguments of a call, a star for each tensor: {inline(problem.input_structure)}")
+        lines.append(f"arguments of a call, with a star for each tensor: {inline(problem.input_structure)}")
     if problem.variants:
         shown = "; ".join(problem.variants[:VARIANTS_SHOWN])
         more = f", and {len(problem.variants) - VARIANTS_SHOWN} more" if len(problem.variants) > VARIANTS_SHOWN else ""
@@ -56,8 +59,16 @@ def problem_facts(problem: ProblemView) -> list[str]:
     for note in problem.notes[:NOTES_SHOWN]:
         lines.append(f"note: {inline(note, LINE_CHARACTERS)}")
         if _is_scaling(note):
-            lines[-1] += ", for checking here only: the file will be used at the sizes before the arrows"
+            lines[-1] += (
+                ", for checking here only: the file will be used at the sizes before the arrows. Bytes, blocks, "
+                "registers and shared memory below are those of the smaller sizes"
+            )
     return lines
+
+
+def is_scaled_down(problem: ProblemView) -> bool:
+    """Return True if the problem is judged at smaller sizes than it is given with."""
+    return any(map(_is_scaling, problem.notes))
 
 
 def _is_scaling(note: str) -> bool:
@@ -100,7 +111,7 @@ def hardware_facts(observation: Observation) -> list[str]:
     ]
     lines += [f"versions: {inline(', '.join(versions))}"] if versions else []
     if problem.floor_bytes or problem.floor_flops:
-        size = "scaled-down" if any(map(_is_scaling, problem.notes)) else "given"
+        size = "scaled-down" if is_scaled_down(problem) else "given"
         least = f"least work of a call at the {size} sizes: {problem.floor_bytes:,} bytes moved"
         least += f", {problem.floor_flops:,} operations"
         intensity = f" ({problem.floor_flops / problem.floor_bytes:.3g} a byte)" if problem.floor_bytes else ""
@@ -166,7 +177,8 @@ def attempt_facts(item: Tried) -> list[str]:
     """State the verdict and all measurements."""
     lines = [f"verdict: {verdict(item)}"]
     if item.right_at:
-        lines.append(f"right until it failed: at {inline('; '.join(item.right_at), 300)}")
+        hint = "; look at what depends on sizes: masks, the last block, offsets" if item.finding in SIZE_FAULTS else ""
+        lines.append(f"before it failed, its outputs were right at {inline('; '.join(item.right_at), 300)}{hint}")
     if item.device_ms is not None or item.latency_ms is not None:
         told = [("on the device", item.device_ms), ("a whole call", item.latency_ms)]
         lines.append("time: " + ", ".join(f"{value:.4g} ms {name}" for name, value in told if value is not None))
@@ -183,8 +195,9 @@ def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
     for launch in diagnosis.launches[:KERNELS_SHOWN]:
         moved = (("loads", launch.bytes_loaded), ("stores", launch.bytes_stored))
         told = "".join(f", {name} {count:,} bytes" for name, count in moved if count is not None)
-        programs = f"{launch.programs:,} program{'' if launch.programs == 1 else 's'}"
-        where = f"launched {launch.launches}x, {programs}{told}, in a call at the smallest size checked"
+        launches = f"{launch.launches:,} launch{'' if launch.launches == 1 else 'es'}"
+        programs = f"{launch.programs:,} program{'' if launch.programs == 1 else 's'} in all"
+        where = f"{launches}, {programs}{told}, in a call at the smallest size checked"
         lines.append(f"{inline(launch.kernel, 60)}: {where}")
     if diagnosis.profile is not None:
         for kernel in diagnosis.profile.kernels[:KERNELS_SHOWN]:
@@ -196,16 +209,17 @@ def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
 
 
 def resource_facts(resources: Sequence[KernelResources]) -> list[str]:
-    """State the compiler's report on each kernel."""
-    lines = []
-    for kernel in resources[:KERNELS_SHOWN]:
+    """State the compiler's report on each kernel; forms of a kernel that are reported alike are one line."""
+    lines: Counter[str] = Counter()
+    for kernel in resources:
         told = [f"{kernel.num_warps} warps, {kernel.num_stages} stages"]
-        told += [f"{kernel.registers} registers"] if kernel.registers is not None else []
-        told += [f"{kernel.spill_bytes} bytes spilled"] if kernel.spill_bytes else []
-        told += [f"{kernel.shared_bytes} bytes of shared memory"]
+        told += [f"{kernel.registers} registers a thread"] if kernel.registers is not None else []
+        told += [f"spills {kernel.spill_bytes:,} bytes a thread"] if kernel.spill_bytes else []
+        told += [f"{kernel.shared_bytes:,} bytes of shared memory a program"]
         constants = f" with {inline(kernel.constants, 120)}" if kernel.constants else ""
-        lines.append(f"{inline(kernel.kernel, 60)}{constants}: {', '.join(told)}")
-    return lines
+        lines[f"{inline(kernel.kernel, 60)}{constants}: {', '.join(told)}"] += 1
+    forms = ((line, "" if count == 1 else f", in each of {count} compiled forms") for line, count in lines.items())
+    return [line + count for line, count in forms][:KERNELS_SHOWN]
 
 
 def largest_bottleneck(item: Tried) -> Bottleneck | None:

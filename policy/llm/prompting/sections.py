@@ -17,6 +17,7 @@ from triton_agent.policy.llm.prompting import facts
 from triton_agent.policy.llm.prompting.attempts import attempt_parts
 from triton_agent.policy.llm.prompting.facts import bullets, short_key
 from triton_agent.policy.llm.prompting.fitting import PromptPart
+from triton_agent.policy.llm.prompting.folding import folded
 from triton_agent.policy.llm.prompting.forms import SOURCE_CHARACTERS, Rank, form, growing, part, source_part
 from triton_agent.policy.llm.prompting.quoting import fenced, inline, on_a_line
 from triton_agent.policy.llm.prompting.wording import worded
@@ -90,14 +91,16 @@ def _graph(observation: Observation) -> list[PromptPart]:
     text = _graph_text(json.dumps(observation.problem.graphs[0])) if observation.problem.graphs else ""
     if not text:
         return []
-    return [part("operators", form(Rank.GRAPH, lambda: worded("graph", graph=fenced(text, most=GRAPH_CHARACTERS))))]
+    sizes = " at the scaled-down sizes" if facts.is_scaled_down(observation.problem) else ""
+    quoted = fenced(text, most=GRAPH_CHARACTERS)
+    return [part("operators", form(Rank.GRAPH, lambda: worded("graph", sizes=sizes, graph=quoted)))]
 
 
 @functools.lru_cache(maxsize=16)
 def _graph_text(graph: str) -> str:
-    """Render a graph; empty if it is no graph of this version, as in an older store."""
+    """Render a graph, with what repeats folded; empty if it is no graph of this version, as in an older store."""
     try:
-        return OperatorGraph.from_json(json.loads(graph)).dump()
+        return folded(OperatorGraph.from_json(json.loads(graph)).dump())
     except (KeyError, TypeError, ValueError, AttributeError):
         return ""
 
@@ -152,17 +155,19 @@ def _recalled(lessons: Sequence[Lesson]) -> Iterator[PromptPart]:
 def _turn(observation: Observation) -> PromptPart:
     budget, parent, task = facts.budget_facts(observation.budget), observation.parent, observation.task
     values = {"budget": budget, "key": short_key(parent.attempt) if parent else ""}
+    timed = parent is not None and parent.device_ms is not None
+    untimed = "" if timed or observation.problem.device != "cpu" else "_untimed"
     if task is Task.RESTART and observation.tried:
         template = "turn_restart"
     elif parent is None:
-        template = "turn_fresh"
+        template = "turn_fresh" if observation.tried else "turn_first"
     elif parent.status is not Status.PASSED:
         template = "turn_repair"
     elif task is Task.COMBINE and observation.partner:
-        template, values["partner"] = "turn_combine", short_key(observation.partner)
+        template, values["partner"] = f"turn_combine{untimed}", short_key(observation.partner)
     elif task is Task.IMPROVE and (worst := facts.largest_bottleneck(parent)) is not None:
         template = "turn_bottleneck"
         values |= {"bottleneck": inline(worst.name, 40), "cost": f"{worst.lost_ms:.3g}"}
     else:
-        template = "turn_improve"
+        template = f"turn_improve{untimed}"
     return PromptPart(name="turn", forms=(form(0, lambda: worded(template, **values)),), needed=True)

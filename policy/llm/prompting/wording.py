@@ -11,7 +11,7 @@ import hashlib
 import importlib.resources
 import string
 
-FOLDER = "4"
+FOLDER = "5"
 """The folder in use. Changed words need a new folder; see docs/prompts.md."""
 
 
@@ -23,7 +23,7 @@ def templates() -> dict[str, string.Template]:
 
 @functools.cache
 def prompt_version() -> str:
-    """Return the version as stored with every answer: `4-3fa9c104`."""
+    """Return the version as stored with every answer: `5-3fa9c104`."""
     digest = hashlib.sha256()
     for name, text in _files().items():
         digest.update(f"{name}\0{text}\0".encode())

@@ -89,6 +89,18 @@ def shown_tasks() -> list[Observation]:
     ]
 
 
+def untimed_tasks() -> list[Observation]:
+    """The tasks that are worded otherwise where there is no GPU, and a version with another idea."""
+    unmeasured = {"diagnosis": None, "device_ms": None, "latency_ms": None, "speedup": None}
+    two = (shown.passed("0.0", 1.2, **unmeasured), shown.passed("1.0", 1.5, Role.PARENT, **unmeasured))
+    cpu = shown.problem(device="cpu")
+    return [
+        shown.observation(*two, problem=cpu, task=Task.IMPROVE),
+        shown.observation(*two, problem=cpu, task=Task.COMBINE, partner=two[0].attempt),
+        shown.observation(two[0]),
+    ]
+
+
 def test_each_task_is_asked_for_in_words_of_its_own() -> None:
     improve, combine, restart, repair = (whole(seen).rpartition("# Your answer")[2] for seen in shown_tasks())
     assert "Its largest bottleneck is `" in improve and "costs at most" in improve
@@ -97,16 +109,23 @@ def test_each_task_is_asked_for_in_words_of_its_own() -> None:
     assert "Find out why attempt 0.0 failed" in repair
 
 
+def test_nothing_is_to_be_faster_where_nothing_is_timed() -> None:
+    for seen in untimed_tasks()[:2]:
+        answer = whole(seen).rpartition("# Your answer")[2]
+        assert "Nothing is timed here" in answer and "than either" not in answer and "is faster" not in answer
+
+
 def test_a_task_that_lacks_what_it_needs_is_an_ordinary_one() -> None:
     unprofiled = shown.passed("1.0", 1.5, Role.PARENT, diagnosis=None)
     assert "faster than attempt 1.0 and as accurate" in whole(shown.observation(unprofiled, task=Task.IMPROVE))
     assert "Write a first version" in whole(shown.observation(task=Task.RESTART))
+    assert "another idea than the attempts above" in whole(shown.observation(shown.passed("0.0", 1.2)))
     assert "Find out why attempt 0.0 failed" in whole(dataclasses.replace(shown.repair(), task=Task.IMPROVE))
 
 
 def test_every_template_is_used_and_every_name_in_it_filled_in() -> None:
     shown_all = [make() for make in shown.EXAMPLES_SHOWN.values()]
-    shown_all += [shown.observation(rules=Rules(allow_library=True)), shown.repair(), *shown_tasks()]
+    shown_all += [shown.observation(rules=Rules(allow_library=True)), shown.repair(), *shown_tasks(), *untimed_tasks()]
     shown_all += [shown.observation(problem=shown.problem(graphs=(_graph_of(operator),))) for operator in OPERATORS]
     parts = [part for seen in shown_all for part in (system_part(seen), *user_parts(seen))]
     texts = [form.write() for part in parts for form in part.forms]
@@ -230,6 +249,33 @@ def _formats(value: float) -> Iterator[str]:
         yield f"{scaled:.0f}"
         yield f"{scaled:.4f}"
     yield from ("255", "227", "32", "9.0")  # limits of the target, from its table
+
+
+def test_sizes_that_were_right_point_to_the_mistake_only_where_sizes_can_be_its_cause() -> None:
+    right = ("ROWS=4, COLUMNS=512",)
+    wrong, cheated = (
+        whole(shown.observation(shown.failed("0.0", finding, "no", Role.PARENT, right_at=right)))
+        for finding in (Finding.VALUES, Finding.LIBRARY_WORK)
+    )
+    told = "before it failed, its outputs were right at `ROWS=4, COLUMNS=512`"
+    assert f"{told}; look at what depends on sizes" in wrong
+    assert f"{told}\n" in cheated
+
+
+def test_forms_of_a_kernel_that_are_reported_alike_are_one_line() -> None:
+    forms = (shown.resources(), shown.resources(compile_ms=90.0), shown.resources(registers=44))
+    text = whole(shown.observation(shown.passed("0.0", 1.2, Role.PARENT, resources=forms)))
+    lines = [line for line in text.splitlines() if line.startswith("- `softmax_kernel` with")]
+    assert [line.rpartition(",")[2] for line in lines] == [
+        " in each of 2 compiled forms",
+        " 64 bytes of shared memory a program",
+    ]
+
+
+def test_figures_at_smaller_sizes_are_called_so() -> None:
+    scaled, given = whole(shown.fresh()), whole(shown.repair())
+    assert "recorded in one call at the scaled-down sizes" in scaled and "are those of the smaller sizes" in scaled
+    assert "recorded in one call\n" in given and "smaller sizes" not in given
 
 
 def test_rules_are_those_of_the_run() -> None:
