@@ -23,14 +23,30 @@ class HeldTensor:
     dtype: str
 
 
+MOST_IN_A_TUPLE = 4
+"""Longest tuple whose numbers are taken for sizes, such as those of an image or a window."""
+
+
 def numbers_of(model: nn.Module) -> dict[str, float]:
-    """Return the numbers among the attributes of a module and its submodules, by path."""
+    """Return the numbers among the attributes of a module and its submodules, also in short tuples, by path.
+
+    The path of a number in a tuple ends with its index: `resolution.0`.
+    """
     found: dict[str, float] = {}
     for path, module in model.named_modules():
         for name, value in vars(module).items():
-            if type(value) in (int, float) and not name.startswith("_") and math.isfinite(value):
-                found[f"{path}.{name}" if path else name] = value
+            if name.startswith("_"):
+                continue
+            own = f"{path}.{name}" if path else name
+            if type(value) in (tuple, list) and len(value) <= MOST_IN_A_TUPLE:
+                found.update({f"{own}.{i}": item for i, item in enumerate(value) if _is_number(item)})
+            elif _is_number(value):
+                found[own] = value
     return found
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def tensors_of(model: nn.Module) -> tuple[HeldTensor, ...]:

@@ -170,7 +170,7 @@ class SizeNames:
         """Return Python text for the size; a plain number if it never changes."""
         found = self._expression(size)
         if found is None and not is_constant(size):
-            found = self._polynomial(size)
+            found = self._rounded_down(size) or self._polynomial(size)
         if found is not None:
             return found
         if not is_constant(size):
@@ -199,10 +199,12 @@ class SizeNames:
         return simple or self._with_attribute(size) or self._factored(size)
 
     def _with_attribute(self, size: Size) -> str | None:
-        """Find a dimension divided or multiplied by an attribute of the module: `width // self.heads`."""
+        """Find an attribute of the module, or a dimension divided or multiplied by one: `7 * self.rows`."""
         for name, known in self.attributes.items():
             if is_constant(known):
                 continue
+            if divides(known, size) and is_constant(quotient(size, known)):
+                return f"{quotient(size, known)[0]} * {name}"
             for other, dimension in self.names.items():
                 if all(known) and divides(known, dimension) and quotient(dimension, known) == size:
                     return f"{other} // {name}"
@@ -240,9 +242,25 @@ class SizeNames:
                 return " * ".join([str(found[1][0]), *found[0]])
         return None
 
+    def _rounded_down(self, size: Size) -> str | None:
+        """Find `a // b` with a remainder: the number of whole patches in an image."""
+        varying = {**self.names, **self.attributes}
+        divisors = {name: known for name, known in varying.items() if all(known) and not is_constant(known)}
+        for name, known in self.names.items():
+            for other, divisor in divisors.items():
+                if tuple(k // d for k, d in zip(known, divisor)) == size:
+                    return f"{name} // {other}"
+        return None
+
     def _polynomial(self, size: Size) -> str | None:
         """Find `a * b + b + 1`: up to three products of names, and a number."""
-        useful = [(n, s) for n, s in self.names.items() if not is_constant(s)][:NAMES_AT_MOST]
+        varying = [(n, s) for n, s in self.names.items() if not is_constant(s)]
+        found = self._polynomial_of(size, varying[:NAMES_AT_MOST])
+        if found is None and len(varying) > NAMES_AT_MOST:  # strides come before the dimensions they are made of
+            found = self._polynomial_of(size, sorted(varying, key=lambda named: max(named[1]))[:NAMES_AT_MOST])
+        return found
+
+    def _polynomial_of(self, size: Size, useful: Sequence[tuple[str, Size]]) -> str | None:
         terms: dict[Size, str] = {}
         for count in (1, 2, 3):
             for group in itertools.combinations_with_replacement(useful, count):

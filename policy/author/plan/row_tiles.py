@@ -82,7 +82,8 @@ class RowCut:
         if is_across(self.kernel):
             return self._tiles_across(wanted, rows, whole)
         fitting = self._fitting_step() if wanted.looped is None else 0
-        looped = whole > WHOLE_ROW or fitting > 0 if wanted.looped is None else wanted.looped
+        longest = power_of_two(max(self.columns))  # at the sizes given, which a machine without a GPU scales down
+        looped = longest > WHOLE_ROW or fitting > 0 if wanted.looped is None else wanted.looped
         looped = (looped or self.kernel.part is not None) and not self._takes_whole_rows()
         step, walking_warps = self._step(rows)
         block = (wanted.columns or fitting or min(step, whole)) if looped else whole

@@ -7,7 +7,9 @@ convolution is a matrix product over channels and taps, or a plain sum if each g
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+from collections.abc import Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.ir.program import FLOATS, HALF, VIEWS, Operand
@@ -23,7 +25,7 @@ from triton_agent.policy.author.ir.sizes import (
     quotient,
 )
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
-from triton_agent.policy.author.rules.movement import pad, take
+from triton_agent.policy.author.rules.movement import concat, pad, take
 from triton_agent.policy.author.rules.products import multiply
 from triton_agent.policy.author.rules.upsampling import nearest
 
@@ -31,6 +33,8 @@ FEW_CHANNELS = 16
 """Fewest channels with which one tap fills a step of the matrix unit. With fewer, a step takes several taps."""
 FEW_RESULTS = 128
 """Most output channels for which a float32 convolution with a single tap is limited by memory."""
+MOST_REMAINDERS = 8
+"""Most plain convolutions that a transposed one is split into: a stride of 2 in three dimensions."""
 _WORDS = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 
 
@@ -418,51 +422,88 @@ def _reads_pixels(over: Windows, call: Call) -> bool:
 
 
 def _by_remainders(builder: Builder, name: str, weight: str, over: Windows, groups: Size, call: Call) -> str | None:
-    """Lower a transposed convolution to a plain one with step 1 whose channels hold all remainders modulo the step.
+    """Lower a transposed convolution to plain ones with step 1, whose results are interleaved.
 
-    Results whose positions have equal remainders modulo the stride use the same taps, one per stride. Nothing is
-    multiplied in vain, unless the number of taps is no multiple of the stride. Returns None if the sizes do not allow
-    it.
+    Results whose positions have equal remainders modulo the stride use the same taps. If every remainder has equally
+    many taps, one convolution computes all remainders as channels. Otherwise each remainder gets its own convolution:
+    if missing taps were filled with zeros, an infinity in the input would become NaN. Returns None if the sizes do not
+    allow it.
     """
     shape, rank = builder.shape(name), len(over.taps)
     fixed = all(is_constant(size) for size in (*over.taps, *over.steps, *over.spread, *over.amounts))
     if not fixed or not is_constant(groups, 1) or not all(is_constant(gap, 1) for gap in over.spread):
         return None
-    zero, one = constant(0, builder.width), builder.one()
+    one = builder.one()
     taps = tuple(tuple(-(-t // s) for t, s in zip(*pair)) for pair in zip(over.taps, over.steps))
     counts = tuple(plus(size, minus(t, one)) for size, t in zip(shape[2:], taps))
     reach = zip(over.amounts, call.shape[2:], counts, over.steps)
     if any(a + out > count * s for entry in reach for a, out, count, s in zip(*entry)):
         return None  # results beyond the last tap
+    even = all(divides(step, tap) for step, tap in zip(over.steps, over.taps))
+    remainders = 1 if even else product(over.steps, 1)[0]
+    if remainders > MOST_REMAINDERS:
+        return None
     for size, count, t, word in zip(shape[2:], counts, taps, _WORDS.get(rank, ())):
         if t[0] > 1:
             builder.formula(count, f"{{0}} + {t[0] - 1}", size, name=f"coarse_{word}")
-    # [in, out, *taps] -> [*steps * out, in, *taps of one remainder, reversed]
-    whole = tuple(product(pair, builder.width) for pair in zip(taps, over.steps))
-    behind = tuple(n for w, t in reversed([*zip(whole, over.taps)]) for n in (zero, minus(w, t)))
-    if whole != over.taps:
-        weight = pad(builder, weight, behind, builder.number(0.0), (*builder.shape(weight)[:2], *whole))
-    taken, out = builder.shape(weight)[:2]
-    apart = builder.reshape(weight, (taken, out, *(n for pair in zip(taps, over.steps) for n in pair)))
-    for dim, t in enumerate(taps):
-        apart = builder.slice(apart, 2 + 2 * dim, minus(t, one), t, -1) if t[0] > 1 else apart
-    steps_first = (*range(3, 3 + 2 * rank, 2), 1, 0, *range(2, 2 + 2 * rank, 2))
-    results = product((*over.steps, out), builder.width)
-    turned = builder.reshape(builder.permute(apart, steps_first), (results, taken, *taps))
+    out = builder.shape(weight)[1]
     ones = tuple(one for _ in range(rank))
     flat = Windows(taps=taps, steps=ones, spread=ones, amounts=tuple(minus(t, one) for t in taps), counts=counts)
     by_taps = shape[1][0] >= FEW_CHANNELS
     name = padded(builder, name, flat, builder.number(0.0))
     name = _channels_last(builder, name, rank) if by_taps else name
-    seen = windows(builder, name, flat)
-    made = _as_product(builder, seen, turned, rank, groups, by_taps=by_taps, dtype=call.dtype)
-    made = builder.reshape(made, (shape[0], *over.steps, out, *counts))
-    order = (0, rank + 1, *(n for dim in range(rank) for n in (rank + 2 + dim, 1 + dim)))
+
+    def plain(turned: str, reached: Shape) -> str:
+        """Convolve with the weights of one remainder, which may have fewer taps than `flat`."""
+        seen = name
+        for dim, (most, t, count) in enumerate(zip(taps, reached, counts), 2):
+            seen = builder.slice(seen, dim, minus(most, t), plus(count, minus(t, one)))
+        seen = windows(builder, seen, dataclasses.replace(flat, taps=reached))
+        return _as_product(builder, seen, turned, rank, groups, by_taps=by_taps, dtype=call.dtype)
+
+    if even:
+        made = plain(_remainders_as_channels(builder, weight, taps, over.steps), taps)
+        made = builder.reshape(made, (shape[0], *over.steps, out, *counts))
+        order = (0, rank + 1, *(n for dim in range(rank) for n in (rank + 2 + dim, 1 + dim)))
+    else:
+        pieces = []
+        for firsts in itertools.product(*(range(step[0]) for step in over.steps)):
+            sizes = zip(over.taps, firsts, over.steps)
+            reached = tuple(constant(max(0, -(-(t[0] - f) // s[0])), builder.width) for t, f, s in sizes)
+            if any(is_constant(t, 0) for t in reached):
+                piece = builder.full(0.0, (shape[0], out, *counts), call.dtype)
+            else:
+                piece = plain(_taps_of_remainder(builder, weight, firsts, reached, over.steps), reached)
+            pieces.append(builder.unsqueeze(piece, 0))
+        joined = (product(over.steps, builder.width), shape[0], out, *counts)
+        made = concat(builder, pieces, 0, joined)
+        made = builder.reshape(made, (*over.steps, shape[0], out, *counts))
+        order = (rank, rank + 1, *(n for dim in range(rank) for n in (rank + 2 + dim, dim)))
     fine = tuple(product(pair, builder.width) for pair in zip(counts, over.steps))
     made = builder.reshape(builder.permute(made, order), (shape[0], out, *fine))
     for dim, (amount, size) in enumerate(zip(over.amounts, call.shape[2:]), 2):
         made = builder.slice(made, dim, amount, size)
     return made
+
+
+def _remainders_as_channels(builder: Builder, weight: str, taps: Shape, steps: Shape) -> str:
+    """Return a weight [in, out, *taps] as [*steps * out, in, *taps of one remainder, reversed]."""
+    rank, one = len(taps), builder.one()
+    taken, out = builder.shape(weight)[:2]
+    apart = builder.reshape(weight, (taken, out, *(n for pair in zip(taps, steps) for n in pair)))
+    for dim, t in enumerate(taps):
+        apart = builder.slice(apart, 2 + 2 * dim, minus(t, one), t, -1) if t[0] > 1 else apart
+    steps_first = (*range(3, 3 + 2 * rank, 2), 1, 0, *range(2, 2 + 2 * rank, 2))
+    results = product((*steps, out), builder.width)
+    return builder.reshape(builder.permute(apart, steps_first), (results, taken, *taps))
+
+
+def _taps_of_remainder(builder: Builder, weight: str, firsts: Sequence[int], taps: Shape, steps: Shape) -> str:
+    """Return a weight [in, out, *taps] as [out, in, *taps of this remainder, reversed]."""
+    for dim, (first, t, step) in enumerate(zip(firsts, taps, steps), 2):
+        last = constant(first + (t[0] - 1) * step[0], builder.width)
+        weight = builder.slice(weight, dim, last, t, -step[0])
+    return builder.swap(weight, 0, 1)
 
 
 def _turned_round(builder: Builder, name: str, weight: str, over: Windows, groups: Size) -> tuple[str, str, Windows]:

@@ -74,6 +74,8 @@ def brief_of(spec: ProblemSpec, *, allow_library: bool = False) -> Brief:
     # The smallest sizes come last, and their batch is often one.
     with contextlib.suppress(ProblemError):
         calls.append(_Call(spec, dataclasses.replace(variants[-1], batch=2)))
+    if scaled.variant != AS_GIVEN:
+        calls.append(_Call(spec, AS_GIVEN, fake=True))
     return _brief(spec, calls, device="cpu", allow_library=allow_library)
 
 

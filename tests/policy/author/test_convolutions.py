@@ -67,6 +67,8 @@ FORMS = {
     "few_channels": ("nn.Conv2d(3, 8, 3, stride=2, padding=1)", "3, 9, 9"),
     "depthwise": ("nn.Conv2d(5, 5, 3, padding=1, groups=5)", "5, 6, 7"),
     "transposed": ("nn.ConvTranspose2d(18, 6, 4, stride=2, padding=1)", "18, 3, 4"),
+    "transposed_unevenly": ("nn.ConvTranspose2d(18, 6, 3, stride=2, padding=1, output_padding=1)", "18, 3, 4"),
+    "transposed_with_gaps": ("nn.ConvTranspose1d(5, 6, 2, stride=3)", "5, 7"),
     "one_dimension": ("nn.Conv1d(19, 7, 5, padding=4, dilation=2)", "19, 21"),
     "three_dimensions": ("nn.Conv3d(16, 4, 3, padding=1)", "16, 3, 4, 3"),
 }

@@ -49,6 +49,30 @@ def test_a_sum_of_products_is_found_where_nothing_shorter_is(names: SizeNames, s
     assert tuple(eval(made, {name: at[i] for name, at in names.names.items()}) for i in range(3)) == size
 
 
+def test_dimensions_are_found_behind_the_strides_made_of_them() -> None:
+    """`height * width + width + 1` is found although many strides were named before the dimensions."""
+    dimensions = {"height": (16, 17, 12, 32), "width": (16, 17, 11, 64), "depth": (16, 17, 11, 32)}
+    names = SizeNames(4)
+    strides = [(factor, other) for factor in (2, 3, 5, 7) for other in ("height", "width", "depth")]
+    for i, (factor, other) in enumerate(strides):
+        names.add(f"stride{i}", tuple(factor * a * b for a, b in zip(dimensions["width"], dimensions[other])))
+    for name, size in dimensions.items():
+        names.add(name, size)
+    size = tuple(h * w + w + 1 for h, w in zip(dimensions["height"], dimensions["width"]))
+    made = names.expression(size)
+    assert not names.guessed
+    assert tuple(eval(made, {name: at[i] for name, at in names.names.items()}) for i in range(4)) == size
+
+
+def test_numbers_of_the_module_count_windows() -> None:
+    """Patches of 16 or 13 leave a rest of the image; windows of 7 divide a resolution."""
+    names = SizeNames(4)
+    names.add("height", (112, 113, 112, 224))
+    names.attributes |= {"self.patch": (16, 16, 13, 16), "self.resolution[0]": (14, 14, 7, 56)}
+    assert names.expression((7, 7, 8, 14)) == "height // self.patch"
+    assert names.expression((98, 98, 49, 392)) == "7 * self.resolution[0]"
+
+
 def test_a_size_without_an_expression_is_told(names: SizeNames) -> None:
     assert names.expression((97, 1031, 20)) == "97"
     assert names.guessed == [(97, 1031, 20)]
