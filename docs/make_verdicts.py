@@ -54,9 +54,12 @@ guard cannot check them without reading them, and they differ from call to call.
   magnitudes, signs and orders, as `values`, `non_finite` or `unwritten_output`. Some inputs equal the values that the
   reference compares them with, some rows begin or end with zeros, and inputs that share memory also get memory of their
   own. At full size the inputs hold several magnitudes and signs at once. Parameters and buffers that a new module fills
-  with one value get other values.
+  with one value get other values, and those of one sign get both signs if the reference accepts that.
 - Own kernels do the larger part of the work, counted in bytes. Bytes that a launch loads without any effect on the
-  answer do not count.
+  answer do not count. If torch computes the answer, up to a factor, a shift or the order of its elements, and kernels
+  only pass it on, the file is refused: `library_work`.
+- An output may have other strides than the reference's, unless it is the reference's last step to move its elements
+  (`.contiguous()`, `cat`): `layout`.
 - Only the user may choose lower precision than the reference's (`--precision`, `--autocast`). A file that chooses it is
   refused: `precision`.
 """

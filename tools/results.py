@@ -45,6 +45,7 @@ class Finding(enum.StrEnum):
     MEMORY = "memory"
     STRUCTURE = "structure"
     SHAPE = "shape"
+    LAYOUT = "layout"
     DTYPE = "dtype"
     VALUES = "values"
     PRECISION = "precision"
@@ -98,6 +99,9 @@ DECISIONS: dict[Finding, Decision] = {
     Finding.MEMORY: Decision(Status.OUT_OF_MEMORY, "more memory than allowed was used, on the host or on the GPU"),
     Finding.STRUCTURE: Decision(Status.WRONG_SHAPE, "outputs differ from the reference's in number or nesting"),
     Finding.SHAPE: Decision(Status.WRONG_SHAPE, "an output has another shape"),
+    Finding.LAYOUT: Decision(
+        Status.WRONG_SHAPE, "an output lies in memory in another order than the one in which the reference puts it"
+    ),
     Finding.DTYPE: Decision(Status.WRONG_DTYPE, "an output has another dtype"),
     Finding.VALUES: Decision(Status.WRONG_VALUES, "values differ from the float64 truth"),
     Finding.PRECISION: Decision(Status.WRONG_VALUES, "correct but less accurate than the reference: lower precision"),
@@ -126,7 +130,7 @@ DECISIONS: dict[Finding, Decision] = {
 }
 """The decision table: every finding has exactly one status. Checks run in the order of the pipeline."""
 
-GRADER = "8"
+GRADER = "9"
 """Version of the rules that decide verdicts. Raise it whenever an old verdict could come out differently."""
 
 

@@ -218,3 +218,26 @@ def test_float64_is_held_to_float64() -> None:
 def test_empty_outputs_agree() -> None:
     yard = yard_of(torch.relu, torch.empty(0, 4))
     assert judge(torch.empty(0, 4), yard).ok
+
+
+def test_half_precision_is_seen_where_a_cube_is_far_smaller_than_as_given() -> None:
+    x = 0.01 * torch.randn(40, 100, generator=torch.Generator().manual_seed(0))
+    model = torch.nn.Module()
+    model.forward = lambda x: x * x * x  # type: ignore[method-assign]
+    yard = expect(model, [x], scales={"out": 3.9}).outputs[0].yard
+    rough = (64 * x).half().float() / 64
+    assert judge(x * (x * x), yard).ok
+    assert judge(rough * rough * rough, yard).finding is Finding.PRECISION
+
+
+def test_an_error_that_does_not_shrink_with_a_linear_answer_is_let_pass() -> None:
+    x = 0.01 * torch.randn(40, 100, generator=torch.Generator().manual_seed(0))
+    yard = expect(torch.nn.Tanh(), [x], scales={"out": 0.63}).outputs[0].yard
+    assert judge(2 * torch.sigmoid(2 * x) - 1, yard).ok
+
+
+def test_flags_are_zero_or_one() -> None:
+    x = torch.randn(40, 100, generator=torch.Generator().manual_seed(0))
+    yard = yard_of(lambda x: x > 0, x)
+    assert judge((x > 0).to(torch.uint8).view(torch.bool), yard).ok
+    assert judge((2 * (x > 0)).to(torch.uint8).view(torch.bool), yard).finding is Finding.VALUES

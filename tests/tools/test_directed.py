@@ -18,7 +18,7 @@ from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import AFTER_OTHERS
 from triton_agent.tools.truth.directed import LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
 from triton_agent.tools.truth.expectation import expect, with_free_places
-from triton_agent.tools.truth.layouts import LAYOUTS, SHARED, STEPPED, TRANSPOSED, relaid
+from triton_agent.tools.truth.layouts import GAPS, LAYOUTS, SHARED, TRANSPOSED, relaid
 from triton_agent.tools.truth.plan import Plan, Trial
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nROWS, COLUMNS = 24, 70\n"
@@ -158,7 +158,7 @@ def test_rows_at_their_limits_leave_most_rows_alone() -> None:
 
 def test_layouts_keep_shape_and_values() -> None:
     a, b = X.clone(), X.clone()
-    for name in (TRANSPOSED, STEPPED):
+    for name in (TRANSPOSED, GAPS):
         got = relaid(name, [a, b])
         assert got is not None
         assert all(torch.equal(new, X) and not new.is_contiguous() for new in got)
@@ -179,12 +179,35 @@ def test_cases_are_few_and_keep_their_layouts(tmp_path: Path) -> None:
     ]
     laid = {case.distribution: case for case in trial.cases if case.distribution in LAYOUTS}
     assert laid[TRANSPOSED].expectation.packed_inputs.unpack()[0].stride() == (1, 24)
-    assert laid[STEPPED].expectation.packed_inputs.unpack()[0].stride() == (140, 2)
+    assert laid[GAPS].expectation.packed_inputs.unpack()[0].stride() == (140, 1)
 
 
 def test_what_only_moves_elements_is_not_asked_for_layouts(tmp_path: Path) -> None:
     trial = main_trial(tmp_path, "x.transpose(0, 1).contiguous()", "[torch.randn(ROWS, COLUMNS)]")
     assert not {case.distribution for case in trial.cases} & set(LAYOUTS)
+
+
+@pytest.mark.parametrize(("forward", "turned"), [("x * self.scale", True), ("x * self.scale.log()", False)])
+def test_parameters_of_one_sign_get_the_other_where_the_reference_stays_finite(
+    tmp_path: Path, forward: str, turned: bool
+) -> None:
+    (tmp_path / "problem.py").write_text(
+        f"{HEAD}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.scale = nn.Parameter(torch.tensor(2.0))\n        self.weight = nn.Parameter(1 + torch.rand(6))\n"
+        f"    def forward(self, x):\n        return {forward} + self.weight.sum()\n"
+        "def get_inputs():\n    return [torch.randn(ROWS, COLUMNS)]\n"
+    )
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
+    states = [state.unpack() for state in plan.trials[plan.main].states]
+    assert [bool(state["scale"] < 0) for state in states] == [False, False, *(turned for _ in states[2:])]
+    assert all(bool((state["weight"] < 0).any()) == turned for state in states[2:])
+
+
+def test_in_which_order_an_output_lies_counts_where_the_reference_moves_it_last(tmp_path: Path) -> None:
+    moved = main_trial(tmp_path, "(x.t() * 2).contiguous()", "[torch.randn(ROWS, COLUMNS)]")
+    assert all(case.put_in_order == {0} or case.distribution in LAYOUTS for case in moved.cases)
+    computed = main_trial(tmp_path, "x.t() * 2", "[torch.randn(ROWS, COLUMNS)]")
+    assert not any(case.put_in_order for case in computed.cases)
 
 
 def test_an_answer_that_has_to_be_nan_is_judged(tmp_path: Path) -> None:
@@ -195,8 +218,10 @@ def test_an_answer_that_has_to_be_nan_is_judged(tmp_path: Path) -> None:
 def test_the_dimensions_of_a_cube_lie_in_reverse_and_stepped_inputs_begin_inside_their_memory() -> None:
     (cube,) = relaid(TRANSPOSED, [torch.randn(4, 5, 6)]) or []
     assert cube.stride() == (1, 4, 20)
-    (stepped,) = relaid(STEPPED, [torch.randn(4, 5)]) or []
-    assert stepped.stride() == (10, 2) and stepped.storage_offset() == 1
+    (stepped,) = relaid(GAPS, [torch.randn(5)]) or []
+    assert stepped.stride() == (2,) and stepped.storage_offset() == 1
+    (padded,) = relaid(GAPS, [torch.randn(4, 5)]) or []
+    assert padded.stride() == (10, 1) and padded.storage_offset() == 5
 
 
 def test_a_case_in_which_nothing_could_be_judged_is_left_out(tmp_path: Path) -> None:

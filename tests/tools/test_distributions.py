@@ -13,7 +13,7 @@ from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.truth.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise
 
 CHANGING = [name for name in DISTRIBUTIONS if name != AS_GIVEN]
-SPARING = ("shuffled", "samples of zeros", "flags flipped", "positions and lengths changed")
+SPARING = ("shuffled", "samples of zeros", "flags flipped", *DISTRIBUTIONS[-2:])
 """Distributions that may leave a small tensor unchanged."""
 
 
@@ -29,7 +29,8 @@ def reference(folder: Path, inputs: str) -> Reference:
 
 def test_order_starts_as_given() -> None:
     assert DISTRIBUTIONS[:6] == ("as given", "x3", "x0.01", "one sign", "extremes", "shuffled")
-    assert DISTRIBUTIONS[6:] == ("samples of zeros", "flags flipped", "positions and lengths changed")
+    assert DISTRIBUTIONS[6:8] == ("samples of zeros", "flags flipped")
+    assert DISTRIBUTIONS[8:] == ("positions and lengths changed, one of them to zero", "positions and lengths changed")
 
 
 def test_one_sample_is_zero_and_others_in_part_and_nothing_else_changes(tmp_path: Path) -> None:
@@ -58,6 +59,16 @@ def test_positions_change_places_and_full_lengths_get_smaller(tmp_path: Path) ->
         assert torch.equal(moved.sort(-1).values, positions) and not torch.equal(moved, positions)
     assert 1 <= int(drawn[2].min()) < int(drawn[2].max()) <= 9
     assert all(torch.equal(old, new) for old, new in zip(given[3:], drawn[3:]))
+    drawn = draw(problem, "positions and lengths changed, one of them to zero", 0)
+    assert int((drawn[2] == 0).sum()) == 1 and int(drawn[2].max()) <= 9
+    assert torch.equal(drawn[0].sort().values, given[0])
+
+
+def test_outliers_lie_at_all_magnitudes_beyond_the_samples(tmp_path: Path) -> None:
+    problem = reference(tmp_path, "return [torch.randn(400, 300)]")
+    sizes = draw(problem, "extremes", 1)[0].abs()
+    counts = [int(((sizes >= low) & (sizes < high)).sum()) for low, high in ((6, 20), (20, 60), (60, 110))]
+    assert all(count >= 2 for count in counts) and sum(counts) <= 12
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)

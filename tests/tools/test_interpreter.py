@@ -45,6 +45,7 @@ FAULTS_OF_THE_STOCK_INTERPRETER = (
     "boolean_and_large_arguments",
     "kernels_may_close_over_variables",
     "libdevice_functions_equal_torch",
+    "fast_functions_err_as_on_a_gpu",
     "libdevice_takes_several_arguments",
     "autotuned_kernel_runs",
     "tuning_resets_what_is_summed",

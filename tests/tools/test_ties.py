@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from triton_agent.tools.answers.accuracy import judge
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS
-from triton_agent.tools.truth.expectation import expect, hinges_on_ties
+from triton_agent.tools.truth.expectation import expect, hinges_on_ties, with_free_places
 
 PROBLEM = """
 import torch
@@ -73,3 +74,13 @@ def test_outputs_that_are_floats_say_nothing_of_places() -> None:
     x = torch.full((4, 4), 2.0)
     model = torch.nn.Softmax(dim=-1)
     assert not hinges_on_ties(model, expect(model, [x]))
+
+
+def test_each_of_some_equal_elements_may_be_named_and_none_twice() -> None:
+    x = torch.randn(20, 30, generator=torch.Generator().manual_seed(3))
+    x[:, 4] = x[:, 20] = x[:, 25] = 9.0
+    yard = with_free_places(Places(), expect(Places(), [x])).outputs[1].yard
+    right = torch.tensor([[25, 4]]).expand(20, 2).contiguous()
+    assert judge(right, yard).ok
+    for wrong in ([4, 4], [4, 5], [4, 30], [-1, 4]):
+        assert not judge(torch.tensor([wrong]).expand(20, 2).contiguous(), yard).ok

@@ -19,9 +19,10 @@ roundings.
 Integers and booleans must equal the truth, the reference, or a randomly rounded run, element by element; if such flips
 are rare, a few more of the same size are accepted. Where a value jumps within the reference's own error (a rounding, a
 cast, a tie), any value between the two sides is accepted, for floats as well (`jumps.py`). An element that magnifies
-rounding widens the limit of its whole output in that case; other cases judge the rest.
+rounding widens the limit of its whole output in that case; other cases judge the rest. Positions of equal elements may
+be exchanged, but each must point at an element of the right size, and none may occur twice.
 
-Not covered: two different answers that are both correct (ties beyond first-index, sets); these need a verifier.
+Not covered: other outputs with several correct answers (sets, for example); these need a verifier.
 """
 
 from __future__ import annotations
@@ -151,11 +152,17 @@ def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     """Require every element to be the truth, or the value of the reference or of a randomly rounded run."""
     truth, flips = yard.truth.to(candidate.dtype), yard.flips
     wrong = candidate != truth
+    if candidate.dtype is torch.bool and bool((odd := candidate.view(torch.uint8) > 1).any()):
+        where = _index(odd, int(odd.reshape(-1).to(torch.uint8).argmax()))
+        detail = f"{_share(odd)} of the flags hold another byte than 0 or 1, the first at {where}"
+        return Judgement(metric="mismatches", error=float(odd.sum()), finding=Finding.VALUES, detail=detail)
     if flips.count:
         for other in yard.alternatives():
             wrong &= candidate != other
     if yard.span is not None:
         wrong &= ~yard.may_stand(candidate.double())
+    if yard.places is not None:
+        wrong |= yard.places.misplaced(candidate, truth)
     error, allowed = float(wrong.sum()), _allowed_mismatches(candidate, yard)
     judgement = Judgement(metric="mismatches", error=error, original_error=float(flips.of_original), limit=allowed)
     if error <= allowed:

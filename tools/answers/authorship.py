@@ -126,7 +126,7 @@ def makes_whole(source: torch.dtype, result: torch.dtype) -> bool:
 def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
     """Return torch's work in a call, including the prologue if the results depend on nothing else."""
     prepared_only = with_prologue or not any(
-        tape.buffers[number].place is Place.INPUT for step in tape.steps for number in _touched(step)
+        tape.buffers[number].place is Place.INPUT for step in tape.steps for number in touched(step)
     )
     steps: Sequence[Step] = (*tape.prologue, *tape.steps) if prepared_only else tape.steps
     operators = [step for step in steps if isinstance(step, Operate)]
@@ -157,7 +157,8 @@ def is_arithmetic(step: Operate) -> bool:
     return kind in ARITHMETIC or (kind == "allocation" and _takes(step, BETWEEN_BOUNDS, slice(2)))
 
 
-def _touched(step: Step) -> set[int]:
+def touched(step: Step) -> set[int]:
+    """Return the buffers among the arguments of a step."""
     if isinstance(step, Operate):
         values: Iterable[Any] = (*step.args, *(value for _, value in step.kwargs))
     elif isinstance(step, Launch):

@@ -246,6 +246,25 @@ def check_aliases(case: Case, tape: Tape) -> None:
             raise Failed(Finding.ALIASED_OUTPUT, f"case {case.name}: {expectation.outputs[index].name} {what}")
 
 
+def check_layout(case: Case, tape: Tape) -> None:
+    """Require the reference's order of dimensions in memory, where it is the reference's last step to make it."""
+    for i in sorted(case.put_in_order):
+        if i >= len(tape.outputs) or i >= len(case.expectation.strides):
+            continue
+        view, strides = tape.outputs[i], case.expectation.strides[i]
+        if view.elements and _order(view.shape, view.strides) != _order(view.shape, strides):
+            raise Failed(
+                Finding.LAYOUT,
+                f"case {case.name}: {case.expectation.outputs[i].name} has strides {list(view.strides)}, the reference "
+                f"moves its elements to {list(strides)}; write the output in that order",
+            )
+
+
+def _order(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Return the dimensions of several elements, the one whose elements lie furthest apart first."""
+    return sorted((i for i, size in enumerate(shape) if size > 1), key=lambda i: -strides[i])
+
+
 def aliases_of(tape: Tape) -> frozenset[tuple[int, str]]:
     """Return pairs of an output's number and the name of a tensor whose memory it shares."""
     found: set[tuple[int, str]] = set()

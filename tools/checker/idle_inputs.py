@@ -8,21 +8,35 @@ answer stays correct, these bytes do not count.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
-from triton_agent.tools.answers.authorship import bytes_of_arguments, is_arithmetic
+from triton_agent.tools.answers.authorship import bytes_of_arguments, is_arithmetic, touched
 from triton_agent.tools.answers.checks import still_right
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.questions import call, send_program
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.tracing import Program
+from triton_agent.tools.graph.operators import kind_of
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.tape.slicing import effect_of
-from triton_agent.tools.tape.tape import Buffer, Launch, Operate, Place, Step, Tape, View, encode, views_in
+from triton_agent.tools.tape.tape import (
+    Buffer,
+    Launch,
+    Operate,
+    Place,
+    Step,
+    Tape,
+    View,
+    buffers_in,
+    encode,
+    views_in,
+    views_of,
+)
 from triton_agent.tools.truth.plan import Case, Trial
 
 
@@ -34,26 +48,50 @@ def bytes_in_use(job: Job, trial: Trial, case: Case, program: Program, *, enough
     """
     asked = _only_read(program) if enough and case is trial.cases[0] else {}
     idle: set[int] = set()
-    if bytes_of_arguments(program.tape, without=asked.keys()) < enough:
-        idle = {number for number, view in asked.items() if _is_idle(job, trial, case, program, number, view)}
+    if bytes_of_arguments(program.tape, without={number for group in asked.values() for number in group}) < enough:
+        for number, group in asked.items():
+            idle |= group if _is_idle(job, trial, case, program, number, group) else set()
     return bytes_of_arguments(program.tape, without=idle)
 
 
-def _only_read(program: Program) -> Mapping[int, View]:
-    """Return a view of each buffer that launches read, and that neither a launch nor torch's arithmetic computes."""
+def _only_read(program: Program) -> Mapping[int, set[int]]:
+    """Return the buffers that launches read and that neither a launch nor torch's arithmetic computes, with copies.
+
+    Copies are replaced together with their source, since the difference of two copies is zero for any values.
+    """
     tape, written = program.tape, WrittenParameters(program.kernel_set)
-    views: dict[int, View] = {}
+    effects = [(step, effect_of(step, written)) for step in (*tape.prologue, *tape.steps)]
+    writers = Counter(number for _, effect in effects for number in effect.writes)
+    origin: dict[int, int] = {}
+    given: dict[int, View] = {}
     made: set[int] = set()
-    for step in (*tape.prologue, *tape.steps):
+    for step, effect in effects:
         if isinstance(step, Launch):
-            views |= {view.buffer: view for _, value in step.choices[0].arguments for view in views_in(value)}
+            given |= {view.buffer: view for _, value in step.choices[0].arguments for view in views_in(value)}
         if isinstance(step, Launch) or (isinstance(step, Operate) and is_arithmetic(step)):
-            made |= effect_of(step, written).writes
-    return {number: view for number, view in views.items() if number not in made and not DTYPES[view.dtype].is_complex}
+            made |= effect.writes
+        elif isinstance(step, Operate) and _is_copy(step) and all(writers[number] == 1 for number in effect.writes):
+            source = min(effect.reads)
+            origin |= dict.fromkeys(effect.writes, origin.get(source, source))
+    groups: dict[int, set[int]] = {}
+    for number, view in given.items():
+        if number not in made and not DTYPES[view.dtype].is_complex:
+            groups.setdefault(origin.get(number, number), set()).add(number)
+    for number, source in origin.items():
+        if source in groups:
+            groups[source].add(number)
+    return {number: group for number, group in groups.items() if number not in made}
 
 
-def _is_idle(job: Job, trial: Trial, case: Case, program: Program, number: int, view: View) -> bool:
-    tape = _with_other_values(program.tape, number, view)
+def _is_copy(step: Operate) -> bool:
+    """Return whether it makes new memory by moving elements of one buffer."""
+    sources = {number for value in step.args for number in buffers_in(value)}
+    results = {view.buffer for view in step.results if view is not None}
+    return kind_of(step.operator) == "movement" and len(sources) == len(results) == 1 and not sources & results
+
+
+def _is_idle(job: Job, trial: Trial, case: Case, program: Program, number: int, group: set[int]) -> bool:
+    tape = _with_other_values(program.tape, number, group)
     other = dataclasses.replace(program, name=f"{program.name} / idle {number}", tape=tape, encoded=encode(tape))
     send_program(job, other, trial.states[case.version])
     try:
@@ -66,29 +104,43 @@ def _is_idle(job: Job, trial: Trial, case: Case, program: Program, number: int, 
     return bool(right) and len(right) == len(still_right(case, call(job, trial, case)[0]))
 
 
-def _with_other_values(tape: Tape, number: int, view: View) -> Tape:
-    """Return a tape whose launches find other values in a buffer.
+def _with_other_values(tape: Tape, number: int, group: set[int]) -> Tape:
+    """Return a tape whose launches find other values in a buffer and its copies.
 
-    Each element becomes the larger one of itself and of its mirror image, so indices stay valid. A buffer whose
-    elements are all equal does not change, and its bytes do not count.
+    The values are reflected between the least and the largest, so equal values stay equal and indices stay valid. A
+    buffer whose elements are all equal does not change, and its bytes do not count.
     """
-    dtype, copy = DTYPES[view.dtype], len(tape.buffers)
-    count = tape.buffers[number].size_bytes // dtype.itemsize
+    buffers = list(tape.buffers)
+
+    def fresh(size_bytes: int) -> int:
+        buffers.append(Buffer(place=Place.FRESH, size_bytes=size_bytes))
+        return len(buffers) - 1
+
+    view = next(view for view in _all_views(tape) if view.buffer == number)
+    item_bytes = DTYPES[view.dtype].itemsize
+    count = tape.buffers[number].size_bytes // item_bytes
     whole = dataclasses.replace(view, shape=(count,), strides=(1,), offset=0)
-    mirrored, result = (dataclasses.replace(whole, buffer=new) for new in (copy + 1, copy))
-    if dtype is torch.bool:
+    one = dataclasses.replace(view, shape=(), strides=(), offset=0)
+    instead = {copy: fresh(tape.buffers[copy].size_bytes) for copy in sorted({number, *group})}
+    result = dataclasses.replace(whole, buffer=instead[number])
+    if DTYPES[view.dtype] is torch.bool:
         changing = [Operate(operator="aten.logical_not.default", args=(whole,), kwargs=(), results=(result,))]
     else:
+        finite = dataclasses.replace(whole, buffer=fresh(count * item_bytes))
+        least, largest, both = (dataclasses.replace(one, buffer=fresh(item_bytes)) for _ in range(3))
         changing = [
-            Operate(operator="aten.flip.default", args=(whole, (0,)), kwargs=(), results=(mirrored,)),
-            Operate(operator="aten.maximum.default", args=(whole, mirrored), kwargs=(), results=(result,)),
+            Operate(operator="aten.nan_to_num.default", args=(whole, 0.0, 0.0, 0.0), kwargs=(), results=(finite,)),
+            Operate(operator="aten.amin.default", args=(finite,), kwargs=(), results=(least,)),
+            Operate(operator="aten.amax.default", args=(finite,), kwargs=(), results=(largest,)),
+            Operate(operator="aten.add.Tensor", args=(least, largest), kwargs=(), results=(both,)),
+            Operate(operator="aten.sub.Tensor", args=(both, finite), kwargs=(), results=(result,)),
         ]
 
     def moved(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(moved, value))
         if isinstance(value, View):
-            return dataclasses.replace(value, buffer=copy) if value.buffer == number else value
+            return dataclasses.replace(value, buffer=instead.get(value.buffer, value.buffer))
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = {field.name: moved(getattr(value, field.name)) for field in dataclasses.fields(value)}
             return dataclasses.replace(value, **fields)
@@ -96,10 +148,19 @@ def _with_other_values(tape: Tape, number: int, view: View) -> Tape:
 
     steps: list[Step] = []
     for step in tape.steps:
-        given = step.choices[0].arguments if isinstance(step, Launch) else ()
-        if any(number == it.buffer for _, value in given for it in views_in(value)):
+        given = {number for number in touched(step) if number in instead}
+        if isinstance(step, Launch) and given:
             steps += [*changing, moved(step)]
+        elif isinstance(step, Operate) and given and {view.buffer for view in step.results if view} & instead.keys():
+            steps += [*changing, step, moved(step)]  # torch finds the copy as it was
         else:
             steps.append(step)
-    buffer = Buffer(place=Place.FRESH, size_bytes=count * dtype.itemsize)
-    return dataclasses.replace(tape, buffers=(*tape.buffers, buffer, buffer), steps=tuple(steps))
+    return dataclasses.replace(tape, buffers=tuple(buffers), steps=tuple(steps))
+
+
+def _all_views(tape: Tape) -> Iterator[View]:
+    yield from tape.inputs
+    yield from tape.arguments
+    yield from (view for _, view in tape.state)
+    for step in (*tape.steps, *tape.prologue):
+        yield from views_of(step)

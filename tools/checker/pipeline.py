@@ -47,6 +47,7 @@ from triton_agent.tools.checker.compiling import compile_for_target, fill_cache
 from triton_agent.tools.checker.fresh_memory import check_fresh_memory
 from triton_agent.tools.checker.idle_inputs import bytes_in_use
 from triton_agent.tools.checker.job import Job
+from triton_agent.tools.checker.made_by_torch import check_made_by_torch
 from triton_agent.tools.checker.questions import call, judge, launch_counts, right_in_silence, send_program
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.shipped_file import check_file
@@ -248,6 +249,8 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: Called) -> None:
         counted = [count for launch in reply.launches for count in (launch.bytes_loaded, launch.bytes_stored)]
         known = [count for count in counted if count is not None]
         check_bytes(work, min([moved, *([sum(known)] if len(known) == len(counted) else ())]), original)
+        if case is job.plan.trials[trial].cases[0]:
+            check_made_by_torch(job, job.plan.trials[trial], case, program)
     checks.check_races(case, reply.launches)
 
 

@@ -126,7 +126,9 @@ def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:
             failure = Failed(failure.finding, f"{failure.message}\nlikely cause: {job.programs.misfit}")
         raise failure
     checks.check_inputs(case, answer)
-    checks.check_aliases(case, job.programs.of(trial, case).tape)
+    tape = job.programs.of(trial, case).tape
+    checks.check_aliases(case, tape)
+    checks.check_layout(case, tape)
 
 
 def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:

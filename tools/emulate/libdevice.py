@@ -1,6 +1,7 @@
 """The functions of NVIDIA's libdevice that kernels use, by symbol, on numpy arrays.
 
-Accurate to about one rounding, so at least as accurate as on the GPU; the `fast_` variants give the accurate result.
+Accurate to about one rounding, so at least as accurate as on the GPU. The `fast_` variants have the errors of their
+definitions: sines turn the angle into turns in float32 and err by about 2**-21, powers use a rounded logarithm.
 Not covered, and refused with `Unsupported`: arithmetic that rounds up, down or toward zero, Bessel functions, and
 rarely used functions such as `erfcx` and `byte_perm`.
 """
@@ -27,7 +28,8 @@ _CONVERSION_TO_NEAREST = re.compile(r"(int|uint|ll|ull|double)2(float|double)_rn
 
 def call(symbol: str, arguments: Sequence[Array]) -> Array:
     """Return the value of a symbol such as `__nv_tanhf`; the caller rounds it to the type of the result."""
-    function = _find(symbol)
+    name = symbol.removeprefix(_SYMBOL_PREFIX)
+    function = _FAST.get(name) or _find(symbol)
     if function is None:
         raise Unsupported(f"`libdevice` function `{symbol}`")
     return function(*arguments)
@@ -121,6 +123,35 @@ def _norm(*parts: Array) -> Array:
 
 
 _SQRT_HALF = math.sqrt(0.5)
+_SINE_STEP = 2.0**-21
+"""Absolute error of approximate sines and cosines, within half a turn."""
+
+
+def _fast_sine(x: Array, quarter: float = 0.0) -> Array:
+    turns = (x * np.float32(0.5 / np.pi)).astype(np.float64)
+    exact = np.sin(2 * np.pi * (np.fmod(turns, 1.0) + quarter))
+    return (np.rint(exact / _SINE_STEP) * _SINE_STEP).astype(np.float32)
+
+
+def _fast_cosine(x: Array) -> Array:
+    return _fast_sine(x, 0.25)
+
+
+def _by_log2(factor: float) -> Callable[[Array], Array]:
+    return lambda x: np.log2(x) * np.float32(factor)
+
+
+_FAST: dict[str, Callable[..., Array]] = {
+    "fast_sinf": _fast_sine,
+    "fast_cosf": _fast_cosine,
+    "fast_tanf": lambda x: _fast_sine(x) / _fast_cosine(x),
+    "fast_expf": lambda x: np.exp2(x * np.float32(math.log2(math.e))),
+    "fast_exp10f": lambda x: np.exp2(x * np.float32(math.log2(10.0))),
+    "fast_logf": _by_log2(math.log(2.0)),
+    "fast_log10f": _by_log2(math.log10(2.0)),
+    "fast_powf": lambda x, y: np.exp2(y * np.log2(x)),
+}
+"""What these are on a GPU: one or two approximate instructions between roundings to float32."""
 
 _SAME_IN_NUMPY = (
     *("abs", "floor", "ceil", "trunc", "rint", "sqrt", "cbrt", "hypot", "fmod", "copysign", "nextafter", "ldexp"),

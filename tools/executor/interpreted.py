@@ -21,9 +21,10 @@ from triton_agent.tools.tape.tape import Choice
 class InterpretedLauncher:
     """Launches in this process, on CPU tensors."""
 
-    def __init__(self, interpreter: Interpreter, kernels: Kernels) -> None:
+    def __init__(self, interpreter: Interpreter, kernels: Kernels, turn: int = 0) -> None:
         self._interpreter = interpreter
         self._kernels = kernels
+        self._turn = turn
 
     def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
         """Forget earlier launches; from now on run programs in the order of this seed, or only the listed ones."""
@@ -46,12 +47,17 @@ class InterpretedLauncher:
         return launch
 
     def choose(self, launches: Sequence[Callable[[], None]], restored: Callable[[], None]) -> int:
-        """Return the first configuration without a failing static assertion: speed is unknown here."""
-        for number, launch in enumerate(launches):
+        """Return the next configuration without a failing static assertion; each tape starts at another one.
+
+        Speed is unknown here, and any configuration may be the fastest on a GPU.
+        """
+        first = self._turn % len(launches)
+        order: list[int] = [*range(first, len(launches)), *range(first)]
+        for number in order:
             try:
-                launch()
+                launches[number]()
             except KernelError as error:
-                if isinstance(error.__cause__, StaticAssertionFailed) and number + 1 < len(launches):
+                if isinstance(error.__cause__, StaticAssertionFailed) and number != order[-1]:
                     continue
                 raise
             finally:

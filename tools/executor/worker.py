@@ -200,7 +200,7 @@ class Executor:
             return importlib.import_module("triton_agent.tools.executor.gpu").GpuLauncher(kernels)
         interpreter = importlib.import_module("triton_agent.tools.emulate.interpreter").install(self._target)
         launcher = importlib.import_module("triton_agent.tools.executor.interpreted").InterpretedLauncher
-        return launcher(interpreter, kernels)
+        return launcher(interpreter, kernels, turn=len(self._programs))
 
     def _forget(self, request: Forget, payloads: list[Payload]) -> Reply:
         self._programs.clear()

@@ -266,7 +266,7 @@ def passes_of(operator: str) -> int:
 def kind_of(operator: str) -> Kind:
     """Return the kind of an operator given as `aten.mm.default`, `aten.mm` or `aten::mm`."""
     name = bare_name(operator)
-    in_aten = operator.replace("::", ".").startswith("aten.") or name == operator
+    in_aten = operator.replace("::", ".").startswith(("aten.", "prims.")) or name == operator
     if not in_aten:
         heavy = any(part in operator.lower() for part in _HEAVY_PARTS)
         return _tabled(name) or ("heavy" if heavy else "arithmetic")

@@ -13,7 +13,7 @@ import functools
 import math
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -46,6 +46,7 @@ from triton_agent.tools.truth.distributions import (
     DISTRIBUTIONS,
     FLAGS,
     WHOLE,
+    WITH_EMPTY,
     draw,
     has_flags,
     has_positions_or_lengths,
@@ -87,6 +88,8 @@ ALONE_FRESH = 2
 """Number of neutral buffers (zeros, equal integers, equal flags) that are changed alone as well."""
 ALONE_BYTES_AT_MOST = 64 << 20
 """Limit for all parameters and buffers together, since each version of them is kept and sent."""
+SIGNS_FROM = 2
+"""First version of the parameters in which elements of a parameter whose elements have one sign are negated."""
 REFUSALS = 3
 """Number of attempts to make a case that the reference accepts. Each attempt asks for less."""
 ASTRAY = 0.01
@@ -154,6 +157,21 @@ def _versions(
                 parameter.data[where] = torch.where(value == 0, 0.25, value * 1.5)
         models += _changed_alone(models[-1], generator)
     return models
+
+
+def _has_one_sign(parameter: torch.Tensor) -> bool:
+    plain = parameter.is_floating_point() and parameter.numel() and 0 not in parameter.stride()
+    return bool(plain) and bool((parameter > 0).all() or (parameter < 0).all())
+
+
+def _negate_some(model: torch.nn.Module, names: Sequence[str]) -> None:
+    """Negate every second element of the first half of these parameters; twice leaves them as they were."""
+    parameters = dict(model.named_parameters())
+    for name in names:
+        data = parameters[name].data
+        flat = data.clone().reshape(-1)
+        flat[: max(1, flat.numel() // 2) : 2].neg_()
+        data.copy_(flat.reshape(data.shape))
 
 
 def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[torch.nn.Module]:
@@ -248,7 +266,10 @@ class _CaseMaker:
         self._bases: list[list[Any]] = []
         self._holding: dict[Numbers, tuple[tuple[Case, Payload | None], ...]] = {}
         self._one_at_a_time = threading.Lock()
+        self.put_in_order: frozenset[int] = frozenset()
         self.modes = self._modes()
+        if settings.remedies:
+            self._turn_signs()
 
     def _modes(self) -> list[bool]:
         """Return the training flags to check. The run with the first flag becomes the first case."""
@@ -272,18 +293,41 @@ class _CaseMaker:
         self.modes_agree = len(seen) == 2 and first.agrees(*others)
         return list(seen)
 
+    def _turn_signs(self) -> None:
+        """Give parameters of one sign both signs, in the later versions.
+
+        A scale that begins at one may become negative. Where the reference refuses that, or is less finite, it stays.
+        """
+        later = self.models[SIGNS_FROM:]
+        if not later:
+            return
+        fresh = dict(self.models[0].named_parameters())
+        names = [name for name, parameter in fresh.items() if _has_one_sign(parameter)]
+        for model in later:
+            _negate_some(model, names)
+        with contextlib.suppress(OriginalFailed):
+            found = self.runs.behaviour(later[0].train(self.modes[0]), self._given.packed_inputs).outputs
+            given = [output.yard.original for output in self._given.outputs]
+            if _not_finite(found) <= _not_finite(given):
+                return
+        for model in later:
+            _negate_some(model, names)
+
     def _first_case(self) -> Case:
         """Return the case with inputs as given. Its outputs set the scale for all other expectations."""
         self.scales = scales_of(self._given)
         return self._case_of(self._given, AS_GIVEN, self.modes[0])
 
     def main_cases(self) -> list[Case]:
+        self.put_in_order = _moved_last(self._graph) if self._graph is not None else frozenset()
         cases = [self._first_case()]
         if self.settings.remedies:
             self._try(cases, ONE_CHANGED, self.modes[0])
         names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._is_useful(name, cases[0])]
         last_version = len(self.models) - 1
         for i, name in enumerate(names):
+            if name == WHOLE and cases[-1].distribution == WITH_EMPTY:
+                continue
             version = min(i, last_version)
             self._try(cases, name, self.modes[0], version=version)
         if self.settings.remedies:
@@ -451,7 +495,7 @@ class _CaseMaker:
         if distribution == BLANK:
             floats = all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
             return floats and not self._goes_by_order
-        if distribution == WHOLE:
+        if distribution in (WITH_EMPTY, WHOLE):
             return has_positions_or_lengths(self.last)
         return distribution != FLAGS or has_flags(self.last)
 
@@ -517,6 +561,7 @@ class _CaseMaker:
             version=version,
             expectation=expectation,
             stale=stale,
+            put_in_order=self.put_in_order if distribution not in LAYOUTS else frozenset(),
         )
 
     def _expected(self, model: torch.nn.Module, distribution: str) -> Expectation:
@@ -557,6 +602,18 @@ class _CaseMaker:
         """Move inputs to the candidate's device. On a GPU they are copied, which packs them densely."""
         device, copied = self.settings.device, self.settings.device != "cpu"
         return [map_tensors(value, lambda tensor: tensor.to(device, copy=copied)) for value in inputs]
+
+
+def _moved_last(graph: OperatorGraph) -> frozenset[int]:
+    """Return the outputs that come from a movement, if through views."""
+    producers, found = graph.producers(), set()
+    for i, name in enumerate(graph.outputs):
+        node = producers.get(name)
+        while node is not None and node.kind == "view":
+            node = producers.get(next(iter(node.references()), ""))
+        if node is not None and node.kind == "movement":
+            found.add(i)
+    return frozenset(found)
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -620,6 +677,10 @@ def _is_astray(expectation: Expectation) -> bool:
             if bool((error > torch.clamp(size / 2, min=ASTRAY * float(wanted.abs().max()))).any()):
                 return True
     return False
+
+
+def _not_finite(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(int((~torch.isfinite(tensor)).sum()) for tensor in tensors if tensor.is_floating_point())
 
 
 def _non_finite_share(expectation: Expectation) -> float:

@@ -10,6 +10,7 @@ the reference refuses a distribution, it is not used.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -27,11 +28,15 @@ OUTLIERS = 8
 
 OUTLIER_SPREADS = 100.0
 """Magnitude of an outlier in standard deviations: far outside any sample, and small enough to stay finite."""
+LEAST_SPREADS = 5.0
+"""Magnitude of the smallest outlier in standard deviations, so that outliers begin where samples end."""
 
 OVERFLOW_MARGIN = 8
 """Outliers stay below the dtype's largest value by this factor; float16 ends at 65504."""
 
 BLANK, FLAGS, WHOLE = "samples of zeros", "flags flipped", "positions and lengths changed"
+WITH_EMPTY = "positions and lengths changed, one of them to zero"
+"""Asked in place of the one before where the reference accepts it: of rows without elements many have no mean."""
 MIXED = {"x3": 3.0, "x0.01": 0.01}
 """Factors for elements of a call that holds several distributions at once, by the distribution's name."""
 NEGATED_SHARE = 0.25
@@ -63,7 +68,11 @@ def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     scattered = torch.randint(count, (OUTLIERS,), generator=generator).tolist()
     places = torch.tensor([0, count - 1, row, row + width - 1, *scattered])
     signs = torch.randint(0, 2, (len(places),), generator=generator) * 2 - 1
-    sizes = signs * (1 - torch.randperm(len(places), generator=generator) / (2 * len(places)))
+    # one in four is among the largest, the others lie evenly by their logarithm down to the samples
+    evenly = (torch.arange(len(places)) + torch.rand(len(places), generator=generator)) / len(places)
+    powers = (evenly * 4 / 3 - 1 / 3).clamp(min=0.0) + 0.1 * evenly
+    least = math.log(LEAST_SPREADS / OUTLIER_SPREADS)
+    sizes = signs * torch.exp(least * powers / 1.1)[torch.randperm(len(places), generator=generator)]
     if not values.is_complex() and bool((values >= 0).all()):
         sizes = sizes.abs()
     elif not values.is_complex() and bool((values <= 0).all()):
@@ -129,6 +138,15 @@ def _reorder_or_lower(numbers: torch.Tensor, generator: torch.Generator) -> torc
     return torch.randint(1, most + 1, numbers.shape, generator=generator).to(numbers)
 
 
+def _reorder_or_empty(numbers: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Do the same, and make one of several lengths zero."""
+    changed = _reorder_or_lower(numbers, generator)
+    if numbers.numel() > 1 and not _are_consecutive(numbers):
+        changed = changed.contiguous()
+        changed.view(-1)[int(torch.randint(numbers.numel(), (1,), generator=generator))] = 0
+    return changed
+
+
 def _are_consecutive(numbers: torch.Tensor) -> bool:
     """Return True if numbers increase by one along the last dimension, as positions do."""
     return numbers.dim() > 0 and numbers.shape[-1] > 2 and bool((numbers.diff(dim=-1) == 1).all())
@@ -143,6 +161,7 @@ _CHANGES: dict[str, _Change | None] = {
     "shuffled": _shuffle,
     BLANK: _blank,
     FLAGS: lambda flags, drawn: flags ^ (torch.rand(flags.shape, generator=drawn) < FLIPPED_SHARE).to(flags.device),
+    WITH_EMPTY: _reorder_or_empty,
     WHOLE: _reorder_or_lower,
 }
 
@@ -168,7 +187,7 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
             for tensor in {id(tensor): tensor for tensor in tensors_in(inputs)}.values():
                 if tensor.dtype is torch.bool and is_plain(tensor) and not _overlaps(tensor):
                     tensor.copy_(change(tensor, generator))
-        elif name == WHOLE:
+        elif name in (WITH_EMPTY, WHOLE):
             for numbers in _positions_and_lengths(inputs):
                 numbers.copy_(change(numbers, generator))
         else:

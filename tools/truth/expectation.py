@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.problem.named_tuples import is_named
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import Foreign, aliases, flatten, is_expanded, leaves, nested_tensors
@@ -34,7 +35,7 @@ from triton_agent.tools.truth.jumps import (
 )
 from triton_agent.tools.truth.random_rounding import DoublesSeen, Moved, Nudge, TieBreak
 from triton_agent.tools.truth.truth import run_lifted
-from triton_agent.tools.truth.yardstick import RARE_FLIPS, Yardstick, left_to_chance, near
+from triton_agent.tools.truth.yardstick import RARE_FLIPS, Places, Yardstick, left_to_chance, near
 
 NUDGE = 2.0**-24
 """Half a unit in the last place of float32, the precision in which kernels usually compute."""
@@ -88,6 +89,8 @@ class Expectation:
     """True if the truth is float64; False if it is the reference in its own precision."""
     expanded: frozenset[int] = frozenset()
     """Outputs of the reference in which several elements share one place in memory."""
+    strides: tuple[tuple[int, ...], ...] = ()
+    """Strides of each output."""
 
     @property
     def answer_bytes(self) -> int:
@@ -159,6 +162,7 @@ def expect(
                 for i, it in enumerate(seen.outputs)
                 if it.layout is torch.strided and is_expanded(it.shape, it.stride())
             ),
+            strides=tuple(it.stride() if it.layout is torch.strided else () for it in seen.outputs),
         )
 
 
@@ -445,6 +449,8 @@ def with_free_places(
     With `inputs`, integers that differ for those inputs are accepted as well.
     """
     others = _with_ties_broken(model, Given(expectation.packed_inputs))
+    with Ordered() as ordered:
+        run_lifted(model, Given(expectation.packed_inputs).values)
     plain = run_lifted(model, Given(inputs).values) if inputs is not None else None
     elsewhere = nested_tensors(plain[0]) if plain is not None else []
 
@@ -458,10 +464,35 @@ def with_free_places(
         if not truth.is_floating_point() and len(elsewhere) > i and elsewhere[i].shape == truth.shape:
             apart |= near(elsewhere[i]) != truth
         span: Span | None = joined(yard.span, anything_where(apart, truth))
-        return dataclasses.replace(output, yard=dataclasses.replace(yard, span=span))
+        places = ordered.places(truth) if span is not None and inputs is None else None
+        return dataclasses.replace(output, yard=dataclasses.replace(yard, span=span, places=places))
 
     outputs = tuple(opened(i, output) for i, output in enumerate(expectation.outputs))
     return dataclasses.replace(expectation, outputs=outputs)
+
+
+class Ordered(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Note what is put in order inside, and the positions that come out."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._seen: list[tuple[torch.Tensor, int, torch.Tensor]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        at = {"aten::sort": 1, "aten::topk": 2}.get(func._schema.name)
+        if at is not None and isinstance(result, (list, tuple)) and args[0].dim():
+            dim = (kwargs or {}).get("dim", args[at] if len(args) > at and func._overloadname != "stable" else -1)
+            if isinstance(dim, int):
+                self._seen.append((args[0].clone(), dim % args[0].dim(), result[1].clone()))
+        return result
+
+    def places(self, truth: torch.Tensor) -> Places | None:
+        """Return what these positions point at, if they came out of one of these operators."""
+        for operand, dim, positions in self._seen:
+            if not truth.is_floating_point() and positions.shape == truth.shape and torch.equal(near(positions), truth):
+                return Places(operand=near(operand), dim=dim)
+        return None
 
 
 def _are_apart(other: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,8 @@
 """Inputs with the same values in other memory layouts, which expose kernels that ignore strides.
 
     transposed   dense, with the dimensions in reverse order
-    stepped      every second element of rows that are twice as wide, starting at the second
+    padded       the second half of rows that are twice as wide, as in a chunk of a projection; several dimensions
+    stepped      every second element of a row that is twice as wide, starting at the second; one dimension
     expanded     one sample repeated with a stride of zero, which also changes the values
     one twice    the same tensor for two inputs of equal shape and dtype
     apart        separate memory for each input, if the given inputs share memory
@@ -20,9 +21,9 @@ import torch
 from triton_agent.tools.reference.input_tensors import is_plain, map_tensors, tensors_in
 from triton_agent.tools.truth.distributions import share_memory
 
-TRANSPOSED, STEPPED, SHARED = "transposed in memory", "every second element of memory", "one memory for many elements"
+TRANSPOSED, GAPS, SHARED = "transposed in memory", "gaps in memory", "one memory for many elements"
 APART = "memory of its own for each input"
-LAYOUTS = (TRANSPOSED, STEPPED, SHARED, APART)
+LAYOUTS = (TRANSPOSED, GAPS, SHARED, APART)
 
 
 def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
@@ -32,7 +33,7 @@ def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
         return None
     if name == APART:
         return _apart(inputs)
-    ways = (_transposed, _stepped) if name == TRANSPOSED else (_stepped, _transposed)
+    ways = (_transposed, _with_gaps) if name == TRANSPOSED else (_with_gaps, _transposed)
     instead = _shared(tensors) if name == SHARED else [ways[i % 2](tensor) for i, tensor in enumerate(tensors)]
     if all(new.stride() == old.stride() for new, old in zip(instead, tensors)) and len(set(map(id, instead))) == len(
         tensors
@@ -78,11 +79,15 @@ def _transposed(tensor: torch.Tensor) -> torch.Tensor:
     return moved.permute(order).requires_grad_(tensor.requires_grad)
 
 
-def _stepped(tensor: torch.Tensor) -> torch.Tensor:
+def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
+    """Padded or stepped: who asks for the last stride alone, and copies if it is not one, is right where it is two."""
     if tensor.dim() == 0 or not tensor.numel():
         return tensor
-    plain = tensor.detach()
-    wide = torch.stack((torch.roll(plain, 1, -1), plain), dim=-1).reshape(*plain.shape[:-1], 2 * plain.shape[-1])
+    plain, size = tensor.detach(), tensor.shape[-1]
+    rolled = torch.roll(plain, 1, -1)
+    if sum(wide > 1 for wide in tensor.shape) > 1:
+        return torch.cat((rolled, plain), dim=-1)[..., size:].requires_grad_(tensor.requires_grad)
+    wide = torch.stack((rolled, plain), dim=-1).reshape(*plain.shape[:-1], 2 * size)
     return wide[..., 1::2].requires_grad_(tensor.requires_grad)
 
 

@@ -38,6 +38,11 @@ NARROW = Allowance(
 )
 """Half precision and narrower: only the one rounding at the end is unavoidable."""
 
+TINY_AT_MOST = 100.0
+"""Times by which outputs as given may be larger where their scale counts: inputs are made a hundredth of what they
+were, and an error that does not shrink with them, as that of 1 - exp(x), is then a hundred times as large beside the
+output. Squares and cubes shrink further, and so do their errors."""
+
 ONCE = 0.9
 """If this share of an output is the correctly rounded truth, the reference rounds only once. If it rounds intermediate
 values as well, a third of the elements are a neighbour of the rounded truth."""
@@ -54,6 +59,8 @@ MISMATCH_FACTOR = 3.0
 RARE_FLIPS = 0.01
 """Up to this share, flips are accidents of rounding. Beyond it they are ties in the data, and no others are allowed."""
 
+SAME_SIZE = 1e-6
+"""Relative: elements so near to each other may change places where they are put in order."""
 MOST_FOR_MORE = 1 << 24
 """Number of elements of an output from which additional draws, all of which are kept, would take too much memory."""
 NEGLIGIBLE = 0.03
@@ -86,6 +93,28 @@ def near(tensor: torch.Tensor, device: str | torch.device | None = None) -> torc
     return tensor if device is None or tensor.numel() > LARGE else tensor.to(device)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The operand of an operator that orders elements, and the dimension along which it does."""
+
+    operand: torch.Tensor
+    """float64, or exact integers."""
+    dim: int
+
+    def misplaced(self, got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+        """Return which positions point outside, at a place that was named before, or at an element of another size."""
+        size = self.operand.shape[self.dim]
+        inside = (got >= 0) & (got < size)
+        at = got.clamp(0, size - 1).long()
+        have, want = self.operand.gather(self.dim, at), self.operand.gather(self.dim, truth.long())
+        spread = self.operand.double().nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
+        alike = (have == want) | ((have - want).abs() <= SAME_SIZE * (want.abs() + spread))
+        ordered, order = at.sort(dim=self.dim, stable=True)
+        repeated = torch.zeros_like(inside)
+        repeated.narrow(self.dim, 1, at.shape[self.dim] - 1).copy_(ordered.diff(dim=self.dim) == 0)
+        return ~inside | ~alike | torch.zeros_like(inside).scatter(self.dim, order, repeated)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Yardstick:
     """The standard that one output is measured by."""
@@ -103,6 +132,8 @@ class Yardstick:
     span: tuple[torch.Tensor, torch.Tensor] | None = None
     """The lowest and highest accepted value of elements that are not decided (see `jumps.py`); elsewhere both are the
     truth."""
+    places: Places | None = None
+    """What an output of positions points at, if equal elements may be exchanged."""
 
     @functools.cached_property
     def as_real(self) -> Yardstick:
@@ -229,9 +260,10 @@ def _limits(truth: torch.Tensor, fields: list[torch.Tensor], nudged: int, scale:
     t = truth / peak
     rms = float(t.square().mean().sqrt())
     allowance = WIDE if dtype.itemsize >= 4 else NARROW
-    given = max(rms, scale / peak) if allowance.at_given_scale else rms
+    given = max(rms, min(scale / peak, TINY_AT_MOST * rms)) if allowance.at_given_scale else rms
     luck = 1.0 if once or allowance.at_given_scale else ON_THE_WAY
-    stretch = {"l2": given / rms if rms else 1.0, "max": luck * max(1.0, given), "small": 1.0}
+    smaller = given / rms if rms else 1.0
+    stretch = {"l2": smaller, "max": luck * max(1.0, given), "small": math.sqrt(smaller)}
     limits = Limits(allowed={}, of_original={}, peak=peak, rms=rms, small=math.sqrt(unit) * given)
     errors = [(field - truth).abs() / peak for field in fields]
     count: float = t.numel()
