@@ -17,6 +17,7 @@ import anyio.to_thread
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import Field
 from starlette.responses import PlainTextResponse
@@ -24,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triton_agent import __version__
 from triton_agent.runs.mcp.service import AskedProblem, OnOpen, Service
-from triton_agent.runs.mcp.texts import cut
+from triton_agent.runs.mcp.texts import cut, in_parameters
 from triton_agent.tools.errors import TritonAgentError
 
 ADDRESS = "127.0.0.1"
@@ -45,15 +46,28 @@ Inputs = Annotated[list[str] | None, Field(description='one text for each argume
 Sets = Annotated[list[str] | None, Field(description='several calls: "f32[1,8]", "long=f32[64,8]; i64[64]<50 @3"')]
 MaxChars = Annotated[int, Field(ge=200, le=200_000, description="maximum length of the answer; the rest is cut")]
 Work = Callable[[OnOpen], str]
+Answering = Callable[..., Awaitable[str]]
 
 
 def make_server(service: Service) -> MCPServer[Any]:
     """Declare tools and resources."""
-    server: MCPServer[Any] = MCPServer(
-        "triton-agent", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
-    )
+    tools: list[Tool] = []
     limiter = anyio.CapacityLimiter(EVALUATIONS_AT_ONCE)
     reads = ToolAnnotations(read_only_hint=True)
+
+    def tool(hints: ToolAnnotations | None = None) -> Callable[[Answering], Answering]:
+        """Declare a tool. A parameter that it does not have is refused; the SDK would drop it without a word."""
+
+        def declared(answering: Answering) -> Answering:
+            made = Tool.from_function(answering, annotations=hints, structured_output=False)
+            given = made.fn_metadata.arg_model
+            given.model_config["extra"] = "forbid"
+            given.model_rebuild(force=True)
+            made.parameters["additionalProperties"] = False
+            tools.append(made)
+            return answering
+
+        return declared
 
     async def answered(work: Work, max_chars: int, *, judges: bool = False, end: bool = False) -> str:
         """Run the work in a thread; cancelling the request ends its processes. Few threads judge at the same time."""
@@ -66,10 +80,10 @@ def make_server(service: Service) -> MCPServer[Any]:
                     limiter=limiter if judges else None,
                 )
             except TritonAgentError as error:
-                raise ToolError(str(error)) from None
+                raise ToolError(in_parameters(str(error))) from None
         return cut(text, max_chars, end=end)
 
-    @server.tool(structured_output=False, annotations=reads)
+    @tool(reads)
     async def evaluate_kernel(
         problem: Problem,
         kernel: Annotated[str, Field(description="path of the kernel file, or its text")],
@@ -92,7 +106,7 @@ def make_server(service: Service) -> MCPServer[Any]:
 
         return await answered(work, max_chars, judges=True)
 
-    @server.tool(structured_output=False, annotations=reads)
+    @tool(reads)
     async def check_problem(
         problem: Problem, init: Init = None, inputs: Inputs = None, sets: Sets = None, max_chars: MaxChars = 4000
     ) -> str:
@@ -100,7 +114,7 @@ def make_server(service: Service) -> MCPServer[Any]:
         asked = AskedProblem(problem=problem, init=init, inputs=inputs or (), sets=sets or ())
         return await answered(lambda _: service.check(asked), max_chars, judges=True)
 
-    @server.tool(structured_output=False, annotations=reads)
+    @tool(reads)
     async def search_lessons(
         problem: Problem, init: Init = None, inputs: Inputs = None, sets: Sets = None, max_chars: MaxChars = 8000
     ) -> str:
@@ -108,7 +122,7 @@ def make_server(service: Service) -> MCPServer[Any]:
         asked = AskedProblem(problem=problem, init=init, inputs=inputs or (), sets=sets or ())
         return await answered(lambda on_open: service.lessons(asked, on_open), max_chars, judges=True)
 
-    @server.tool(structured_output=False, annotations=reads)
+    @tool(reads)
     async def show_attempt(
         attempt: Annotated[str, Field(description="RUN/TURN.ANSWER or RUN/best; RUN may be `last`")],
         max_chars: MaxChars = 8000,
@@ -116,7 +130,7 @@ def make_server(service: Service) -> MCPServer[Any]:
         """Show an attempt of an earlier run: verdict, plan and code."""
         return await answered(lambda _: service.attempt(attempt), max_chars)
 
-    @server.tool(structured_output=False)
+    @tool()
     async def optimize_start(
         problem: Problem,
         init: Init = None,
@@ -133,7 +147,7 @@ def make_server(service: Service) -> MCPServer[Any]:
         search = {"turns": turns, "parallel": parallel, "seconds": budget_s, "own_kernels": own_kernels, "seed": seed}
         return await answered(lambda _: service.start(asked, **search), 1000)
 
-    @server.tool(structured_output=False, annotations=reads)
+    @tool(reads)
     async def optimize_progress(
         job: str,
         wait_s: Annotated[
@@ -151,7 +165,7 @@ def make_server(service: Service) -> MCPServer[Any]:
 
         return await answered(work, max_chars, end=True)
 
-    @server.tool(structured_output=False, annotations=reads)
+    @tool(reads)
     async def optimize_result(job: str, max_chars: MaxChars = 8000) -> str:
         """Show how a job ended, the path of the shipped file, and its text."""
 
@@ -164,11 +178,14 @@ def make_server(service: Service) -> MCPServer[Any]:
 
         return await answered(work, max_chars)
 
-    @server.tool(structured_output=False)
+    @tool()
     async def optimize_cancel(job: str) -> str:
         """End a job after the evaluations under way and ship the best so far; called again, end it at once."""
         return await answered(lambda _: service.job(job).cancel(), 1000)
 
+    server: MCPServer[Any] = MCPServer(
+        "triton-agent", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING", tools=tools
+    )
     for path in [REPOSITORY / "docs" / "verdicts.md", *sorted((REPOSITORY / "examples").glob("*.py"))]:
         if path.is_file():
             name = path.relative_to(REPOSITORY).as_posix()

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from triton_agent.memory.errors import NotInStore
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.recall import recall
+from triton_agent.memory.store import Store
 from triton_agent.runs.cli.devices import choose
 from triton_agent.runs.cli.foreign_text import legible
-from triton_agent.runs.cli.store_option import load_attempt, open_store
+from triton_agent.runs.cli.store_option import load_attempt
 from triton_agent.runs.evaluate import check_problem, speed_page
 from triton_agent.runs.evaluate.command import EvaluateRequest, read_kernel, settings_from
 from triton_agent.runs.history.attempt_page import evaluation_page, title_of, verdict_page
@@ -91,7 +93,11 @@ class Service:
         """Recall what earlier runs teach about this problem and similar ones."""
         request = self._request(asked)
         spec = request.spec()
-        with open_store(self._settings.store) as store, evaluator_for(spec, settings_from(request)) as evaluator:
+        try:
+            opened = self._opened()
+        except NotInStore:
+            return "no run is stored yet, so there are no lessons; optimize_start makes the first run"
+        with opened as store, evaluator_for(spec, settings_from(request)) as evaluator:
             on_open(evaluator.close)
             view = ProblemView.of(spec, evaluator.facts, choose(self._settings.device).gpus)
             lessons = recall(store, view)
@@ -100,7 +106,7 @@ class Service:
 
     def attempt(self, name: str) -> str:
         """Show an attempt: the verdicts first, then plan and code."""
-        with open_store(self._settings.store) as store:
+        with self._opened() as store:
             item = load_attempt(store, name)
         verdicts = [part for grading in reversed(item.gradings) for part in verdict_page(grading)]
         code = legible(item.attempt.source or "(the answer holds no code)")
@@ -129,6 +135,12 @@ class Service:
 
     def job(self, id: str) -> OptimizeJob:
         return self._jobs.find(id)
+
+    def _opened(self) -> Store:
+        try:
+            return Store.open(self._settings.store, read_only=True)
+        except NotInStore as error:
+            raise NotInStore(error.what, where=error.where, remedy="optimize_start makes the first run") from None
 
     def _request(self, asked: AskedProblem) -> EvaluateRequest:
         """Return the request, after checking that the problem needs no file outside the folders that may be read."""

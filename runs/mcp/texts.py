@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable
 
 from rich.console import Console, RenderableType
@@ -10,6 +11,20 @@ from rich.console import Console, RenderableType
 from triton_agent.runs.cli.foreign_text import legible
 
 WIDTH = 120
+PARAMETERS = {
+    "input": "inputs",
+    "init": "init",
+    "set": "sets",
+    "turns": "turns",
+    "parallel": "parallel",
+    "budget": "budget_s",
+    "own-kernels": "own_kernels",
+    "seed": "seed",
+}
+"""Options of the commands, with the tool parameters that take the same."""
+FILES = re.compile(r",? or --inputs \S+")
+"""The offer of a file with saved inputs, which clients cannot name."""
+OPTIONS = re.compile(rf"--({'|'.join(PARAMETERS)})\b(?!-)")
 
 
 class Paper(Console):
@@ -32,6 +47,11 @@ def drawn(parts: Iterable[RenderableType]) -> str:
     for part in parts:
         paper.print(part, markup=False, soft_wrap=isinstance(part, str))
     return paper.text
+
+
+def in_parameters(text: str) -> str:
+    """Return a message with the names of tool parameters in place of those of the command's options."""
+    return OPTIONS.sub(lambda found: PARAMETERS[found[1]], FILES.sub("", text))
 
 
 def cut(text: str, max_chars: int, *, end: bool = False) -> str:

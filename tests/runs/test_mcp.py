@@ -168,6 +168,36 @@ def test_a_confined_problem_cannot_write_while_its_call_is_looked_at(project: Pa
     assert not marker.exists()
 
 
+def test_messages_name_the_parameters_of_tools_and_an_unknown_parameter_is_refused(project: Path) -> None:
+    (project / "own.py").write_text("import torch\n\n\nclass Own(torch.nn.Module):\n    pass\n")
+
+    async def talk() -> None:
+        async with in_process(project) as client:
+            refused = calling(client, fails=True)
+            said = await refused("check_problem", problem="own.py:Own")
+            assert 'inputs "f16[8,128,1024]"' in said and "--" not in said
+            assert "device" in await refused("optimize_start", problem="softmax.py", device="cuda")
+            schemas = [tool.input_schema for tool in (await client.list_tools()).tools]
+            assert schemas and all(schema["additionalProperties"] is False for schema in schemas)
+
+    asyncio.run(talk())
+
+
+def test_before_the_first_run_there_are_no_lessons_and_that_is_no_error(project: Path) -> None:
+    async def talk() -> None:
+        settings = ServiceSettings(
+            roots=Roots([str(project)]), out=project, device="cpu", store=str(project / "none.db")
+        )
+        with Jobs() as jobs:
+            async with mcp.Client(make_server(Service(settings, jobs))) as client:
+                said = await calling(client)("search_lessons", problem="softmax.py")
+                assert "no run is stored yet" in said and "optimize_start" in said
+                said = await calling(client, fails=True)("show_attempt", attempt="last/best")
+                assert "optimize_start makes the first run" in said
+
+    asyncio.run(talk())
+
+
 def test_http_without_the_token_is_refused() -> None:
     async def inner(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
