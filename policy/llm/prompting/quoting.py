@@ -1,10 +1,11 @@
 """Quotes foreign text in a prompt as data, so that it can neither end its quotation nor hide anything.
 
-Prints, exceptions, sources, plans, names of files and kernels may hold whatever a model or a stranger wrote. Special
-tokens of chat templates would end the turn; fences would end the quotation; control characters and characters without
-width would show people another text than the model reads; a megabyte of prints would push out the rest.
+Prints, exceptions, sources, plans, and names of files and kernels can contain any text that a model or a stranger
+wrote. Special tokens of chat templates would end the turn. Fences would end the quotation. Control and zero-width
+characters would show people another text than the model reads. A megabyte of prints would push out the rest of the
+prompt.
 
-Not covered: whether a model obeys quoted text. The label around a quotation and the rules are for that.
+Not covered: whether a model obeys quoted text. The label of a quotation and the rules in the prompt address that.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
-"""Control characters except tab and line feed; direction marks and characters without width; variation selectors and
-tags, which hide text.
+"""Control characters except tab and line feed, direction marks and zero-width characters, variation selectors, and tag
+characters, which can hide text.
 """
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
-"""ASCII control characters; most texts have none and skip the slower patterns."""
+"""ASCII control characters. Most texts contain none and skip the slower patterns."""
 HALVES = re.compile("[\ud800-\udfff]")
-"""Lone surrogates, which no tokenizer takes."""
+"""Lone surrogates, which no tokenizer accepts."""
 MARKS = re.compile(
     r"<(?=[|｜/]?[|｜▁]"
     r"|/?(?i:s|bos|eos|pad|unk|mask|sep|cls|sop|eop|think|thinking|tool_call|tool_response|tools|im_start|im_end"
@@ -40,15 +41,15 @@ MARKS = re.compile(
     r"|\|(?i:[a-z]))"
     r"|\](?=~!?(?i:[a-z])[\[\]])"
 )
-"""Special tokens of chat templates and tokenizers, found by their first character."""
+"""Special tokens of chat templates and tokenizers; the pattern matches their first character."""
 LONG_RUN = re.compile(r"`{9,}")
 INLINE_CHARACTERS = 160
 
 
 def cleaned(text: str) -> str:
-    """Remove invisible characters and break every special token with a space.
+    """Remove invisible characters and insert a space into every special token.
 
-    Breaking joins no characters that stood apart, so it creates no new special token.
+    Inserting a space joins no characters, so it creates no new special token.
     """
     if not text.isascii() or CONTROL.search(text):
         text = ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -57,7 +58,10 @@ def cleaned(text: str) -> str:
 
 
 def clipped(text: str, most: int, *, missing: int = 0) -> str:
-    """Cut a text to about `most` characters: beginning, end, and a count of characters left out, `missing` included."""
+    """Cut a text to about `most` characters: its beginning, its end, and a count of the characters left out.
+
+    `missing` characters were already cut and are added to the count.
+    """
     if len(text) <= most and not missing:
         return text
     size = min(most, len(text))
@@ -76,7 +80,7 @@ def fenced(text: str, *, label: str = "text", most: int = 60_000) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _fenced(text: str, label: str, most: int, missing: int) -> str:
-    """Cached, since a prompt quotes mostly what the one before it quoted."""
+    """Quote a text; cached, because a prompt mostly quotes the same texts as the previous one."""
     text = cleaned(text)
     text = LONG_RUN.sub(lambda run: f"[{len(run[0])} backticks]", clipped(text, most, missing=missing).strip("\n"))
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
@@ -85,7 +89,7 @@ def _fenced(text: str, label: str, most: int, missing: int) -> str:
 
 
 def on_a_line(text: str, most: int = INLINE_CHARACTERS) -> str:
-    """Clean a text for one line within a fence."""
+    """Clean a text and shorten it to one line within a fence."""
     line = " ".join(cleaned(text[: 8 * most]).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
