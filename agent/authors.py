@@ -62,8 +62,8 @@ class Authors:
         try:
             answers = await self._within(self._policies[name].propose(seen, count), seen.budget.seconds)
         except InstrumentError as error:
-            self._failed[name] = (seen.turn, _said(error, name))
-            await self._tell(FAILED, policy=name, turn=seen.turn, what=_said(error, name))
+            self._failed[name] = (seen.turn, _error_text(error, name))
+            await self._tell(FAILED, policy=name, turn=seen.turn, what=_error_text(error, name))
             return []
         if answers:
             self._answered[name] = seen.turn
@@ -88,7 +88,7 @@ class Authors:
         return [] if asking.cancelled() else asking.result()
 
 
-def _said(error: InstrumentError, name: str) -> str:
+def _error_text(error: InstrumentError, name: str) -> str:
     """Describe an error in one line, without repeating the policy's name."""
     where = f"{error.where}: " if error.where and error.where != name else ""
     return f"{where}{error.what}; {error.remedy}" if error.remedy else f"{where}{error.what}"

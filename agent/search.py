@@ -46,7 +46,9 @@ def choose_parents(history: Sequence[Graded], settings: LoopSettings, *, turn: i
 
 
 def _choose(slot: int, incumbents: list[str], repairs: list[str], explore: float, chance: random.Random) -> str | None:
-    """Choose one parent. Slot 0 gets the best attempt, or the latest failure while nothing passed; others spread."""
+    """Choose one parent. Slot 0 gets the best attempt, or the latest failure while nothing passed. Other slots cycle
+    through incumbents or repairs. Exploring slots choose at random.
+    """
     exploring = chance.random() < explore
     if not incumbents:
         return repairs[slot % len(repairs)] if repairs and (slot == 0 or not exploring) else None

@@ -27,7 +27,7 @@ LOOKS_PER_VERDICT = 6
 AT_ONCE = 12
 """Quick looks under way per judge."""
 LOOKING_S = 15.0
-"""No quick look begins after this time. With large inputs the variants seen until then have to suffice."""
+"""No quick look begins after this time. With large inputs, only the variants examined by then are compared."""
 
 
 @runtime_checkable

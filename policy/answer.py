@@ -184,7 +184,8 @@ def _bare(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
 
 
 def thoughts_apart(text: str) -> tuple[str, str]:
-    """Split a text into the thoughts that it begins with and the answer after them. Unended thoughts leave no answer.
+    """Split a text into the thoughts that it begins with and the answer after them. Thoughts without an end tag leave
+    no answer.
 
     A chat template may have opened the thoughts already, so that the text holds only their end tag.
     """

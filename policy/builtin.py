@@ -48,7 +48,7 @@ class Builtin:
         brief = _brief(observation.problem, observation.rules)
         if brief is None:
             return []
-        tried = {choice for item in observation.tried for choice in [_decided(item.plan)] if choice is not None}
+        tried = {choice for item in observation.tried for choice in [_recorded_choice(item.plan)] if choice is not None}
         files = {answer.source for answer in map(functools.partial(_written, brief), tried) if answer is not None}
         answers: list[Completion] = []
         for choice in _next_choices(brief, observation):
@@ -90,7 +90,7 @@ def _next_choices(brief: Brief, observation: Observation) -> Iterator[Choice]:
         start, feedback = first_choice(brief), Feedback()
         yield start
     else:
-        start, feedback = _decided(parent.source) or first_choice(brief), _feedback(parent)
+        start, feedback = _recorded_choice(parent.source) or first_choice(brief), _feedback(parent)
     ring, seen = [start], {start}
     for _ in range(DEPTH):
         further: list[Choice] = []
@@ -203,7 +203,7 @@ def _differing(value: Choice | Tiles, default: Choice | Tiles) -> dict[str, obje
     return {name: getattr(value, name) for name in names if getattr(value, name) != getattr(default, name)}
 
 
-def _decided(text: str) -> Choice | None:
+def _recorded_choice(text: str) -> Choice | None:
     """Return the choice that a plan or a file records; None if another author wrote it."""
     found = DECIDED.findall(text)
     if not found:

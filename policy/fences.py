@@ -90,8 +90,8 @@ def _scan(text: str) -> Iterator[CodeBlock]:
 
 
 def _second_opening(line: _FenceLine, block: _Open) -> _Open | None:
-    """Return the block that a fence within a supposed string opens if another one is open there already. Two openings
-    without a closing fence mean that the triple quotes did not open a string.
+    """Return the new block if the line opens a block within a supposed string in which another block is open already.
+    Two opening fences without a closing one between them mean that the triple quotes did not open a string.
     """
     if _closes(line, block):
         block.passed_over = block.passed_over or line

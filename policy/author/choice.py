@@ -41,9 +41,9 @@ class Choice:
     merge: bool = True
     """True if kernels over the same axes are fused."""
     joined: bool = False
-    """True if products that are added up are computed by one kernel, and small products of a few rows are recomputed in
-    the product that uses them. This moves less memory and needs fewer launches but leaves fewer tile sizes to choose
-    from, which cost more than it saved where it was timed.
+    """True if one kernel computes all products of a sum, and a product recomputes a small product of few rows that it
+    reads. This needs fewer launches and less memory traffic but leaves fewer tile sizes to choose from. Where this was
+    measured, it cost more than it saved.
     """
     chained: bool = True
     """True if small consecutive products become one kernel where that is estimated to be faster."""

@@ -18,7 +18,9 @@ from triton_agent.policy.author.ir.sizes import product
 from triton_agent.policy.author.writer import Draft, drafts_of
 
 MOST_NEIGHBOURS = 96
-"""More than three turns examine; choices that were tried before are generated again and count, too."""
+"""Most choices generated in one turn. Three turns judge fewer; the limit also counts choices that were tried before,
+because they are generated again.
+"""
 MOST_TOGETHER = 6
 """Alternative tiles that all products of a file try together."""
 MOST_SINGLY = 3
@@ -154,7 +156,8 @@ def _library_products(
 ) -> Iterator[Choice]:
     """Yield choices that leave products to the library, where the rules allow it, and write kernels around them.
 
-    Leave all products to the library, or none again. With `singly`, leave single products to it, one at a time.
+    Yield a choice for all products together, or for none if some already are. With `singly`, yield one for each
+    product.
     """
     if not brief.allow_library:
         return

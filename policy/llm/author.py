@@ -134,7 +134,7 @@ class LanguageAuthor:
         for item in asking:
             try:
                 questions.append((item, self._question(item)))
-            # a smaller context would only make the prompt longer than allowed by more
+            # no retry with a smaller context, which would leave the prompt even less room
             except prompt.PromptTooLong as error:
                 item.sampled = [Sampled(text="", trouble=Trouble(what=error.what, remedy=TOO_SMALL))]
         answers = await self._engine.answer([question for _, question in questions]) if questions else []

@@ -40,7 +40,7 @@ class Sampling:
         return self.max_tokens + self.max_thinking_tokens
 
     def record(self, *, seed: int, tokens_at_most: int) -> SamplingRecord:
-        """Return the record of one draw, for engines that change the distribution in no other way."""
+        """Return the record of sampling one answer, for engines that apply these settings and no others."""
         return SamplingRecord(
             temperature=self.temperature,
             top_p=self.top_p,

@@ -8,8 +8,8 @@ package.
 `KernelEpisode` is for trainers with several turns per episode. `TrlEnvironment` offers the same to TRL, for models that
 submit files by calling a tool.
 
-Not covered: tokens and log-probabilities, which the other library keeps, so that these answers are not stored as
-rollouts; rewards that compare a group (novelty, plan gains).
+Not covered: rewards that compare a group (novelty, plan gains), and storing rollouts, because tokens and
+log-probabilities stay in the other library.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Settings:
     """Turns per step of the optimiser."""
     epochs: int = 1
     gamma: float = 0.4
-    """Discount per turn of the rewards of later turns, which a turn is credited with, too."""
+    """Discount per turn for the rewards of later turns, which also count for a turn."""
     clip_low: float = 0.2
     clip_high: float = 0.28
     """Upper bound of the clip range, higher than the lower one so that unlikely tokens can become likelier quickly."""
@@ -90,8 +90,8 @@ def returns(turns: Sequence[LoggedTurn], gamma: float) -> list[float]:
 def advantages(turns: Sequence[LoggedTurn], gamma: float) -> list[float]:
     """Return how much better each turn did than the same turn of the *other* trajectories of its group on average.
 
-    Leave-one-out matters: with the turn itself in the mean, every advantage of N shrinks by 1 - 1/N. A turn without a
-    counterpart has advantage zero and teaches nothing.
+    Leaving the turn itself out matters: included in the mean of N turns, it would scale its advantage by 1 - 1/N. A
+    turn without a counterpart has advantage zero and teaches nothing.
     """
     gained = returns(turns, gamma)
     rivals = defaultdict(list)
@@ -115,7 +115,7 @@ class Batch:
     present: Tensor
     """1 for tokens, 0 for padding."""
     targets: Tensor
-    """The completions alone, that is, the last columns of `ids`. The tensors below have only these columns, too."""
+    """The completions alone, that is, the last columns of `ids`. The following tensors have the same columns."""
     chosen: Tensor
     sampled: Tensor
     """Stored log-probabilities of the completions."""

@@ -608,10 +608,11 @@ class Body:
         return IN_HALF_PRECISION.get(found.function, found.function) if is_half else found.function
 
     def _divides_many(self, node: int, found: Node) -> bool:
-        """Return True if many elements are divided by one number: multiply them by its inverse, which is computed once.
+        """Return True if many elements are divided by one number, so that they are multiplied by its inverse instead.
 
-        A division takes several instructions, and the compiler's own errs as much as these two steps. Divisions whose
-        result is later compared or rounded to an integer stay as they are, because there the last digit decides.
+        A division takes several instructions, and the division that the compiler generates is no more accurate than
+        inverse and product. Divisions whose result is later compared or rounded to an integer stay as they are, because
+        there the last digit decides.
         """
         divisor = found.arguments[1] if len(found.arguments) > 1 else None
         if found.function != "div" or found.dtype != "float32" or not isinstance(divisor, int):
@@ -620,7 +621,7 @@ class Body:
 
     @functools.cached_property
     def _decisive(self) -> frozenset[int]:
-        """Nodes whose last digit may change an integer or a boolean."""
+        """Nodes whose rounding error may change an integer or a boolean."""
         waiting: list[int] = []
         for i in self.kernel.live():
             found = self.kernel.nodes[i]

@@ -74,7 +74,7 @@ class Forward:
             self.sizes.fractions[text] = tuple(float(value) for value in values)
             if all(isinstance(value, int) for value in values):
                 self.sizes.attributes[text] = tuple(int(value) for value in values)
-        # Halves come last: the module's own numbers explain more.
+        # Halves come last, because an expression in the module's own numbers is preferred.
         halves = {f"({text} // 2)": tuple(v // 2 for v in held) for text, held in self.sizes.attributes.items()}
         self.sizes.attributes |= {text: held for text, held in halves.items() if not is_constant(held)}
         self._derived = self._derived_sizes()

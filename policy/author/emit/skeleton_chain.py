@@ -260,7 +260,9 @@ class _Chain:
         return f"tl.dot({a}, {b}{precision})"
 
     def _same_width(self, inner: str) -> str:
-        """Return the dimension along which the left operand of a product runs."""
+        """Return the column dimension of a product's left operand: the one with the size of the product's inner
+        dimension.
+        """
         size = self.sizes[inner]
         return next(d.name for d in self.columns if self.sizes[d.name] == size)
 

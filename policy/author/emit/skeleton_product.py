@@ -4,7 +4,7 @@ The epilogue (bias, activation, residual, scale) is computed on the tile while i
 so that those that run at the same time share rows and columns in the L2 cache. Half precision is multiplied directly
 and summed in float32; float32 is multiplied in full precision or as three TF32 products.
 
-Two products with the same rows that are combined have two accumulators, and a slight product that is added to another
+Two products with the same rows that are combined have two accumulators, and a low-rank product that is added to another
 one is one more step of its sum (`joined_sums.py`).
 
 Where operands are plain half-precision matrices, tiles can be loaded by tensor descriptors (`descriptors.py`). The
@@ -211,9 +211,9 @@ class _Product:
                 left, right = operands[dot]
                 body.line(f"{name} = tl.dot({left}, {right}, {name}{self._precision()})")
         for dot, name in sums.items():
-            self._slight_product(self.kernel.nodes[dot].arguments[2:], name)
+            self._low_rank_product(self.kernel.nodes[dot].arguments[2:], name)
 
-    def _slight_product(self, arguments: Sequence[int | Number], name: str) -> None:
+    def _low_rank_product(self, arguments: Sequence[int | Number], name: str) -> None:
         """Write one more step with a factor. It follows the loop: as an initial value it would delay the loop's
         pipeline.
         """

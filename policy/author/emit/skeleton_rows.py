@@ -481,8 +481,8 @@ class _RowKernel:
 
     @contextlib.contextmanager
     def _steps_of_last_pass(self) -> Iterator[None]:
-        """Write the steps of the last pass; where a load depends on stretches of a row, such as channels, by
-        stretch.
+        """Write the steps of the last pass. If a load varies only from one stretch of the row to the next (such as from
+        channel to channel), loop over the stretches, so that it is loaded once for each.
         """
         outer, inner = self._stretches()
         if not outer:
@@ -500,8 +500,8 @@ class _RowKernel:
         self.limit, self.end = before
 
     def _stretches(self) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
-        """Divide the reduced axes in two, if steps fit into the inner ones and a load varies along the outer ones
-        alone.
+        """Divide the reduced axes into outer and inner ones; empty if steps do not fit the inner ones or no load varies
+        along the outer ones alone.
         """
         nodes, varies, reduced = self.kernel.nodes, self.body.varies, self.kernel.reduced
         loads = [varies[i] & set(reduced) for i in self.kernel.live() if nodes[i].kind == "load"]

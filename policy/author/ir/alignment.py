@@ -189,7 +189,7 @@ def _restated(node: Node, index: int, names: Mapping[str, str]) -> Node:
 
 
 def _idle(ours: Node, index: int, metas: Mapping[str, TensorMeta]) -> Node | None:
-    """Return a view with no effect on its tensor, in the form of the main graph's view; None if it would have one."""
+    """Return a view that has no effect here, in place of the main graph's view; None if it would have an effect."""
     references = list(ours.references())
     if ours.kind not in ("view", "movement") or len(references) != 1 or len(ours.outputs) != 1:
         return None

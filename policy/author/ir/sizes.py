@@ -1,4 +1,4 @@
-"""Whole numbers that depend on the sizes of a problem, known by their value at each of its sizes.
+"""Integers that depend on the sizes of a problem, represented by their values at each of its sizes.
 
 A size is a tuple with one entry per aligned graph. Arithmetic is elementwise, and two sizes are equal when all entries
 are, so nothing symbolic is needed. The formula of a size (`rows * heads`) is only determined in the end, by searching

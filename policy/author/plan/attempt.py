@@ -53,8 +53,8 @@ FEW_ROWS = 16
 """Most rows of a product's left operand that fill a single smallest tile. Point functions on such an operand are
 recomputed by every program, which takes less time than to write and read their result.
 """
-SLIGHT = 64
-"""Longest inner dimension of a slight product, which needs a single step along k."""
+LARGEST_LOW_RANK = 64
+"""Longest inner dimension of a low-rank product, which needs a single step along k."""
 
 
 class Attempt:
@@ -121,15 +121,15 @@ class Attempt:
         return next((value for value in by_order if self._is_beside(last, value)), last)
 
     def _is_beside(self, value: Value, anchor: Value) -> bool:
-        """Return True if `value` is a slight product that is added to the product `anchor`: same shape and dtype."""
+        """Return True if `value` is a low-rank product that is added to the product `anchor`: same shape and dtype."""
         both = anchor.operation == "dot" and anchor.dtype == value.dtype and anchor.shape == value.shape
-        return self.joined and both and self._is_slight(value) and not self._is_slight(anchor)
+        return self.joined and both and self._is_low_rank(value) and not self._is_low_rank(anchor)
 
-    def _is_slight(self, value: Value) -> bool:
+    def _is_low_rank(self, value: Value) -> bool:
         """Return True if the product's inner dimension is so short that it takes a single step."""
         if value.operation != "dot" or value.dtype not in HALF:
             return False
-        return max(self.program.values[value.inputs[0]].shape[-1]) <= SLIGHT
+        return max(self.program.values[value.inputs[0]].shape[-1]) <= LARGEST_LOW_RANK
 
     def _are_twins(self, anchor: Value, places: set[Indices]) -> bool:
         """Return True if the places are two column tiles of one product, such as the halves of a gated layer's
@@ -335,8 +335,8 @@ class Attempt:
             waiting.extend(found.inputs)
 
     def _directions(self, graph: KernelGraph, node: int) -> frozenset[bool]:
-        """Return in which directions the loads behind a node, up to reductions, are contiguous: True for the kept axes,
-        False for other axes.
+        """Return the directions in which the loads behind a node, without those behind reductions, are contiguous: True
+        for the kept axes, False for other axes.
         """
         known = self._known_directions.setdefault(graph, {})
         waiting = [node]
@@ -470,7 +470,7 @@ class Attempt:
         return max(self.program.values[value.inputs[0]].shape[-1]) <= WIDEST_HEAD
 
     def _goes_into(self, value: Value, anchor: Value) -> bool:
-        """Return True if the value is a slight product added to the anchor, such as the low-rank path of an adapter."""
+        """Return True if the value is a low-rank product added to the anchor, such as an adapter's."""
         if not self._is_beside(value, anchor):
             return False
         for name in value.inputs:

@@ -6,7 +6,7 @@ as wide as the matrix, and the width is an axis of the kernel: all values of one
 products' inner dimensions along others. A hidden layer that is too wide is processed in steps (`steps_of`). A chain is
 formed only where it is estimated to be faster than its kernels.
 
-Not covered: products of two values that both differ by rows, and chains of more products than compile quickly.
+Not covered: products whose operands both depend on the row, and chains of more products than compile quickly.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class _Attempt:
         if product(shape, self.width) == self.count:
             return regrouped(self.at, self.lead, shape, self.width)
         if not shape or product(shape[:-1], self.width) != self.count:
-            raise BeyondAuthor("a result of other rows")
+            raise BeyondAuthor("the result has other rows than the chain")
         return (*regrouped(self.at, self.lead, shape[:-1], self.width), self._column(shape[-1]))
 
     def _column(self, size: Size) -> Index:

@@ -1,4 +1,4 @@
-"""Computes two added products in one loop: a slight product is added to the accumulator of another.
+"""Computes two added products in one loop: a low-rank product is added to the accumulator of another.
 
 The low-rank path beside a linear layer is a product with a short inner dimension. Computed alone, it would read and
 write as much as the layer; here it adds one step to sums that are in registers anyway.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def with_sums_joined(kernel: Kernel) -> Kernel | None:
     """Replace two products that are added up by one node with five arguments; None if they are not simply added.
 
-    The arguments are the operands of the main product, those of the slight one, and the factor of the slight one.
+    The arguments are the operands of the main product, those of the low-rank one, and the factor of the low-rank one.
     """
     nodes, live = kernel.nodes, kernel.live()
     dots = [i for i in sorted(live) if nodes[i].kind == "dot"]
@@ -35,9 +35,9 @@ def with_sums_joined(kernel: Kernel) -> Kernel | None:
         found = set().union(*(index.axes() for index in nodes[argument].indices()))
         return found.union(*(loads(other) for other in nodes[argument].arguments))
 
-    slight = [i for i in dots if loads(nodes[i].arguments[0]) & along]
-    main = [i for i in dots if i not in slight]
-    if len(main) != 1 or len(slight) != 1:
+    low_rank = [i for i in dots if loads(nodes[i].arguments[0]) & along]
+    main = [i for i in dots if i not in low_rank]
+    if len(main) != 1 or len(low_rank) != 1:
         return None
     users = {i: [j for j in sorted(live) if i in nodes[j].inputs] for i in live}
     stored = {root.node for root in kernel.roots}
@@ -45,8 +45,8 @@ def with_sums_joined(kernel: Kernel) -> Kernel | None:
     def only_user(node: int) -> int | None:
         return users[node][0] if len(users[node]) == 1 and node not in stored else None
 
-    # Collect the constant factors that multiply the slight product on its way to the sum.
-    factor, end = 1.0, slight[0]
+    # Collect the constant factors that multiply the low-rank product on its way to the sum.
+    factor, end = 1.0, low_rank[0]
     meeting = only_user(end)
     while meeting is not None and nodes[meeting].function == "mul":
         numbers = [a for a in nodes[meeting].arguments if isinstance(a, Number) and a.fixed]
@@ -62,14 +62,14 @@ def with_sums_joined(kernel: Kernel) -> Kernel | None:
         before = user
     if meeting is None or nodes[meeting].function != "add" or set(nodes[meeting].arguments) != {before, end}:
         return None
-    return _joined(kernel, main[0], slight[0], factor, {meeting: before})
+    return _joined(kernel, main[0], low_rank[0], factor, {meeting: before})
 
 
-def _joined(kernel: Kernel, main: int, slight: int, factor: float, instead: dict[int, int]) -> Kernel:
+def _joined(kernel: Kernel, main: int, low_rank: int, factor: float, instead: dict[int, int]) -> Kernel:
     """Build the joined kernel, with each node after its arguments."""
     nodes = list(kernel.nodes)
     width = len(kernel.side[0].size)
-    wide = (*nodes[main].arguments, *nodes[slight].arguments, Number((factor,) * width))
+    wide = (*nodes[main].arguments, *nodes[low_rank].arguments, Number((factor,) * width))
     nodes[main] = dataclasses.replace(nodes[main], arguments=wide)
     nodes = [
         dataclasses.replace(

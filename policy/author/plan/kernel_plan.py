@@ -39,7 +39,7 @@ class Kernel:
     columns: tuple[Axis, ...] = ()
     """Axes of a product's leading dimensions, of its m and of its n. The reduced axes are those of its k."""
     side: tuple[Axis, ...] = ()
-    """Inner axes of a second product: of a slight product that joins the sums, or of attention's scores."""
+    """Inner axes of a second product: of a low-rank product that joins the sums, or of attention's scores."""
     part: Axis | None = None
     """The axis that numbers the parts if the reduced axes are split into parts, each of which is a result."""
     covers: frozenset[str] = frozenset()

@@ -275,8 +275,10 @@ def shared_bytes(tiles: Tiles) -> int:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Attending:
-    """A tile for heads up to some width, and its rate relative to the best if there are enough of such tiles."""
+class _AttentionTile:
+    """A tile for attention heads of at most `widest` elements, and its throughput relative to the fastest tile on a
+    full GPU.
+    """
 
     widest: int
     queries: int
@@ -287,20 +289,52 @@ class _Attending:
 
 
 _ATTENTION_IN_HALF = (
-    *(_Attending(64, 128, 64, 4, 3, 1.0), _Attending(64, 128, 128, 8, 3, 0.98), _Attending(64, 64, 64, 4, 3, 0.85)),
-    *(_Attending(64, 128, 32, 4, 4, 0.85), _Attending(64, 64, 128, 4, 3, 0.8), _Attending(64, 32, 64, 4, 3, 0.4)),
-    *(_Attending(64, 16, 64, 4, 3, 0.2), _Attending(128, 128, 64, 8, 3, 1.0), _Attending(128, 128, 128, 8, 2, 0.98)),
-    *(_Attending(128, 64, 64, 4, 3, 0.85), _Attending(128, 64, 128, 4, 2, 0.8), _Attending(128, 32, 64, 4, 3, 0.4)),
-    *(_Attending(128, 16, 64, 4, 3, 0.2), _Attending(256, 128, 64, 8, 2, 1.0), _Attending(256, 64, 64, 4, 2, 0.8)),
-    *(_Attending(256, 64, 32, 4, 2, 0.7), _Attending(256, 16, 32, 4, 2, 0.2)),
+    *(
+        _AttentionTile(64, 128, 64, 4, 3, 1.0),
+        _AttentionTile(64, 128, 128, 8, 3, 0.98),
+        _AttentionTile(64, 64, 64, 4, 3, 0.85),
+    ),
+    *(
+        _AttentionTile(64, 128, 32, 4, 4, 0.85),
+        _AttentionTile(64, 64, 128, 4, 3, 0.8),
+        _AttentionTile(64, 32, 64, 4, 3, 0.4),
+    ),
+    *(
+        _AttentionTile(64, 16, 64, 4, 3, 0.2),
+        _AttentionTile(128, 128, 64, 8, 3, 1.0),
+        _AttentionTile(128, 128, 128, 8, 2, 0.98),
+    ),
+    *(
+        _AttentionTile(128, 64, 64, 4, 3, 0.85),
+        _AttentionTile(128, 64, 128, 4, 2, 0.8),
+        _AttentionTile(128, 32, 64, 4, 3, 0.4),
+    ),
+    *(
+        _AttentionTile(128, 16, 64, 4, 3, 0.2),
+        _AttentionTile(256, 128, 64, 8, 2, 1.0),
+        _AttentionTile(256, 64, 64, 4, 2, 0.8),
+    ),
+    *(_AttentionTile(256, 64, 32, 4, 2, 0.7), _AttentionTile(256, 16, 32, 4, 2, 0.2)),
 )
 _ATTENTION_IN_SINGLE = (
-    *(_Attending(64, 64, 32, 4, 2, 1.0), _Attending(64, 64, 64, 8, 2, 0.95), _Attending(64, 128, 32, 8, 2, 0.95)),
-    *(_Attending(64, 32, 32, 4, 2, 0.6), _Attending(64, 16, 32, 4, 2, 0.3), _Attending(128, 64, 32, 8, 2, 1.0)),
-    *(_Attending(128, 32, 32, 4, 2, 0.7), _Attending(128, 16, 32, 4, 2, 0.3), _Attending(256, 32, 32, 8, 2, 1.0)),
-    *(_Attending(256, 32, 16, 4, 2, 0.8), _Attending(256, 16, 16, 4, 2, 0.5)),
+    *(
+        _AttentionTile(64, 64, 32, 4, 2, 1.0),
+        _AttentionTile(64, 64, 64, 8, 2, 0.95),
+        _AttentionTile(64, 128, 32, 8, 2, 0.95),
+    ),
+    *(
+        _AttentionTile(64, 32, 32, 4, 2, 0.6),
+        _AttentionTile(64, 16, 32, 4, 2, 0.3),
+        _AttentionTile(128, 64, 32, 8, 2, 1.0),
+    ),
+    *(
+        _AttentionTile(128, 32, 32, 4, 2, 0.7),
+        _AttentionTile(128, 16, 32, 4, 2, 0.3),
+        _AttentionTile(256, 32, 32, 8, 2, 1.0),
+    ),
+    *(_AttentionTile(256, 32, 16, 4, 2, 0.8), _AttentionTile(256, 16, 16, 4, 2, 0.5)),
 )
-_ATTENTION_INTERPRETED = (_Attending(256, 128, 128, 4, 2, 1.0),)
+_ATTENTION_INTERPRETED = (_AttentionTile(256, 128, 128, 4, 2, 1.0),)
 
 
 def ranked_for_attention(
@@ -319,7 +353,7 @@ def ranked_for_attention(
     value.
     """
     wide = [max(SMALLEST, power_of_two(width)) for width in widths]
-    table: tuple[_Attending, ...] = (
+    table: tuple[_AttentionTile, ...] = (
         _ATTENTION_INTERPRETED if interpreted else _ATTENTION_IN_HALF if half else _ATTENTION_IN_SINGLE
     )
     widest = min(known.widest for known in table if known.widest >= max(wide))

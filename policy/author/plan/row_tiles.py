@@ -39,9 +39,9 @@ WASTE = 8
 _FITTING = (256, 128, 64, 32)
 """Candidate steps for such a row, longest first."""
 MANY_STREAMS = 3
-"""Loads per element from which on four elements of each load per thread suffice."""
+"""A row kernel with at least this many loads per element keeps memory busy with four elements per thread and load."""
 MANY_PROGRAMS = 8
-"""Programs per multiprocessor from which on many programs with small loads keep memory busy."""
+"""With at least this many programs per multiprocessor, small loads of many programs keep memory busy."""
 _FIRST_ACROSS = ((64, 64, 16), (128, 16, 8), (64, 8, 4), (32, 64, 4), (64, 64, 8), (32, 128, 8), (64, 32, 4))
 _MORE_ACROSS = ((256, 8, 8), (64, 128, 16), (128, 32, 8), (32, 256, 16), (32, 64, 8), (128, 8, 4), (128, 64, 16))
 """Rows, columns and warps worth measuring where rows are adjacent in memory."""
@@ -57,7 +57,7 @@ class RowCut:
         self.width = drafting.width
         self.rows = product((axis.size for axis in kernel.kept), self.width)
         self.columns = product((axis.size for axis in kernel.reduced), self.width)
-        # Split rows hold one reduction each. Short rows need no passes to save.
+        # A kernel for a part of split rows has one reduction, so there is no second pass to save.
         self.folds = find_folds(kernel, self.columns) if kernel.part is None else {}
         self.serial = self._is_serial()
         """True if the few elements of a row are processed one after another, for many rows at a time."""

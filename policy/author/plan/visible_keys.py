@@ -83,7 +83,7 @@ class _Reader:
                 yield from self._masks(argument)
 
     def _bounds(self, condition: int, hidden: bool) -> list[_Bound] | None:
-        """Return the bounds under which a key is seen; None if the condition is more than a first and a last key."""
+        """Return the bounds under which a key is visible; None if the condition is not just a first and a last key."""
         found = self.kernel.nodes[condition]
         if found.kind == "number":
             always = isinstance(found.arguments[0], Number) and all(
@@ -122,7 +122,7 @@ class _Reader:
         return _Bound(function in ("le", "lt"), offset)
 
     def _position(self, argument: int | Number) -> Index | None:
-        """Return an integer as a sum of positions; None if it is not one."""
+        """Return an integer node as a sum of positions and constants; None if it is not such a sum."""
         if isinstance(argument, Number):
             return fixed(tuple(int(v) for v in argument.values)) if _is_whole(argument) else None
         found = self.kernel.nodes[argument]

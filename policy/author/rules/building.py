@@ -456,7 +456,9 @@ REDUCTION_HINTS = {
 
 
 def _is_expanded(meta: TensorMeta) -> bool:
-    """Return True for an expanded tensor. A caller may also pass a full one, which a kernel could not tell apart."""
+    """Return True for an expanded tensor. Kernels must not assume its strides, because a caller may pass a full tensor
+    instead.
+    """
     return any(size > 1 and stride == 0 for size, stride in zip(meta.shape, meta.strides))
 
 

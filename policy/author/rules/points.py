@@ -167,7 +167,7 @@ def _quotient(builder: Builder, call: Call) -> str:
 
 
 def _inverse(number: Operand) -> float | None:
-    """Return the factor that replaces a division by a number, as on torch's GPU kernels; None if there is none."""
+    """Return the reciprocal that torch's GPU kernels use instead of dividing by a number; None if they divide."""
     if not isinstance(number, Number) or not number.fixed:
         return None
     value = abs(float(number.values[0]))

@@ -75,7 +75,8 @@ def _outputs(builder: Builder) -> tuple[str, ...]:
 def _own(builder: Builder, name: str) -> str:
     """Return an output in memory of its own and contiguous, where the reference's output is.
 
-    A rule may turn the output into a view of an input, or of another layout, which the reference's caller could notice.
+    A rule may have made the output a view of an input, or given it another layout. The reference's caller could notice
+    both.
     """
     made = as_one(builder, builder.named(name))
     base = builder.get(made)

@@ -144,7 +144,9 @@ def _nearest_exact(builder: Builder, call: Call) -> str:
 
 
 def nearest(builder: Builder, call: Call, shift: float) -> str:
-    """Resize by the nearest element. `shift` is the position of a result's centre within it."""
+    """Resize by the nearest element. `shift` is the position within a result element at which the input is looked up: 0
+    for its start, 0.5 for its centre.
+    """
     name = call.tensor("self")
     shape = builder.shape(name)
     for dim in range(2, len(shape)):

@@ -22,7 +22,7 @@ def _same(builder: Builder, call: Call) -> str:
 
 @lowers("clone", "contiguous")
 def _copied(builder: Builder, call: Call) -> str:
-    """Copy an existing tensor. A computed value is new memory anyway."""
+    """Copy a tensor that exists in memory; a computed value gets memory of its own anyway."""
     name = value = call.tensor("self")
     while builder.get(value).operation in VIEWS:
         value = builder.get(value).inputs[0]

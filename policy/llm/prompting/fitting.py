@@ -97,7 +97,7 @@ class _TokenMeter:
         self._characters = self._tokens = 0
 
     def cost(self, text: str) -> int:
-        """Return the tokens of a text with its joint; 0 for an empty text."""
+        """Return the number of tokens of a text and its joint; 0 for an empty text."""
         if not text:
             return 0
         tokens = self._count(text)
@@ -110,7 +110,7 @@ class _TokenMeter:
         return characters * self._tokens <= 2 * self._characters * room
 
     def total(self, texts: Sequence[str], most: int) -> int | None:
-        """Return the tokens of all texts; None if more than `most`. Short texts are counted first."""
+        """Return the number of tokens of all texts; None if it exceeds `most`. Short texts are counted first."""
         total, left = 0, sum(map(len, texts))
         for text in sorted(texts, key=len):
             if not self.may_fit(left, most - total):

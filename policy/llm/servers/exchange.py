@@ -49,7 +49,7 @@ class Exchange:
             again = "certificate" not in str(error).lower()  # retrying does not fix a certificate
             raise NoReply(Refusal(what=f"no connection: {error}", remedy=NOBODY, again=again)) from None
         except httpx.DecodingError:
-            raise garbage("bytes that are not compressed as it says") from None
+            raise garbage("bytes that do not have the stated compression") from None
         except httpx.TransportError as error:
             raise lost(f"the connection broke: {str(error) or type(error).__name__}") from None
 

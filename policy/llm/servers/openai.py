@@ -55,7 +55,9 @@ PENALTY = {"llamacpp": "repeat_penalty"}
 """Names of the repetition penalty on servers that differ from vLLM."""
 SEVERAL = "n"
 SILENT = frozenset({SEVERAL, *RENAMED})
-"""Fields that are replaced by others if a server rejects them, so that the answer is the same."""
+"""Fields whose rejection does not change the answers, because the request is split or the field gets another name. They
+are not noted in the record.
+"""
 SYSTEM_ROLE = "system role"
 OWN_FIELDS = frozenset({"model", "messages", SEVERAL, "stream", "stream_options", "tools", "max_tokens", "seed"})
 """Fields that `--extra-body` may not set, because they have their own options or this module depends on them."""
@@ -361,7 +363,8 @@ class OpenAIEngine:
 def _record(body: dict[str, Any], number: int, owner: str, extra: Mapping[str, Any]) -> SamplingRecord:
     """Return the settings of one draw of a request, as far as the request states them.
 
-    The server's defaults are not known. If a request has several draws, only vLLM's seeds are known: they count up.
+    The server's defaults are not known. For a request of several answers only vLLM's seeds are known: it adds the
+    answer's number to the seed.
     """
     names = ("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "reasoning_effort")
     several, seed = SEVERAL in body, body.get("seed")

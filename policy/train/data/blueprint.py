@@ -43,7 +43,7 @@ class Step:
     word: str
     """Kind of the step, as used in compositions."""
     phrase: str
-    """What the step does, as part of a sentence."""
+    """Description of the step, as part of a sentence."""
     target: str
     lines: tuple[str, ...]
     """Lines before the last one."""

@@ -117,7 +117,7 @@ def _operators(graph: OperatorGraph) -> dict[str, int]:
 def _require_sound(blueprint: Blueprint, model: nn.Module) -> None:
     """Compare the problem's float32 outputs with the outputs after a change of each part."""
     model = model.float()
-    for parameter in model.parameters():  # otherwise norms would be the identity
+    for parameter in model.parameters():  # otherwise weights of norms are all one and have no effect
         parameter.add_(0.3 * torch.randn_like(parameter))
     codes = [compile(step.code, "<step>", "exec") for step in blueprint.steps]
     given, others = (_inputs(blueprint), _inputs(blueprint))

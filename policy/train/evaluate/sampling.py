@@ -1,6 +1,6 @@
 """Samples answers from a model in training: their tokens and, on request, the log-probabilities that training needs.
 
-For held-out evaluation and for small models. An engine samples faster and is a policy of its own.
+For held-out evaluation and for small models. An engine samples faster, but needs its own copy of the weights.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class PassRate:
         return PassRate(passed=FORGETTING * self.passed + passed, measured=FORGETTING * self.measured + measured)
 
     def teaches(self, answers: int) -> float:
-        """Return the probability that a group of `answers` answers differs, at least `LEAST_CHANCE`.
+        """Return the probability that `answers` answers do not all pass or all fail, at least `LEAST_CHANCE`.
 
         One passed and one failed answer are added to the counts, so that an unknown problem is most likely to be drawn.
         """

@@ -202,8 +202,8 @@ def _known(value: float | None) -> float:
 
 
 def _comparable(turns: Sequence[Turn]) -> set[str]:
-    """Return the turns without an unknown part that others of their group know: being timed must not be an
-    advantage.
+    """Return the turns that have every part that was measured for any turn of their group. Turns of a group are only
+    comparable if the same parts were measured.
     """
     measured: dict[str, set[str]] = defaultdict(set)
     for turn in turns:

@@ -55,7 +55,8 @@ def training_temperature(drawn: Sequence[SamplingRecord], stated: float | None) 
 def mismatch(drawn: SamplingRecord, kind: Distribution, temperature: float) -> str:
     """Return why log-probabilities of this draw cannot be compared with those of a training; empty if they can.
 
-    `temperature` is the training's. A draw of unknown temperature is assumed to have that one, since a user stated it.
+    `temperature` is that of the training. A draw of unknown temperature is assumed to have that one, since a user
+    stated it.
     """
     if drawn.temperature == 0:
         return "the likeliest tokens were taken, so nothing was sampled"

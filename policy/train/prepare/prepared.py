@@ -92,7 +92,7 @@ class Prepared:
 
 
 NUMBERS = ".numbers"
-"""Suffix of the file with the rows' numbers."""
+"""Suffix of the file with the rows' tokens and log-probabilities."""
 
 
 def _row(data: dict[str, Any], spool: Spool) -> TrainingRow:

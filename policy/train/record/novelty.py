@@ -55,7 +55,7 @@ def program(source: str) -> str:
     return _hash([*(f"{line.depth // step} {line.text}" for line in lines), repr(names)])
 
 
-@functools.lru_cache(maxsize=16)  # a reward needs it just before the hashes do
+@functools.lru_cache(maxsize=16)  # rewards and hashes use the text of an answer one after the other
 def bare_text(source: str) -> str:
     """Return the text without docstrings and comments."""
     if '"""' in source or "'''" in source:

@@ -80,7 +80,7 @@ class Reward:
         if not set(self.parts) <= set(PARTS):
             raise ValueError(f"unknown parts: {sorted(set(self.parts) - set(PARTS))}")
         if self.total is None and (self.parts or self.hack or not self.why):
-            raise ValueError("a turn that was not measured has no parts, and a reason")
+            raise ValueError("a turn that was not measured has no parts but a reason")
         if self.total is not None and not math.isclose(self.total, _sum(self.parts), abs_tol=1e-9):
             raise ValueError(f"the parts {dict(self.parts)} do not add up to {self.total}")
 
@@ -162,7 +162,7 @@ def speedup_over(evaluation: Evaluation, baseline: str) -> Interval | None:
 
 
 def linear_speed(speedup: Interval | None, *, most: float = math.inf) -> float | None:
-    """Return the lower bound of the speed-up, clipped, since the measurement supports no more."""
+    """Return the clipped lower bound of the speed-up: the measurement supports no larger value."""
     return None if speedup is None else min(max(speedup.low, 0.0), most)
 
 

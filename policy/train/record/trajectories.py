@@ -123,7 +123,7 @@ def collect(records: Iterable[Record], recipe: Recipe, knowledge: Knowledge | No
     """Collect samples of all attempts that have tokens, graded by the recipe, in the order of creation."""
     knowledge = knowledge or Knowledge()
     spool = Spool.scratch(knowledge.scratch)
-    with _without_looking_for_cycles():
+    with _without_garbage_collection():
         return _collection(_read_all(records, recipe, knowledge, _spelling(knowledge), spool), recipe)
 
 
@@ -133,7 +133,7 @@ def collect_parts(parts: Sequence[Part], recipe: Recipe, knowledge: Knowledge, p
         return collect(itertools.chain.from_iterable(part() for part in parts), recipe, knowledge)
     whole = _Reading()
     with (
-        _without_looking_for_cycles(),
+        _without_garbage_collection(),
         tempfile.TemporaryDirectory(dir=knowledge.scratch) as folder,
         ProcessPoolExecutor(
             processes, multiprocessing.get_context("spawn"), initializer=_Reader.begin, initargs=(recipe, knowledge)
@@ -146,7 +146,7 @@ def collect_parts(parts: Sequence[Part], recipe: Recipe, knowledge: Knowledge, p
 
 
 @contextlib.contextmanager
-def _without_looking_for_cycles() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Disable the garbage collector: few of the millions of objects are in cycles, and it takes a fifth of the time."""
     looks = gc.isenabled()
     gc.disable()
@@ -170,7 +170,7 @@ class _Reader:
 
     @classmethod
     def read(cls, part: Part, path: Path) -> _Reading:
-        with _without_looking_for_cycles():
+        with _without_garbage_collection():
             return _read_all(part(), cls.recipe, cls.knowledge, cls.spelling, Spool(path.open("w+b")))
 
 

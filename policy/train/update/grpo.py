@@ -46,7 +46,9 @@ class GRPOSettings(TrainingSettings):
     kl: float = 0.0
     """Weight of the reverse KL divergence from the model at the start of the training; 0 for none."""
     dual_clip: float | None = None
-    """Largest ratio at which a bad token is pushed down; None for no limit. Must be above 1 plus the upper clip."""
+    """Importance ratio above which a token with a negative advantage gets no gradient; None for no limit. Must be above
+    1 plus the upper clip.
+    """
     temperature: float = 1.0
     """Temperature that logits are divided by; `train_grpo` sets it to that of the rows."""
     gradient_norm: float = 1.0
