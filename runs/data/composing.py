@@ -85,7 +85,7 @@ def _composed(
 
 
 def _prepare(against: Sequence[Path]) -> None:
-    """Prepare a process: one thread, since its tensors are small, and the problems to keep apart from."""
+    """Prepare a process: use one thread, since its tensors are small, and load the problems to avoid."""
     global _known
     torch.set_num_threads(1)
     _known = Known(item for folder in against for item in outlines_below(folder))

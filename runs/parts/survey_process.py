@@ -139,7 +139,7 @@ def _as_problem(
     if called is None:
         raise Indescribable("it is not called")
     if not plain.file:
-        raise Indescribable(f"{plain.class_name} is not a class at the top of a file of the project")
+        raise Indescribable(f"{plain.class_name} is not a class at the top level of a file of the project")
     if id(module) not in unlike:
         raise Indescribable("it was copied, not constructed")
     if unlike[id(module)]:
