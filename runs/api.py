@@ -159,11 +159,11 @@ def optimize(
         max_cost=max_cost,
         seed=seed,
         timeout_s=_positive("timeout_s", timeout_s) or 0.0,
-        **_known(model_options),
+        **_model_options(model_options),
     )
     request.loop()  # report a wrong setting before the module is read
     with loading.untouched():
-        written = _written(module, given, None if out is None else Path(out))
+        written = _write_problem(module, given, None if out is None else Path(out))
     request = dataclasses.replace(request, problem=written.target, **asked_at(given, written))
     with Store.open(store if store is None else str(store)) as opened:
         hearing = Hearing(make_screen(as_json=False) if progress else None)
@@ -217,7 +217,7 @@ def _positive(name: str, value: float | None) -> float | None:
     return value
 
 
-def _known(options: Mapping[str, Any]) -> dict[str, Any]:
+def _model_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options for language models; raise UsageError for an unknown argument."""
     names = {field.name for field in dataclasses.fields(ModelOptions)}
     if unknown := sorted(options.keys() - names):
@@ -228,18 +228,18 @@ def _known(options: Mapping[str, Any]) -> dict[str, Any]:
 # -- from a module to its problem --------------------------------------------------------------------------------------
 
 
-def _written(module: nn.Module, given: Sequence[ExampleCall], out: Path | None) -> problem.Problem:
+def _write_problem(module: nn.Module, given: Sequence[ExampleCall], out: Path | None) -> problem.Problem:
     """Write the module as a problem into `out`, or into a folder of the user's data folder named by its content."""
     first, *more = (call.arguments for call in given)
     if out is not None:
-        return problem.write(module, first, _made(out), more=more)
-    heap = _made(Path(platformdirs.user_data_dir("triton-agent")) / "modules")
+        return problem.write(module, first, _made_folder(out), more=more)
+    heap = _made_folder(Path(platformdirs.user_data_dir("triton-agent")) / "modules")
     with tempfile.TemporaryDirectory(dir=heap, prefix="new-") as folder:
         made = problem.write(module, first, Path(folder), more=more)
         file = Path(made.target.rpartition(":")[0])
         saved = [Path(path) for path in (made.inputs_file, *made.more_files)]
         content = b"".join(path.read_bytes() for path in (file, *saved))
-        home = _made(heap / hashlib.sha256(content).hexdigest()[:16])
+        home = _made_folder(heap / hashlib.sha256(content).hexdigest()[:16])
         for path in (file, *saved):
             path.replace(home / path.name)
     kept = [str(home / path.name) for path in saved]
@@ -247,7 +247,7 @@ def _written(module: nn.Module, given: Sequence[ExampleCall], out: Path | None) 
     return dataclasses.replace(made, target=target, inputs_file=kept[0], more_files=tuple(kept[1:]))
 
 
-def _made(folder: Path) -> Path:
+def _made_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -285,7 +285,7 @@ def _result(
         report=report,
         why=ended if shipped else f"{ended}; {why_not}",
     )
-    hearing.say(_last_words(module, _outcomes[made]))
+    hearing.say(_result_text(module, _outcomes[made]))
     return made
 
 
@@ -302,7 +302,7 @@ def _why_not(outcome: Outcome, hearing: Hearing) -> str:
     return "no kernel passed" if outcome.best is None else hearing.last or "nothing was better than the reference"
 
 
-def _last_words(module: nn.Module, told: Optimized) -> str:
+def _result_text(module: nn.Module, told: Optimized) -> str:
     page = f"; report {told.report}" if told.report else ""
     if told.file is None:
         return f"{told.why}\nreturned: the module itself{page}"
@@ -317,11 +317,11 @@ def _last_words(module: nn.Module, told: Optimized) -> str:
         )
         lines += [f"  {ratio.median:.2f}x at {name}" for name, ratio in told.by_set.items()]
         lines += [f"  {text}" for text in told.ranges]
-        lines += _asides(module)
+        lines += _kernel_obstacles(module)
     return "\n".join(lines)
 
 
-def _asides(module: nn.Module) -> list[str]:
+def _kernel_obstacles(module: nn.Module) -> list[str]:
     """Return notes that say why the kernels would not run in a call made now."""
     tensors = [*module.parameters(), *module.buffers()]
     found = []

@@ -76,7 +76,7 @@ def run(selection: Selection, request: BenchRequest, *, nurseries: Sequence[Nurs
     for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     os.environ.setdefault(TRACING, "false")
-    settings, policies, kernels = _who_and_how(selection, request)
+    settings, policies, kernels = _settings_and_policies(selection, request)
     chosen = chosen_before(settings.device, settings.cards)
     shard = parse_shard(request.shard) if request.shard else None
     tasks = selection.tasks[shard.index - 1 :: shard.count] if shard else selection.tasks
@@ -98,12 +98,12 @@ def run(selection: Selection, request: BenchRequest, *, nurseries: Sequence[Nurs
     return exit_codes.NOT_MEASURED if unmeasured else exit_codes.GOOD
 
 
-def _who_and_how(
+def _settings_and_policies(
     selection: Selection, request: BenchRequest
 ) -> tuple[BenchSettings, list[Policy], KernelFolder | None]:
     """Return the settings as given or, for a record that is continued, as recorded; the policies; the kernels."""
     before = dict(read_record(Path(request.resume)).head.settings) if request.resume else {}
-    said = _said(request)
+    said = _given_settings(request)
     if request.policy and request.kernels:
         raise UsageError("--policy and --kernels were both given", remedy="keep one of them")
     folder = said.pop("kernels", before.get("kernels", ""))
@@ -118,13 +118,13 @@ def _who_and_how(
         "kernels": str(kernels.folder.resolve()) if kernels else "",
         "model": model,
     }
-    where = _where(request.device, before)
+    where = _device_settings(request.device, before)
     settings = BenchSettings.from_json({"mode": Mode.OWN_KERNELS.value, **chosen, **who, **where})
     parse_target(settings.target)
     return settings, policies, kernels
 
 
-def _where(said: str | None, before: Mapping[str, Any]) -> dict[str, str]:
+def _device_settings(said: str | None, before: Mapping[str, Any]) -> dict[str, str]:
     """Return the device as given or, without that, as recorded."""
     if said is None and "device" in before:
         return {"device": str(before["device"]), "cards": str(before.get("cards", ""))}
@@ -132,7 +132,7 @@ def _where(said: str | None, before: Mapping[str, Any]) -> dict[str, str]:
     return {"device": chosen.device, "cards": chosen.cards}
 
 
-def _said(request: BenchRequest) -> dict[str, Any]:
+def _given_settings(request: BenchRequest) -> dict[str, Any]:
     """Return the options that were given, by the names of the settings."""
     mode = None
     if request.allow_library is not None:

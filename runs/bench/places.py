@@ -56,7 +56,7 @@ def here(chosen: Chosen) -> Where:
 async def places(
     chosen: Chosen, settings: BenchSettings, folder: Path, shared: Sequence[Nursery], say: Callable[[str], None]
 ) -> AsyncIterator[list[Place]]:
-    """Yield the places: so many for each card, or one for each of the nurseries that are `shared` and stay open."""
+    """Yield the places: `at_once` for each card, or one for each of the `shared` nurseries, which stay open."""
     numbers = itertools.count()
     cards = [card for card in chosen.uuids for _ in range(settings.at_once)]
 

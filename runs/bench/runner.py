@@ -95,7 +95,7 @@ class Bench:
         self.references.found.update({label: found for label, found in known.items() if found.settles(limit_s)})
         usable = [task for task in tasks if not task.unusable and task.label not in self.references.found]
         usable.sort(key=lambda task: task.label not in missing)
-        measuring = asyncio.create_task(self.references.measure(usable, self._baselines_came))
+        measuring = asyncio.create_task(self.references.measure(usable, self._keep_baselines))
         try:
             await self._run_problems(tasks, missing)
             await measuring
@@ -103,7 +103,7 @@ class Bench:
             measuring.cancel()
             await asyncio.gather(measuring, return_exceptions=True)
 
-    def _baselines_came(self, task: Task, found: Baselines) -> None:
+    def _keep_baselines(self, task: Task, found: Baselines) -> None:
         """Keep the baselines; a row that exists already is written again with them."""
         self.journal.keep_baselines(task.label, found)
         row = next((row for row in self.journal.record().rows if row.label == task.label), None)
@@ -119,18 +119,18 @@ class Bench:
             for number, task in due:
                 self.watcher.begin(task, number)
                 async with self.references.judged(task.label):
-                    row = await self._tried(task, pool)
+                    row = await self._judge_in_a_place(task, pool)
                 self.watcher.finished(row)
-                fruitless = fruitless + 1 if self._trouble(row) else 0
+                fruitless = fruitless + 1 if self._instrument_failure(row) else 0
                 if fruitless >= FRUITLESS:
                     raise InstrumentError(
-                        f"nothing could be measured of {FRUITLESS} problems in a row; {self._trouble(row)}",
+                        f"nothing could be measured of {FRUITLESS} problems in a row; {self._instrument_failure(row)}",
                         remedy="see `triton-agent doctor`; the same command continues from here",
                     )
 
         await side_by_side(one_after_another, len(self.places))
 
-    async def _tried(self, task: Task, pool: Pool[Place]) -> ProblemRow:
+    async def _judge_in_a_place(self, task: Task, pool: Pool[Place]) -> ProblemRow:
         """Judge the task in a free place; if that place fails, in another one."""
 
         async def at(place: Place) -> ProblemRow:
@@ -142,9 +142,9 @@ class Bench:
             others = len(pool.members)
             self.watcher.say(f"{place.name} failed where another did not, and is left out: {what}; {others} go on")
 
-        return await pool.tried(at, self._trouble, at_once=len(pool.members), left_out=left_out)
+        return await pool.tried(at, self._instrument_failure, at_once=len(pool.members), left_out=left_out)
 
-    def _trouble(self, row: ProblemRow) -> str:
+    def _instrument_failure(self, row: ProblemRow) -> str:
         """Return what the instrument failed at. Without a GPU a kernel that cannot be judged is not the
         instrument's fault.
         """
@@ -220,7 +220,7 @@ class Bench:
         known = {sample.index: sample for sample in self._samples_before(task) if sample.status is not None}
         for index in range(self.settings.samples):
             if index not in known:
-                known[index] = await self._go(task, spec, evaluator, index, public)
+                known[index] = await self._run_sample(task, spec, evaluator, index, public)
         return tuple(known[index] for index in range(self.settings.samples))
 
     def _samples_before(self, task: Task) -> tuple[Sample, ...]:
@@ -230,7 +230,7 @@ class Bench:
 
     # -- a policy --------------------------------------------------------------------------------------------------
 
-    async def _go(
+    async def _run_sample(
         self, task: Task, spec: ProblemSpec, evaluator: Evaluator, index: int, public: PublicProtocol | None
     ) -> Sample:
         """Run the loop for one sample, or continue it after an interruption."""

@@ -25,11 +25,11 @@ def standing_for(row: ProblemRow) -> Sample | None:
     """
     passed = [sample for sample in row.samples if sample.executed]
     if passed:
-        return max(passed, key=_swiftness)
+        return max(passed, key=_main_speedup)
     return next((sample for sample in row.samples if sample.status is not None), None)
 
 
-def _swiftness(sample: Sample) -> float:
+def _main_speedup(sample: Sample) -> float:
     found = sample.speed(Against.EAGER) or sample.speed(Against.EAGER, Kind.LATENCY)
     return found.speedup.median if found else 0.0
 

@@ -39,8 +39,8 @@ class Redaction:
 
     def __init__(self, texts: Iterable[str], folders: Iterable[Path] = ()) -> None:
         found = {name for text in texts for name in _HOME.findall(text)}
-        self._users = _telling({*found, *_own_user()})
-        self._hosts = _telling({platform.node(), platform.node().partition(".")[0]})
+        self._users = _identifying({*found, *_own_user()})
+        self._hosts = _identifying({platform.node(), platform.node().partition(".")[0]})
         homes = [f"/home/{name}" for name in found] + [f"/Users/{name}" for name in found]
         places = {str(folder) for folder in folders if len(folder.parts) > 1} | set(homes) | _own_home()
         self._folders = sorted(places, key=lambda place: (-len(place), place))
@@ -84,7 +84,7 @@ class Redaction:
         return text
 
 
-def _telling(names: Iterable[str]) -> list[str]:
+def _identifying(names: Iterable[str]) -> list[str]:
     kept = {name for name in names if len(name) >= _SHORTEST_NAME and name.lower() not in _COMMON}
     return sorted(kept, key=lambda name: (-len(name), name))
 

@@ -506,10 +506,10 @@ def _guarded() -> int:
         _say("interrupted")
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
-        return _unread()
+        return _reader_gone()
     except SystemExit as leaving:
         if isinstance(leaving.__context__, BrokenPipeError):  # typer turns a BrokenPipeError into SystemExit
-            return _unread()
+            return _reader_gone()
         return leaving.code if isinstance(leaving.code, int) else exit_codes.GOOD
     except WRONG_USAGE as error:
         error.show(sys.stderr)
@@ -547,7 +547,7 @@ def _defaults_from_file(tree: Any, arguments: list[str]) -> dict[str, Any]:
     return found
 
 
-def _unread() -> int:
+def _reader_gone() -> int:
     """Silence the flush at exit after the reader has closed the pipe (`| head`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     return exit_codes.GOOD

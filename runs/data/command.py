@@ -67,7 +67,7 @@ def run(request: MakeRequest) -> int:
     unmeasured = _audited(folder, jobs) if request.audit else 0
     unmeasured += _solved(folder, request) if request.solve else 0
     folder.write_card()
-    _tell(folder, unmeasured, request.json)
+    _print_result(folder, unmeasured, request.json)
     return exit_codes.NOT_MEASURED if unmeasured else exit_codes.GOOD
 
 
@@ -162,7 +162,7 @@ def _progress() -> Progress:
     return Progress(*columns, *left, console=screen, transient=True, disable=not screen.is_terminal)
 
 
-def _tell(folder: DatasetFolder, unmeasured: int, json: bool) -> None:
+def _print_result(folder: DatasetFolder, unmeasured: int, json: bool) -> None:
     rows: list[Row] = folder.problems()
     said = list(folder.lines(CONVERSATIONS))
     told = {
@@ -182,14 +182,14 @@ def _tell(folder: DatasetFolder, unmeasured: int, json: bool) -> None:
     out = console.results()
     splits = ", ".join(f"{count:,} {name}" for name, count in told["problems"].items())
     out.print(f"{folder.path}: {splits} of {told['tried']:,} candidates; see {README}", markup=False, soft_wrap=True)
-    _tell_counts("audit", told["audits"])
-    _tell_counts("solved", told["solved"])
-    _tell_counts("conversations", told["conversations"])
+    _print_counts("audit", told["audits"])
+    _print_counts("solved", told["solved"])
+    _print_counts("conversations", told["conversations"])
     if unmeasured:
         out.print(f"  {unmeasured} problems could not be measured; --resume tries them again")
 
 
-def _tell_counts(what: str, counts: Any) -> None:
+def _print_counts(what: str, counts: Any) -> None:
     if counts:
         said = ", ".join(f"{count:,} {name}" for name, count in counts.items())
         console.results().print(f"  {what}: {said}", markup=False, soft_wrap=True)

@@ -114,11 +114,11 @@ def _gpus(gpus: tuple[hardware.Gpu, ...]) -> tuple[Check, ...]:
     if not gpus:
         advice = "correctness is judged in the interpreter and kernels compile ahead of time; speed is not measured"
         return (Check(name="GPU", state=CheckState.ABSENT, seen="no NVIDIA GPU with a driver", advice=advice),)
-    cards = (Check(name=f"GPU {index}", state=CheckState.OK, seen=_spoken(gpu)) for index, gpu in enumerate(gpus))
-    return (*cards, _watched())
+    cards = (Check(name=f"GPU {index}", state=CheckState.OK, seen=_gpu_text(gpu)) for index, gpu in enumerate(gpus))
+    return (*cards, _nvml())
 
 
-def _watched() -> Check:
+def _nvml() -> Check:
     """Check that the work of other processes on a GPU can be noticed during a measurement."""
     if nvml.available():
         seen = "the driver reports other processes on a GPU, and what throttles its clocks"
@@ -129,7 +129,7 @@ def _watched() -> Check:
     )
 
 
-def _spoken(gpu: hardware.Gpu) -> str:
+def _gpu_text(gpu: hardware.Gpu) -> str:
     memory = in_binary_units(gpu.memory_bytes) if gpu.memory_bytes else ""
     capability = f"compute capability {gpu.compute_capability}" if gpu.compute_capability else ""
     driver = f"driver {gpu.driver}" if gpu.driver else ""

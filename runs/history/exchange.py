@@ -62,7 +62,7 @@ def export_runs(request: ExportRequest, *, store: str | None, json: bool) -> int
             )
             count = _write_rows(rows, path, left_out)
     told = {"file": str(path), "format": form, "runs": len(chosen), "records": count, "left_out": left_out.reasons}
-    _tell_export(told, path, json)
+    _print_export(told, path, json)
     return exit_codes.GOOD
 
 
@@ -136,7 +136,7 @@ def _write_rows(rows: Iterable[dict[str, Any]], path: Path, left_out: SkipCounts
     return jsonl.write_lines(whole(), path) if _is_lines(path) else int(_parquet().write_rows(whole(), path))
 
 
-def _tell_export(told: dict[str, Any], path: Path, json: bool) -> None:
+def _print_export(told: dict[str, Any], path: Path, json: bool) -> None:
     if json:
         print(json_text.dumps(told | {"bytes": path.stat().st_size}))
         return

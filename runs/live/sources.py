@@ -51,18 +51,18 @@ def taken_in(needed: Sequence[type], wished: Sequence[Any], folder: Path, taken:
     The constructors of the needed classes are left out, with what only they refer to. `taken` are names that the other
     file uses itself.
     """
-    had = [thing for thing in wished if _can_be_had(thing, folder)]
+    had = [thing for thing in wished if _is_available(thing, folder)]
     bases = {base for kind in needed for base in kind.__mro__ if issubclass(base, nn.Module)}
-    unmade = [_place(base, folder) for base in bases if not _is_installed(base) and _can_be_had(base, folder)]
+    unmade = [_place(base, folder) for base in bases if not _is_installed(base) and _is_available(base, folder)]
     try:
-        return _taken_in([*needed, *had], folder, taken, unmade)
+        return _gathered([*needed, *had], folder, taken, unmade)
     except UsageError:
         if not had:
             raise
-        return _taken_in(needed, folder, taken, unmade)
+        return _gathered(needed, folder, taken, unmade)
 
 
-def _can_be_had(thing: Any, folder: Path) -> bool:
+def _is_available(thing: Any, folder: Path) -> bool:
     try:
         if _is_installed(thing):
             _importable_from(thing)
@@ -73,7 +73,7 @@ def _can_be_had(thing: Any, folder: Path) -> bool:
     return True
 
 
-def _taken_in(things: Sequence[Any], folder: Path, taken: Sequence[str], unmade: Sequence[Wanted]) -> Sources:
+def _gathered(things: Sequence[Any], folder: Path, taken: Sequence[str], unmade: Sequence[Wanted]) -> Sources:
     installed = [thing for thing in things if _is_installed(thing)]
     own = [thing for thing in things if not _is_installed(thing)]
     places = {id(thing): _place(thing, folder) for thing in own}

@@ -54,7 +54,7 @@ def run(
         console.progress().print(f"warning: {warning}")
     with contextlib.closing(make_screen(as_json=json)) as screen, Store.open(store) as opened:
         known = opened.run(run_id(opened, resume)) if resume else None
-        request = _moved(OptimizeRequest.from_json(known.settings), given) if known else requested(given)
+        request = _with_changes(OptimizeRequest.from_json(known.settings), given) if known else requested(given)
         folder, taken_up = Path(out) if out else None, known.id if known else None
         outcome = asyncio.run(_optimized(request, opened, screen, folder, taken_up, json, nursery))
         screen.close()
@@ -115,7 +115,7 @@ def reported(store: Store, outcome: Outcome, folder: Path, tell: Callable[[str],
     return write_report(store, outcome, folder, tell)
 
 
-def _moved(request: OptimizeRequest, given: Mapping[str, Any]) -> OptimizeRequest:
+def _with_changes(request: OptimizeRequest, given: Mapping[str, Any]) -> OptimizeRequest:
     """Return the stored request, with the server, the variable of its key and the cards replaced if given anew."""
     changed = {name: given[name] for name in ("base_url", "api_key_env") if given.get(name) is not None}
     if request.device == "cuda" and given["device"].startswith("cuda"):
@@ -123,7 +123,7 @@ def _moved(request: OptimizeRequest, given: Mapping[str, Any]) -> OptimizeReques
     return dataclasses.replace(request, **changed)
 
 
-def _why_none(run: Run, elsewhere: str) -> list[str]:
+def _why_no_kernel(run: Run, elsewhere: str) -> list[str]:
     """Return lines that explain why a run has no kernel that passed."""
     request = OptimizeRequest.from_json(run.settings)
     reason = why_nothing(run.problem, request.loop().rules) if DEFAULT in run.policy.split(",") else ""
@@ -156,7 +156,7 @@ def show(outcome: Outcome, report: Path | None, screen: Console, *, elsewhere: s
     if spent := spent_on_models(outcome.end, outcome.run):
         screen.print(spent, markup=False)
     if best is None:
-        for line in _why_none(outcome.run, elsewhere):
+        for line in _why_no_kernel(outcome.run, elsewhere):
             screen.print(line, markup=False, soft_wrap=True)
         return
     screen.print(f"best: {best.attempt.key}  {figure_of(best)}", markup=False)

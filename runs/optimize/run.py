@@ -112,7 +112,7 @@ async def optimize(
     def judging_on(card: str) -> contextlib.AbstractContextManager[AnyEvaluator]:
         return evaluator_for(spec, request.judging(card), nursery=None if card else nursery)
 
-    asyncio.get_running_loop().call_soon(_get_ready)  # while the evaluators are being opened
+    asyncio.get_running_loop().call_soon(_import_ahead)  # while the evaluators are being opened
     async with opened_on(chosen.uuids, judging_on, screen.say) as evaluators:
         taken_up = Ledger.resume(store, resume) if resume else None
         ledger = taken_up or _begin(store, spec, evaluators[0], request, fork, chosen.gpus)
@@ -122,10 +122,10 @@ async def optimize(
         suggestion = choosing.suggestion(ledger.run.problem.graphs)
         if suggestion and not (request.parts or request.part_of or request.own_kernels):
             screen.say(suggestion)
-        forms = _calls_found(spec, request) if shipping else None
+        forms = _find_calls(spec, request) if shipping else None
         try:
             judges: Pool[AnyEvaluator] = Pool(evaluators)
-            await _drive(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen), on_start)
+            await _search(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen), on_start)
             best = best_of(ledger.history())
             shipped = None
             if best is not None and shipping:
@@ -142,7 +142,7 @@ async def optimize(
     return Outcome(run=ledger.run, end=end, best=best, shipped=shipped)
 
 
-def _calls_found(spec: ProblemSpec, request: OptimizeRequest) -> asyncio.Task[dict[str, CallForm]]:
+def _find_calls(spec: ProblemSpec, request: OptimizeRequest) -> asyncio.Task[dict[str, CallForm]]:
     """Start to find out how the problem's models are called, which shipping needs: seconds, in separate processes."""
     found = asyncio.create_task(asyncio.to_thread(find_all, spec, trust=request.trust))
     found.add_done_callback(lambda done: done.cancelled() or done.exception())  # an error is raised where it is awaited
@@ -200,7 +200,7 @@ def _begin(
     return Ledger.begin(store, run)
 
 
-def _get_ready() -> None:
+def _import_ahead() -> None:
     """Import LangGraph, the checkpoints and torch, and ask git for the version, while the evaluators are being opened.
 
     LangGraph takes a second or more, torch three, git some tenths of a second. An error is raised where the module is
@@ -218,7 +218,7 @@ def _import_torch() -> None:
         importlib.import_module("torch")
 
 
-async def _drive(
+async def _search(
     ledger: Ledger,
     policies: list[Policy],
     judges: Pool[AnyEvaluator],
@@ -242,7 +242,7 @@ async def _drive(
         ends = (store.end(run.id) for run in ended)
         return tasks.summed(end.summary.get("tasks", {}) for end in ends if end is not None)
 
-    _equip(policies, judges, lessons)
+    _give_tools(policies, judges, lessons)
     from triton_agent.agent.loop import Loop
     from triton_agent.runs.optimize.checkpoints import checkpointer
 
@@ -265,7 +265,7 @@ async def _drive(
         await saver.adelete_thread(ledger.run.id)  # the run has ended, and the store holds all of it
 
 
-def _equip(policies: list[Policy], judges: Pool[AnyEvaluator], lessons: Callable[[], Sequence[Lesson]]) -> None:
+def _give_tools(policies: list[Policy], judges: Pool[AnyEvaluator], lessons: Callable[[], Sequence[Lesson]]) -> None:
     """Give the language models their tools, which use the evaluators of this run."""
 
     async def try_draft(source: str) -> Evaluation:
@@ -334,12 +334,12 @@ def _title(run: Run, settings: LoopSettings, cards: int) -> str:
         (
             f"{problem.name}  run {run.id}  policy {run.policy}",
             f"on {where}; {mode}; {floor}",
-            *map(_told, problem.notes),
+            *map(_with_reason, problem.notes),
         )
     )
 
 
-def _told(note: str) -> str:
+def _with_reason(note: str) -> str:
     """Return a note, with the reason if it says that sizes were scaled down."""
     return f"{note}; the interpreter takes too long at the sizes given" if note.startswith("scaled down: ") else note
 

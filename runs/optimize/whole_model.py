@@ -76,7 +76,7 @@ async def optimize_by_parts(
         end = ledger.ended()
         over = end is not None and end.stop_reason not in GO_ON
         placed = [] if over else await parts.all(plan.parts, began_s)
-        return [Assembler(spec, placed)], _for_the_whole(settings, request, len(placed), began_s)
+        return [Assembler(spec, placed)], _settings_of_the_whole(settings, request, len(placed), began_s)
 
     outcome = await optimize(
         request, store, screen, out=out, resume=resume, policies=[], prepare=prepare, nursery=nursery
@@ -147,7 +147,9 @@ def _places(plan: PartPlan) -> str:
     return f"{plan.paths[0]}{more}"
 
 
-def _for_the_whole(settings: LoopSettings, request: OptimizeRequest, parts: int, began_s: float) -> LoopSettings:
+def _settings_of_the_whole(
+    settings: LoopSettings, request: OptimizeRequest, parts: int, began_s: float
+) -> LoopSettings:
     """Return the settings of the whole run: the time that is left, and enough turns to try leaving parts out.
 
     The turns asked for were spent on the parts. Without a clock sets of parts are tried one by one, since the first set

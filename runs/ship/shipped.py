@@ -106,8 +106,10 @@ async def ship_best(
         facts = _facts(run, best, evaluator, request, call_form.joined([forms[name] for name in names]))
         sets = shipped_sets(spec, forms, names, evaluation, kernels)
         brackets = _brackets_at(spec, ranged, names, draft=draft)
-        facts = dataclasses.replace(facts, evaluation=evaluation, sets=sets, ranges=_said(spec, ranged, brackets))
-        return ship(spec, plans(_exact(spec, ranged, names, brackets), brackets), facts, draft=draft)
+        facts = dataclasses.replace(
+            facts, evaluation=evaluation, sets=sets, ranges=_range_sentences(spec, ranged, brackets)
+        )
+        return ship(spec, plans(_sets_outside(spec, ranged, names, brackets), brackets), facts, draft=draft)
 
     names = tuple(forms)
     if draft:
@@ -120,14 +122,14 @@ async def ship_best(
         chosen = faster_at(best.standing, forms)
         names, measured = await asyncio.to_thread(admit, chosen, forms, as_used, measuring(evaluator))
         evaluation = over_all_sets(spec, measured or kernels, kernels)
-    trouble = _trouble(evaluation, draft) if names else no_faster(evaluation)
+    trouble = _why_not_shipped(evaluation, draft) if names else no_faster(evaluation)
     if trouble:
         screen.say(f"{trouble}\n  nothing is shipped")
         return None
     if not draft:  # the header states what was measured of the file itself
         text = write(names, evaluation)
     path = write_file(folder, f"{Path(spec.path).stem}_optimized.py", text)
-    said = _said(spec, ranged, _brackets_at(spec, ranged, names, draft=draft))
+    said = _range_sentences(spec, ranged, _brackets_at(spec, ranged, names, draft=draft))
     return Shipped(path=path, draft=draft, evaluation=evaluation, ranges=said)
 
 
@@ -163,10 +165,10 @@ def _ranged(
     main = RangedPlans(given=given)
 
     def write(brackets: Sequence[Bracket]) -> str:
-        return plans(_exact(spec, main, tuple(forms), brackets), brackets)
+        return plans(_sets_outside(spec, main, tuple(forms), brackets), brackets)
 
     found = ranged_plans(spec, evaluator, source, given, write)
-    for text in _said(spec, found, found.brackets):
+    for text in _range_sentences(spec, found, found.brackets):
         screen.say(f"  {text}")
     return found
 
@@ -186,7 +188,7 @@ def _brackets_at(
     return clipped(ranged.brackets, stretches([*at.values()], [at[name] for name in names]))
 
 
-def _exact(
+def _sets_outside(
     spec: ProblemSpec, ranged: RangedPlans | None, names: Sequence[str], brackets: Sequence[Bracket]
 ) -> tuple[str, ...]:
     """Return the sets of inputs that no bracket covers, which need plans of their own."""
@@ -196,7 +198,7 @@ def _exact(
     return tuple(name for name in names if not is_inside(at[name], brackets))
 
 
-def _said(spec: ProblemSpec, ranged: RangedPlans | None, brackets: Sequence[Bracket]) -> tuple[str, ...]:
+def _range_sentences(spec: ProblemSpec, ranged: RangedPlans | None, brackets: Sequence[Bracket]) -> tuple[str, ...]:
     """Return sentences that say what runs where in the problem's ranges."""
     if ranged is None:
         return ()
@@ -213,7 +215,7 @@ def _said(spec: ProblemSpec, ranged: RangedPlans | None, brackets: Sequence[Brac
     return (*found, *(f"the reference, {text}" for text in ranged.left_out))
 
 
-def _trouble(evaluation: Evaluation, draft: bool) -> str:
+def _why_not_shipped(evaluation: Evaluation, draft: bool) -> str:
     if evaluation.status is not Status.PASSED:
         return f"the kernel passed, but not inside the shipped file: {evaluation.message}"
     if not draft and not standing(evaluation).faster_than_reference:

@@ -12,7 +12,7 @@ from tests.stand_in_cards import put_cards
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
 from triton_agent.memory.store import Store
-from triton_agent.runs.optimize.command import _moved
+from triton_agent.runs.optimize.command import _with_changes
 from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.optimize.run import _require_one_model
 from triton_agent.tools.errors import UsageError
@@ -35,11 +35,11 @@ def test_a_run_is_taken_up_on_its_cards_unless_others_are_named(
     before = OptimizeRequest(problem="model.py", device="cuda", cards="all")
     kept = OptimizeRequest.from_json(before.to_json())
     assert (kept.device, kept.cards) == ("cuda", "all")
-    assert _moved(kept, {"device": "auto"}).cards == "all"
-    assert _moved(kept, {"device": "cuda:1"}).cards == "1"
-    assert _moved(OptimizeRequest(problem="model.py"), {"device": "cuda:1"}).device == "cpu"
+    assert _with_changes(kept, {"device": "auto"}).cards == "all"
+    assert _with_changes(kept, {"device": "cuda:1"}).cards == "1"
+    assert _with_changes(OptimizeRequest(problem="model.py"), {"device": "cuda:1"}).device == "cpu"
     with pytest.raises(UsageError, match="2 GPUs are visible"):
-        _moved(kept, {"device": "cuda:2"})
+        _with_changes(kept, {"device": "cuda:2"})
 
 
 def test_what_earlier_versions_stored_is_read() -> None:
