@@ -147,7 +147,7 @@ class CaseAccuracy:
     error: float
     """The candidate's error against the float64 truth."""
     original_error: float
-    """The reference's error against the float64 truth. Stores and exports keep this older name."""
+    """The reference's error against the float64 truth. The name is old, and kept because stores and exports use it."""
     limit: float
     """The largest error that the candidate may have."""
     ok: bool
@@ -292,7 +292,7 @@ class Diagnosis:
     peak_bytes: int | None = None
     """Device memory of a call, outputs included, inputs and parameters excluded; None without a GPU."""
     original_peak_bytes: int | None = None
-    """Device memory of a call of the reference. Stores and exports keep this older name."""
+    """Device memory of a call of the reference. The name is old, and kept because stores and exports use it."""
     roofline: Roofline | None = None
     """The floor against this GPU's measured rates; None without a GPU."""
     profile: Profile | None = None

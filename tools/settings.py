@@ -71,7 +71,7 @@ class EvaluatorSettings:
     """Refuse to run if an essential layer of the sandbox is missing."""
 
     def within(self, total_s: float) -> Self:
-        """Return settings with this time limit for a whole verdict. No stage may take longer than that either."""
+        """Return settings with this time limit for a whole verdict, which also limits each stage."""
         call_s, compile_s = min(CALL_TIMEOUT_S, total_s), min(COMPILE_TIMEOUT_S, total_s)
         return dataclasses.replace(self, call_timeout_s=call_s, compile_timeout_s=compile_s, total_timeout_s=total_s)
 
@@ -83,8 +83,8 @@ class EvaluatorSettings:
     def __post_init__(self) -> None:
         _ = self.conditions  # raises ValueError for an unknown precision or autocast dtype
         if self.card and self.device != "cuda":
-            raise ValueError(f"a card is for cuda, not for {self.device}")
+            raise ValueError(f"a card can only be chosen for cuda, not for {self.device}")
         if unknown := set(self.baselines) - set(BASELINE_NAMES):
             raise ValueError(f"no baselines: {sorted(unknown)}; there are {', '.join(BASELINE_NAMES)}")
         if self.max_memory_ratio is not None and not self.max_memory_ratio > 0:
-            raise ValueError(f"a ratio of memory is above zero, not {self.max_memory_ratio}")
+            raise ValueError(f"the ratio of memory must be above zero, not {self.max_memory_ratio}")

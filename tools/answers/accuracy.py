@@ -176,9 +176,9 @@ def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
 
 
 def _allowed_mismatches(candidate: torch.Tensor, yard: Yardstick) -> float:
-    """Return the mismatches to accept: an untried rounding flips about as many elements, by as much.
+    """Return the number of mismatches to accept, since other roundings than those tried flip other elements.
 
-    None are accepted if flips are common, or if a span says for each element what rounding may do.
+    None are accepted if flips are common, or if the yardstick has a span, which states what each element may be.
     """
     count = yard.flips.count
     if yard.span is not None or not count or count > RARE_FLIPS * yard.truth.numel():

@@ -111,7 +111,7 @@ class Looks:
             case, reply = self._kept.pop(0)
             fetched, rows = session.ask(Fetch(), Fetched, expected_bytes=case.expectation.answer_bytes)
             if not fetched.unchanged:
-                raise Failed(Finding.FALSE_CLOCK, "what a timed call returned was changed by a later call")
+                raise Failed(Finding.FALSE_CLOCK, "the output of a timed call was changed by a later call")
             self.taken.append(Look(case=case, reply=reply, rows=rows))
 
     def judge(self, tree: Any, device: str) -> None:

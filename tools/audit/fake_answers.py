@@ -20,9 +20,10 @@ from triton_agent.tools.truth.expectation import Expectation
 
 MOST_INPUTS_RETURNED = 3
 SMALL_SHARE = 1e-3
-"""Far above rounding in float32; in half precision about the rounding of the largest value."""
+"""Values below this share of the largest one are small. It is far above rounding in float32, and about the rounding of
+the largest value in half precision."""
 MOSTLY = 0.1
-"""Share of the output that must be smaller than that; among normal numbers only a thousandth is."""
+"""Share of the output that must be small to set it to zero; among normal numbers only a thousandth is."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

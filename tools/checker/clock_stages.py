@@ -25,7 +25,8 @@ from triton_agent.tools.settings import Profiling
 
 SAME_CALLS = 3
 LARGE_CALLS = 2
-"""Fewer calls if each answer is a gigabyte: one call for memory that stays allocated, and one to compare bits with."""
+"""Number of calls if each answer is a gigabyte: two are enough to compare bits, and to measure after lasting
+allocations."""
 SMALL_BYTES = 1 << 20
 """Device memory below which the reference's usage is no basis for a limit."""
 PROFILED_CALLS = 5

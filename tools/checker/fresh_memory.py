@@ -54,7 +54,7 @@ def check_fresh_memory(job: Job, trial: Trial, case: Case) -> None:
             raise
         raise Failed(
             Finding.UNWRITTEN_OUTPUT,
-            "where fresh memory holds what an earlier call left there, the kernels take some of it for their own: "
+            "if fresh memory still holds the results of an earlier call, part of the answer is taken from there: "
             f"{failed.message}",
         ) from None
     finally:

@@ -93,7 +93,7 @@ def trace_calls(job: Job) -> None:
 
 
 def compile_ahead(job: Job) -> None:
-    """Compile the main trial's first call for the target, or all tapes into the executor's cache."""
+    """On a GPU, compile all tapes into the executor's cache; for a named target, only the main trial's first call."""
     if job.ahead:
         fill_cache(job.programs.all(), job.ahead)
     if job.compiler is not None:

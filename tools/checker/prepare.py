@@ -45,7 +45,8 @@ LOOKS_AT_FULL_SIZE = 1
 LENGTHS = 6
 """Number of lengths of a range at which each candidate is judged; a shipped file is judged at more."""
 AT_LENGTHS = Limits(elements_at_most=1 << 26, flops_at_most=2_000_000_000_000, seconds_at_most=120.0)
-"""Limits for lengths of a range on a GPU, since several are kept at once. Larger ones are judged later, one by one."""
+"""Limits for a call at a length of a range, on a GPU, since calls at several lengths are kept at once. Larger ones are
+judged later, one by one."""
 
 _Made = tuple[Trial, torch.nn.Module | None, Reference]
 """A variant's trial, the module that made it (None for a verifier), and the loaded problem."""

@@ -132,7 +132,7 @@ def compile_launch(
 ) -> CompileFailure | None:
     """Compile a launch of a `kernel` defined in `source_path`; return the failure, or None.
 
-    MLIR and LLVM report errors only on file descriptor 2. If that is a file, the text is read back from it.
+    MLIR and LLVM report errors only on stderr, so the text is read back if file descriptor 2 is a file.
     """
     sys.stderr.flush()
     start = os.fstat(STDERR).st_size

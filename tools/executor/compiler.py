@@ -23,7 +23,7 @@ from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.tape.tape import Address, Choice, Constexpr, Descriptor, Launch, Tape, View, decode
 
 ALIGNED = 1 << 20
-"""An address with the alignment of fresh memory, as compilers see it."""
+"""Address that stands for the start of every buffer, with the alignment of fresh memory."""
 
 
 def warm_up(target: str) -> None:

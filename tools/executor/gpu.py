@@ -1,7 +1,7 @@
 """Runs the kernels of a tape on a GPU, compiled by Triton and mostly found in the cache that compile workers filled.
 
-A step is specialised once. After that it is launched through the compiled kernel's own launcher, without Triton's
-argument binding.
+Triton specialises each step once. After that, the step is launched through the compiled kernel's own launcher, without
+Triton's argument binding.
 """
 
 from __future__ import annotations

@@ -407,7 +407,7 @@ def _constant_of_torch(named: Named, device: str) -> Any:
         return torch.device(device)
     found = getattr(torch, named.name)
     if not isinstance(found, (torch.dtype, torch.layout, torch.memory_format)):
-        raise ValueError(f"torch.{named.name} is no constant")
+        raise ValueError(f"torch.{named.name} is not a constant")
     return found
 
 

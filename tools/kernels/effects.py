@@ -1,7 +1,7 @@
 """Finds the parameters through which a kernel may write, from its text. In doubt a parameter counts as written.
 
 Pointers are followed through assignments, arithmetic and calls of other functions, but not through memory. A kernel
-that makes pointers from numbers may write through all of its parameters, and to every address it may know
+that makes pointers from numbers may write through all of its parameters, and to any address it can obtain
 (`makes_pointers`). In other kernels a loaded value is not a pointer.
 """
 

@@ -52,7 +52,7 @@ def fault_of_constraints(text: str) -> str | None:
 
 
 def _without_scopes(text: str) -> str:
-    """Drop braces around statements. Those of an operand (`{a, b}`) contain no semicolon and stay."""
+    """Drop braces around statements, but keep an operand's braces (`{a, b}`), which contain no semicolon."""
     text = re.sub(r"\{([^{};]*)\}(?=\s*[,;])", r" (\1) ", text)
     return text.replace("{", ";").replace("}", ";")
 

@@ -284,7 +284,7 @@ def _plain(node: ast.expr) -> Any:
     """Return a literal's value; raise `ValueError` or a similar error for anything else."""
     value = ast.literal_eval(node)
     if ast.literal_eval(repr(value)) != value:  # the value is sent to another process as text
-        raise ValueError("does not survive being written down")
+        raise ValueError("it changes when it is written as text and read again")
     return value
 
 
@@ -309,7 +309,7 @@ class InputSet:
         if not self.name or sum(map(bool, kinds)) != 1:
             raise ValueError("a set has a name, and inputs, a file of inputs or lengths")
         if not 0 < self.weight < math.inf:
-            raise ValueError(f"a weight is above zero, not {self.weight}")
+            raise ValueError(f"a weight must be above zero, not {self.weight}")
 
     def __str__(self) -> str:
         return self.name if self.weight == 1 else f"{self.name} (weight {self.weight:g})"

@@ -65,9 +65,9 @@ def parsed(path: Path, text: str) -> SourceFile:
     except SyntaxError as error:
         shown = f": {error.text.strip()}" if error.text else ""
         where = f"{path}:{error.lineno or 1}"
-        raise ProblemError(f"syntax error: {error.msg}{shown}", where=where, remedy="mend the file first") from None
+        raise ProblemError(f"syntax error: {error.msg}{shown}", where=where, remedy="correct the file first") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise ProblemError(f"cannot be parsed: {error}", where=str(path), remedy="mend the file first") from None
+        raise ProblemError(f"cannot be parsed: {error}", where=str(path), remedy="correct the file first") from None
     if not tree.body:
         raise ProblemError("the file is empty", where=str(path), remedy=CONVENTION)
     return SourceFile(path=path, text=text, tree=tree)

@@ -204,7 +204,7 @@ def _row(blob: bytearray) -> torch.Tensor:
 def _checked(waiting: Any) -> list[list[int]]:
     """Return the lengths that an executor claims; raise ChannelGarbled if they are impossible."""
     if not isinstance(waiting, list) or len(waiting) > FDS_AT_MOST or any(type(group) is not list for group in waiting):
-        raise ChannelGarbled("no list of lengths")
+        raise ChannelGarbled("not a list of lengths")
     lengths = list(itertools.chain(*waiting))
     if len(lengths) > BLOBS_AT_MOST or any(type(length) is not int or length < 0 for length in lengths):
         raise ChannelGarbled("not lengths")

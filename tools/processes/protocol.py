@@ -532,7 +532,7 @@ class Fetched:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TakeProfile:
-    """Time each step of the tape that timing was started with, in some calls on the same inputs."""
+    """Time each step of the tape for which timing was started, in some calls on the inputs of the timing."""
 
     does: ClassVar[str] = "profile"
     calls: int

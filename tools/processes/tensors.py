@@ -67,7 +67,7 @@ def unpack(description: SentTensor, data: torch.Tensor) -> torch.Tensor:
     """Return a tensor of this description as a view of the row of bytes; raise Malformed if they do not match."""
     dtype, shape = DTYPES.get(description.dtype), list(description.shape)
     if dtype is None:
-        raise Malformed(f"no dtype of a tensor: {description.dtype[:80]}")
+        raise Malformed(f"not a dtype of a tensor: {description.dtype[:80]}")
     if any(size < 0 for size in shape):
         raise Malformed("a negative size")
     count = math.prod(shape)

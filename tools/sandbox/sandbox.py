@@ -43,7 +43,7 @@ class Limits:
     memory_bytes: int = 8 * GIB
     """Host memory beyond the memory held at entry. Not enforced with a GPU, whose drivers map large ranges."""
     mapped_bytes: int = 0
-    """Additional bytes of inputs to be mapped: other processes' memory, though the kernel's limit counts it."""
+    """Additional bytes for mapped inputs. They are other processes' memory, but the kernel's limit counts them."""
     file_bytes: int = GIB
     """Size of any single file it writes."""
     processes: int = 1024

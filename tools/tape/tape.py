@@ -21,7 +21,7 @@ from triton_agent.tools.kernels.kernel import value_from_json
 from triton_agent.tools.processes.tensors import DTYPES, Malformed
 
 BUFFER_BYTES_AT_MOST = 1 << 40
-"""More memory than any GPU has."""
+"""Largest accepted buffer, larger than the memory of any GPU."""
 
 
 class Place(enum.StrEnum):

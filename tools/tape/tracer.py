@@ -106,7 +106,7 @@ class Tracer:
         self.conditions = DEFAULT
         self.model_class: type[torch.nn.Module] | None = None
         self.foreign: set[int] = set()
-        """Buffers with contents from earlier traces that no kept step makes."""
+        """Buffers whose contents come from earlier traces, by steps that were not kept."""
         # mkldnn's operators exist only on the CPU; without them torch decomposes its layers.
         torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
         fake_tensor: Any = importlib.import_module("torch._subclasses.fake_tensor")

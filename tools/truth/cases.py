@@ -91,9 +91,10 @@ ALONE_BYTES_AT_MOST = 64 << 20
 SIGNS_FROM = 2
 """First version of the parameters in which elements of a parameter whose elements have one sign are negated."""
 REFUSALS = 3
-"""Number of attempts to make a case that the reference accepts. Each attempt asks for less."""
+"""Number of attempts to make a case that the reference accepts. Each attempt changes less."""
 ASTRAY = 0.01
-"""Share of the largest element from which an error of the reference itself rules out a case."""
+"""A case is dropped if the reference's own error exceeds this share of the largest element, and half of the element
+itself."""
 AFTER_OTHERS = "as given, after other calls"
 NUMBERS_NAMED = "numbers that the kernels name"
 CALLS_BEFORE = 2
@@ -422,7 +423,7 @@ class _CaseMaker:
             return self._holding[numbers]
 
     def _case_holding(self, floats: tuple[float, ...], numbers: Numbers) -> tuple[Case, Payload | None] | None:
-        """Plant the numbers in inputs and parameters; if the reference refuses, in inputs; then only those in range.
+        """Plant the numbers in inputs and parameters; if the reference refuses, in inputs only; then only those in range.
 
         If floats are cast to integers, only values in the range of the inputs are planted: other casts are undefined.
         """

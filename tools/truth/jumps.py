@@ -44,8 +44,8 @@ USUAL_REACH = 4.0
 UNITS = 16.0
 """Additional error in units of roundoff of the operand, for the arithmetic of other machines."""
 JUMP = 1e-4
-"""Share of an output's magnitude. If a few roundings of an operand move an element further, it has jumped. The limit is
-at least eight units of the output's dtype."""
+"""If a few roundings of an operand move an element by more than this share of the output's magnitude, the element has
+jumped. The limit is at least eight units of the output's dtype."""
 RARE = 0.1
 """Largest share of an output that may be accepted freely. If more elements jump, the movement widens the limits
 instead. An operand that is exact except for this share was not rounded: the rest comes from an earlier jump."""

@@ -52,7 +52,7 @@ MATHEMATICS: Mapping[str, Callable[[float], float]] = {
 }
 """Known functions of the language by their last name. Any other function is assumed to return its argument."""
 ORDINARY, FAR = 10.0, 1e6
-"""Multiples of the largest input that bound the groups of numbers. Numbers of one group share a case, because much
+"""Upper bounds of groups of numbers, as multiples of the largest input. Numbers of one group share a case, because much
 larger numbers would hide the effect of small ones."""
 
 

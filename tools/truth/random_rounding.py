@@ -164,7 +164,7 @@ def _multiplier(draw: int) -> int:
 
 
 class Moved:
-    """Base of the ways to move every float in a nest a little."""
+    """Base class of functions that change every float in a nested value slightly."""
 
     __slots__ = ()
 
