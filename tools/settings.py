@@ -53,7 +53,7 @@ class EvaluatorSettings:
     baseline_limit_s: float = COMPILE_LIMIT_S
     """Time limit for compiling the reference with torch's compiler."""
     max_memory_ratio: float | None = None
-    """Most device memory a call may take, as a multiple of the reference's; None for no limit."""
+    """Maximum device memory a call may take, as a multiple of the reference's; None for no limit."""
     timed: bool = True
     """On a GPU: time the correct candidates. Set to False if only correctness matters."""
     profile: Profiling = Profiling.LEADERS
@@ -83,7 +83,7 @@ class EvaluatorSettings:
     def __post_init__(self) -> None:
         _ = self.conditions  # raises ValueError for an unknown precision or autocast dtype
         if self.card and self.device != "cuda":
-            raise ValueError(f"a card can only be chosen for cuda, not for {self.device}")
+            raise ValueError(f"a card is for cuda, not for {self.device}")
         if unknown := set(self.baselines) - set(BASELINE_NAMES):
             raise ValueError(f"no baselines: {sorted(unknown)}; there are {', '.join(BASELINE_NAMES)}")
         if self.max_memory_ratio is not None and not self.max_memory_ratio > 0:

@@ -29,7 +29,7 @@ def installed(distribution: str) -> str | None:
 
 
 def require_supported() -> list[str]:
-    """Raise UsageError if the installed versions are not supported. Return warnings about the others."""
+    """Raise UsageError if an installed version is not supported; return warnings about versions that are not tested."""
     if sys.platform != "linux":
         system = {"win32": "Windows (use WSL 2)", "darwin": "macOS"}.get(sys.platform, sys.platform)
         raise UsageError(f"triton-agent runs on Linux, since Triton does, not on {system}")

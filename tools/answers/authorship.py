@@ -34,10 +34,10 @@ UNCOUNTED_HEAVY = 64
 """Multiply-adds per element assumed for heavy operators without a flop formula."""
 ARITHMETIC = frozenset({"arithmetic", "reduction", "random", "index"})
 ARITHMETIC_SHARE = 0.5
-"""Most bytes that torch's arithmetic may move, as a multiple of the bytes that the kernels move."""
+"""Maximum number of bytes that torch's arithmetic may move, as a multiple of the bytes that the kernels move."""
 MOVEMENT_SHARE = 4.0
-"""Most bytes that torch's copies may move, as such a multiple. Copies may be needed to give a kernel its operands in
-another order, and a copy reads and writes each byte, while the kernel may only read it."""
+"""Maximum number of bytes that torch's copies may move, as such a multiple. Copies may be needed to give a kernel its
+operands in another order, and a copy reads and writes each byte, while the kernel may only read it."""
 ELEMENTS_SHARE = 0.5
 """Largest number of elements that torch's arithmetic may touch, relative to the reference's operators."""
 FILLS = frozenset({"fill", "zero"})

@@ -56,7 +56,7 @@ PIECE = 1 << 24
 SLICES = 6
 """Number of random slices, besides the first and the last."""
 SLICE_ELEMENTS = 1 << 20
-"""Most elements of inputs or outputs in one slice; a float64 run takes several dozen times their memory."""
+"""Maximum number of elements of inputs or outputs in a slice; a float64 run takes several dozen times their memory."""
 SURE = 2.0
 """Factor on a slice's largest allowed error, for elements outside the slices."""
 FROM_REDUCED = 8.0

@@ -9,7 +9,7 @@ from triton_agent.tools.processes.protocol import Raised
 from triton_agent.tools.results import Finding
 
 MESSAGE_LIMIT = 600
-"""Most characters of a condensed message."""
+"""Maximum number of characters of a condensed message."""
 MESSAGE_LINES = 6
 
 CAUSES: tuple[tuple[str, str], ...] = (

@@ -24,7 +24,7 @@ from triton_agent.tools.truth.plan import Case, Trial
 SPOILED = 4
 """Number of wrong elements in each buffer; so few that sampling the contents misses them."""
 BYTES_AT_MOST = 4 << 20
-"""Most fresh memory to fill in one case; its contents are sent with the tape."""
+"""Maximum fresh memory to fill in one case; its contents are sent with the tape."""
 
 
 def check_fresh_memory(job: Job, trial: Trial, case: Case) -> None:

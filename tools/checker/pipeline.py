@@ -61,7 +61,7 @@ from triton_agent.tools.truth.plan import Case, Trial
 
 Stage = tuple[str, Callable[[Job], None]]
 NAMED_NUMBERS_BYTES = 16 << 20
-"""Most bytes of inputs for the check of named numbers; for larger inputs a smaller size of the problem is used."""
+"""Maximum size of inputs for the check of named numbers; for larger inputs a smaller size of the problem is used."""
 
 
 def run(job: Job, stages: Iterable[Stage]) -> None:

@@ -155,7 +155,7 @@ class Session:
         condensed = condense(raised)
         if raised.unsupported and is_believed:
             raise NotJudgeableHere(
-                f"the kernel uses what cannot be run without a GPU: {condensed.message}",
+                f"the kernel uses a feature that cannot be run without a GPU: {condensed.message}",
                 remedy="evaluate it on a machine with a GPU",
             )
         raise Failed(condensed.finding, condensed.message)

@@ -28,7 +28,7 @@ class Target:
     """The card whose number of multiprocessors is used."""
     multiprocessors: int
     shared_limit_bytes: int
-    """Most shared memory (AMD: LDS) that one program may request, with opt-in."""
+    """Maximum shared memory (AMD: LDS) that one program may request, with opt-in."""
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ TARGETS: dict[str, Target] = {target.name: target for target in _ALL}
 
 
 LARGEST_GRID = (2**31 - 1, 65535, 65535)
-"""Most programs along each axis of a launch; the same on every GPU."""
+"""Maximum number of programs along each axis of a launch; the same on every GPU."""
 
 
 def resolve_grid(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, int, int]:

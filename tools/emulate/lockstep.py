@@ -26,13 +26,14 @@ from triton_agent.tools.emulate.bounds import SEVERAL, Memory, read, write
 from triton_agent.tools.emulate.floats import Array
 
 LANES_AT_ONCE = 1 << 17
-"""Most elements of the largest block, over all programs together. Beyond this, caches miss and little more is saved."""
+"""Maximum number of elements of the largest block, over all programs together. Beyond this, caches miss and little more
+is saved."""
 PROGRAMS_AT_ONCE = 1 << 12
-"""Most programs together in a kernel without blocks."""
+"""Maximum number of programs together in a kernel without blocks."""
 REMEMBERED_LANES = 1 << 20
-"""Most addresses of loads that are kept before they are entered as readers."""
+"""Maximum number of addresses of loads that are kept before they are entered as readers."""
 UNDONE_BYTES = 1 << 28
-"""Most bytes of overwritten values and addresses that are kept; a launch that stores more runs one by one."""
+"""Maximum size of the overwritten values and addresses that are kept; a launch that stores more runs one by one."""
 REPEATED_ROUNDS = 100
 """After this many rounds with the same loads and no store, a `while` loop counts as waiting."""
 
@@ -99,7 +100,7 @@ class Lockstep:
         """Addresses of every store, with the values they held before."""
         self._undone_bytes = 0
         self._room = PROGRAMS_AT_ONCE
-        """Most programs that run together."""
+        """Maximum number of programs that run together."""
 
     def run(self, program: Callable[[], object], indices: Array) -> None:
         """Run the programs with these indices in the grid, of shape (programs, 3); on failure undo everything."""

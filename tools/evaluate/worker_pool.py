@@ -32,9 +32,9 @@ TRACER, COMPILER, INTERPRETER, GPU = "tracer", "compiler", "interpreter", "gpu"
 ROLES = {TRACER: "tracer", COMPILER: "compiler", INTERPRETER: "executor", GPU: "executor"}
 REUSED = frozenset({COMPILER, GPU})
 COMPILERS_OF_ONE = 4
-"""Most compile workers for one candidate: few of its tapes need different kernels."""
+"""Maximum number of compile workers for one candidate: few of its tapes need different kernels."""
 CANDIDATES_OF_ONE = 200
-"""Most candidates that a process serves: compiled kernels are never unloaded from a context."""
+"""Maximum number of candidates that a process serves: compiled kernels are never unloaded from a context."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class PoolSettings:
     gpu: str = ""
     """UUID of the GPU on which executors create contexts; empty if they create none."""
     compilers: int = 1
-    """Most processes that compile, in total."""
+    """Maximum number of processes that compile, in total."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

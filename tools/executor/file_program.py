@@ -25,7 +25,7 @@ from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.outline import Outline, fill, passed
 
 _SERIAL = itertools.count()
-"""Numbers of the modules: a file registers an operator for torch.compile under its module's name."""
+"""Numbers for unique module names, under which the files register operators for torch.compile."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

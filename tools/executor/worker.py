@@ -57,7 +57,7 @@ from triton_agent.tools.tape.tape import decode
 Reply = tuple[object, list[list[torch.Tensor]]]
 """A message of `protocol.py`, and its tensors as rows of bytes, grouped as described in `answers.py`."""
 KEPT_BYTES = 4 << 30
-"""Most freed memory that torch may keep when timing starts; the checker's reference needs the rest."""
+"""Maximum freed memory that torch may keep when timing starts; the checker's reference needs the rest."""
 
 
 class ReplayFailed(Exception):

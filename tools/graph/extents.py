@@ -26,7 +26,7 @@ class Part:
     holes: tuple[TensorMeta, ...] = ()
     """Layouts whose elements are excluded."""
     count: int | None = None
-    """Number of elements, if it is not known which elements of `layout` they are; None for all except the holes."""
+    """Number of elements, if only their number within `layout` is known; None for all of `layout` except the holes."""
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:

@@ -24,7 +24,7 @@ def fingerprint(graph: OperatorGraph) -> str:
     """Return a hash that is equal for graphs of the same structure.
 
     It depends on operators, wiring, constants, dtypes and ranks, but not on sizes, strides, names of parameters or
-    the order of independent nodes. A constant computed from a size (`x / math.sqrt(d)`) is a constant.
+    the order of independent nodes. A number computed from a size (`x / math.sqrt(d)`) counts as a constant.
     """
     return _hash_of(graph, exact=False)
 

@@ -42,7 +42,7 @@ _LOOKS = frozenset({"tolist", "numpy", "__array__", "__dlpack__"})
 _REFUSERS = frozenset({torch.nn.functional.gaussian_nll_loss})
 """Functions of torch that read values only to raise an error; the values do not change what they compute."""
 _MOST_CONTENTS = 64
-"""Most elements of a constant whose contents are kept; lists in the text of a model are rarely longer."""
+"""Maximum number of elements of a constant whose contents are kept; lists in the text of a model are rarely longer."""
 _PLAIN_DTYPES = frozenset(
     {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
     | {torch.float16, torch.bfloat16, torch.float32, torch.float64}

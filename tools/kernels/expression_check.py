@@ -33,7 +33,7 @@ MAX_DEPTH: Final = 120
 """Deepest syntax tree of a function."""
 MAX_NODES: Final = 50_000
 MAX_REASON: Final = 400
-"""Most characters of a refusal."""
+"""Maximum number of characters of a refusal."""
 
 _TL = "triton.language"
 _OPERATORS = (

@@ -19,7 +19,7 @@ from triton_agent.tools.kernels.values import MAX_EXPONENT, bare, check_constant
 from triton_agent.tools.processes.tensors import Malformed
 
 MAX_CONSTANT_ITERATIONS: Final = 4096
-"""Most iterations of nested loops of a `constexpr_function`, as the product of their lengths."""
+"""Maximum number of iterations of nested loops of a `constexpr_function`, as the product of their lengths."""
 
 
 class FunctionCheck(ExpressionCheck):

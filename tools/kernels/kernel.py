@@ -19,10 +19,11 @@ from triton_agent.tools.processes.tensors import Malformed
 
 MAX_FUNCTIONS: Final = 256
 MAX_SOURCE: Final = 100_000
-"""Most characters of one function."""
+"""Maximum number of characters of one function."""
 MAX_TOTAL_SOURCE: Final = 1_000_000
 MAX_ENTRIES: Final = 1024
-"""Most parameters or globals of a function, and items of a tuple. CUDA allows 4 KiB of parameters: 512 pointers."""
+"""Maximum number of parameters or globals of a function, and of items of a tuple. CUDA allows 4 KiB of parameters: 512
+pointers."""
 MAX_STRING: Final = 10_000
 MAX_VALUE_DEPTH: Final = 8
 MAX_LINE: Final = 10_000_000

@@ -23,7 +23,7 @@ class ProblemFacts:
     graphs: tuple[dict[str, Any], ...]
     """Operator graphs in evaluation mode as plain data, at the main sizes first; see `tools/graph/graph.py`."""
     train_graphs: tuple[dict[str, Any], ...]
-    """Operator graphs in training mode; empty if it is not checked, or if it runs the same operators."""
+    """Operator graphs in training mode; empty if that mode is not checked or runs the same operators."""
     numbers: tuple[dict[str, int | float], ...]
     """The plain numbers that the reference's modules hold as attributes, for each graph: `norm.num_groups`."""
     tensors: tuple[HeldTensor, ...]

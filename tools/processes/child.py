@@ -20,7 +20,7 @@ The latency of a call includes host work. With compilers on every core, it is me
 MANY_CORES = 8
 """With fewer cores than this, compile workers use all of them."""
 TEXT_LIMIT = 4000
-"""Most characters of an exception's text, whose length the candidate decides."""
+"""Maximum number of characters of an exception's text, whose length the candidate decides."""
 
 
 def own_output(path: str) -> None:

@@ -22,10 +22,10 @@ from triton_agent.tools.sandbox.reach import SHARED_MEMORY
 LIBRARIES_BYTES = 3 << 30
 """Size of mapped files of torch and CUDA; only mapped files beyond this count."""
 ENTRIES_AT_MOST = 20_000
-"""Most entries of the scratch folder that are counted at a time."""
+"""Maximum number of entries of the scratch folder that are counted at a time."""
 MAPPINGS_AT_ONCE = 4
-"""Most mappings of one file in a candidate's process: it keeps the inputs of up to three calls, and the next mapping is
-made before an old one ends."""
+"""Maximum number of mappings of one file in a candidate's process: it keeps the inputs of up to three calls, and the
+next mapping is made before an old one ends."""
 _BLOCK_BYTES = 512
 """Unit of `st_blocks` on every file system."""
 

@@ -229,7 +229,7 @@ class Baselines:
         self._clock: Clock | None = None
 
     def compile(self, name: str, original: torch.nn.Module, progress: Progress) -> None:
-        """Compile the reference in one of torch's modes, and compare the compiled module's output with its output."""
+        """Compile the reference in one of torch's modes, and compare the outputs before and after."""
         module, self._troubles[name] = compiled(
             name, original, self._sets[0], functools.partial(progress.measured, original)
         )

@@ -47,7 +47,7 @@ def paired_ratio(
 ) -> Interval:
     """Return the speed-up: median baseline time over median candidate time. Sample `i` of both sides is one pair.
 
-    Pairs are resampled as units. With fewer than about ten pairs the interval is too narrow: decide by `is_faster`.
+    The bootstrap draws whole pairs. With fewer than about ten pairs the interval is too narrow: decide by `is_faster`.
     """
     baseline, candidate = _pairs(baseline_ms, candidate_ms)
     ratio = float(np.median(baseline) / np.median(candidate))

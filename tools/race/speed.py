@@ -154,7 +154,7 @@ class Racetrack:
         session.ask(request, Done, packed_sets)
 
     def race(self, session: Session, looks: Looks, since: int = 0, *, back_to_back: bool = False) -> list[Race]:
-        """Race against each opponent from index `since` on, with the GPU alone. `back_to_back`: time series, too."""
+        """Race against each opponent from index `since` on, with the GPU alone. `back_to_back` adds series of calls."""
         session.ask(WarmUp(calls=WARM_UP_CALLS), Done)
         races: list[Race] = []
         for opponent in self.opponents[since:]:

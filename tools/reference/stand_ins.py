@@ -19,7 +19,7 @@ from triton_agent.tools.errors import ProblemError
 IsOwn = Callable[[Any], bool]
 """Returns True if a class or function is defined in the user's files."""
 DEEPEST = 8
-"""Most levels of settings within settings; deeper nesting is taken for a cycle."""
+"""Maximum number of levels of settings within settings; deeper nesting is taken for a cycle."""
 
 
 def stand_in(value: Any, is_own: IsOwn, depth: int = 0) -> Any:

@@ -18,7 +18,7 @@ from triton_agent.tools.reference.size_trials import LEADING, Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, twin_changed
 
 MOST_VARIANTS = 5
-"""Most variants besides the first and the larger one. Each costs a candidate a compilation and a few calls."""
+"""Maximum number of variants besides the first and the larger one. Each costs a candidate a compilation and calls."""
 GROWN_LOAD, GROWN_WORK = 0.5, 10.0
 """Share of the limits, and multiple of the anchor's load, that the larger variant may use: enough for two sizes three
 times as large."""

@@ -4,7 +4,7 @@
     with gpu:
         model(x)
 
-Nothing here computes. A tape has only one device. Tensors without values are torch's fake tensors on the CPU, since torch
+Nothing here computes. There is only one device. Tensors without values are torch's fake tensors on the CPU, since torch
 without CUDA supports no others, but they claim to be on `cuda:0`. Queries to `torch.cuda` return the facts of the
 target's card. Work on any stream is recorded in the order of the Python calls, and a captured CUDA graph becomes the
 steps that it captured. `torch.compile` and `torch.jit.script` return their argument: the code they would compile is

@@ -27,7 +27,7 @@ from triton_agent.tools.tape.recorder import OutOfRecord, Recorder
 from triton_agent.tools.tape.tape import Argument, Choice, Constexpr, Descriptor
 
 CHOICES_AT_MOST = 64
-"""Most configurations of one autotuned launch; later ones are dropped."""
+"""Maximum number of configurations of one autotuned launch; later ones are dropped."""
 
 
 def record_launches(recorder: Recorder, capture: Capture, facts: Mapping[str, Any]) -> None:

@@ -219,7 +219,7 @@ _RECORDS: dict[str, type] = {
     for kind in (Buffer, View, Address, Descriptor, Named, Constexpr, Allocate, Constant, Operate, Choice, Launch, Tape)
 }
 _ITEMS_AT_MOST = 2_000_000
-"""Most values in one tape, far more than a call of a model needs."""
+"""Maximum number of values in one tape, far more than a call of a model needs."""
 
 
 def encode(value: Any) -> Any:

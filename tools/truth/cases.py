@@ -76,7 +76,7 @@ from triton_agent.tools.truth.plan import (
 
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 DRAWS_AT_MOST = 4
-"""Most draws of inputs to find one without ties. If all draws have ties, ties are typical of these inputs."""
+"""Maximum number of draws of inputs to find one without ties. If all have ties, ties are typical of these inputs."""
 LARGE_BYTES = 32 << 20
 TOO_LARGE_BYTES = 4 << 30
 """Inputs between these sizes are drawn `LARGE_BASES` times, and each case changes a copy of a draw. Smaller inputs are
@@ -423,7 +423,7 @@ class _CaseMaker:
             return self._holding[numbers]
 
     def _case_holding(self, floats: tuple[float, ...], numbers: Numbers) -> tuple[Case, Payload | None] | None:
-        """Plant the numbers in inputs and parameters; if the reference refuses, in inputs only; then only those in range.
+        """Plant the numbers in inputs and parameters; after a refusal only in inputs, and at last only those in range.
 
         If floats are cast to integers, only values in the range of the inputs are planted: other casts are undefined.
         """

@@ -36,7 +36,7 @@ DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS)
 """The directed cases, in the order in which they are made."""
 
 NUMBERS_MET = 16
-"""Most numbers that elements of one input are made equal to."""
+"""Maximum count of numbers that elements of one input are made equal to."""
 SHARE_JUDGED = 0.5
 """A case is dropped if a smaller share of its elements can be judged."""
 
@@ -113,7 +113,8 @@ TINY = {torch.float16: 1e-6}
 """Small magnitude: denormal in float16. In other dtypes (1e-30) the squares underflow to zero."""
 TINY_DEVIATION = 1e-15
 """Small magnitude if variances are computed. On a CPU torch sums squares in double and still finds the deviation of
-1e-30, which underflows in a float32 kernel; dividing by it would give a number in one and NaN in the other."""
+1e-30, which underflows in a float32 kernel; dividing by it would give a number in one and NaN in the
+other."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

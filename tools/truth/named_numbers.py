@@ -30,11 +30,11 @@ from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Operate, T
 TAME = frozenset({0.0, 1.0, 2.0, 0.5, 3.0, 4.0})
 """Numbers that nearly every kernel names. No other numbers are derived from them, and no row is filled with them."""
 PAIRED = 8
-"""Most numbers whose sums, products and quotients are tried as well."""
+"""Maximum count of numbers whose sums, products and quotients are tried as well."""
 NUMBERS_AT_MOST = 400
-"""Most numbers to plant, derived ones included; those in the text come first."""
+"""Maximum count of numbers to plant, derived ones included; those in the text come first."""
 ROWS = 4
-"""Most rows that are filled with one named number each, for conditions on a whole row."""
+"""Maximum number of rows that are filled with one named number each, for conditions on a whole row."""
 RELATED = 8
 """Number of elements that are made equal between two inputs, and as many are made opposite."""
 SAMPLED_FOR_ROWS = 64
@@ -42,7 +42,7 @@ SAMPLED_FOR_ROWS = 64
 CONSTANT_VALUES = 64
 """Elements at the start of each constant that count like arguments of a launch."""
 TABLED_AT_MOST = 1000
-"""Most elements read from each constant, evenly spaced, and most numbers of all constants that are tried."""
+"""Maximum number of elements, evenly spaced, that are read from each constant, and of values tried from all of them."""
 MATHEMATICS: Mapping[str, Callable[[float], float]] = {
     **{name: getattr(math, name) for name in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "erf")},
     **{name: getattr(math, name) for name in ("floor", "ceil")},

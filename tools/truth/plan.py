@@ -70,7 +70,8 @@ class Trial:
     free_order: bool = False
     """True if the reference is known to accept inputs with shuffled elements."""
     holding: Callable[[Numbers], Sequence[tuple[Case, Payload | None]]] | None = None
-    """Makes cases whose inputs hold the numbers that a candidate's kernels name, each with its own state or None."""
+    """Makes cases whose inputs hold the numbers that a candidate's kernels name. Each comes with its own parameters and
+buffers, or None."""
 
     @property
     def order_is_free(self) -> bool:

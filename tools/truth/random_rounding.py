@@ -8,12 +8,12 @@ have no error. Quotients are an exception: a GPU multiplies by a reciprocal, and
 values are rounded in the same direction, so ties stay ties.
 
 Some operators hide a rounding that many elements share (the logarithm of a sum, a mean, a variance), or may cancel
-(scores). These are decomposed as torch describes them, or here. Sums and matrix products are accumulated in a few
-parts.
+(scores). These are replaced by torch's own decompositions, or by those in this module. Sums and matrix products are
+accumulated in a few parts.
 
-Not covered: convolutions, and scans other than running sums and products, round once, at the end; only the reference's
-own error shows how much their order matters. A softmax that the reference writes by hand is computed once, not twice
-as in `_softmax`.
+Not covered: convolutions, and scans other than running sums and products. They round once, at the end, so only the
+reference's own error shows how much their order matters. A softmax that the reference writes by hand is computed once,
+not twice as in `_softmax`.
 """
 
 from __future__ import annotations
