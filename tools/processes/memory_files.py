@@ -26,7 +26,7 @@ def create(name: str) -> int:
     """Return the descriptor of an empty file that can be sealed; its name appears in lists of mappings."""
     make = getattr(os, "memfd_create", None)
     if make is None:
-        raise OSError(errno.ENOSYS, "this system has no files in memory")
+        raise OSError(errno.ENOSYS, "this system does not support in-memory files")
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     with contextlib.suppress(OSError):
         return int(make(name, flags | NOT_EXECUTABLE))
