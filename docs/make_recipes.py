@@ -30,14 +30,18 @@ def tables() -> str:
 
 
 def _credit(recipe: Recipe) -> str:
-    baseline = {"trloo": "mean of the others", "grpo": "mean and deviation", "dr_grpo": "mean"}[recipe.baseline]
+    baseline = {
+        "trloo": "minus the mean of the other trajectories",
+        "grpo": "minus the mean, divided by the deviation",
+        "dr_grpo": "minus the mean",
+    }[recipe.baseline]
     words = [
         f"discount {recipe.gamma:g}",
-        f"{baseline} of {'the same turn' if recipe.scope == 'turn' else 'all turns'}",
+        f"{baseline} ({'same turn' if recipe.scope == 'turn' else 'all turns'})",
     ]
-    words += ["plan and code apart"] if recipe.plan_parts is not None else []
-    words += ["repairs and improvements apart"] if recipe.compare_starts else []
-    words += ["groups balanced"] if recipe.balance_groups else []
+    words += ["plan and code credited separately"] if recipe.plan_parts is not None else []
+    words += ["repairs and improvements compared separately"] if recipe.compare_starts else []
+    words += ["large groups weighted down"] if recipe.balance_groups else []
     words += ["difficult groups favoured"] if recipe.favour_difficult else []
     return ", ".join(words + (["shaped by progress"] if recipe.potentials else []))
 
@@ -46,8 +50,8 @@ def _loss(recipe: Recipe) -> str:
     words = [f"clip {recipe.clip_low:g} to {recipe.clip_high:g}", f"mean by {recipe.reduction}"]
     if recipe.geometric_band is not None:
         low, high = recipe.geometric_band
-        words.append(f"answers whose mean ratio is in {low:g} to {high:g} at the update")
-    return ", ".join(words + (["right answers with a small share dropped by chance"] if recipe.share_rejection else []))
+        words.append(f"only answers with a mean ratio from {low:g} to {high:g} at the update")
+    return ", ".join(words + (["right answers with a small share dropped at random"] if recipe.share_rejection else []))
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

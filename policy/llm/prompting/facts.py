@@ -1,6 +1,7 @@
-"""States facts as lines for a prompt: on the problem, the hardware, an attempt, the remaining budget.
+"""Writes facts as lines for a prompt: about the problem, the hardware, an attempt, the remaining budget.
 
-Figures are ours; every name and note between them comes from elsewhere and is quoted.
+Only the wording and the figures are written here. Every name and note among them comes from a program or a model and is
+quoted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ KERNELS_SHOWN = 8
 PLAN_CHARACTERS = 400
 LINE_CHARACTERS = 300
 SIZE_FAULTS = frozenset({Finding.VALUES, Finding.NON_FINITE, Finding.OUT_OF_BOUNDS, Finding.UNWRITTEN_OUTPUT})
-"""Findings that are a mistake with sizes where other sizes were right."""
+"""Findings that point to wrong handling of some sizes if other sizes were right."""
 NO_FIGURE = re.compile("[^0-9.]")
 
 
@@ -31,7 +32,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def short_key(attempt: str) -> str:
-    """Return `3.1` for `20260131-154500-3fa9c1/3.1`. It is not quoted in prompts, so only figures are let through."""
+    """Return `3.1` for `20260131-154500-3fa9c1/3.1`. Prompts do not quote it, so only digits and dots are kept."""
     return NO_FIGURE.sub("", attempt.rpartition("/")[2][:24])
 
 
@@ -39,7 +40,7 @@ def short_key(attempt: str) -> str:
 
 
 def problem_facts(problem: ProblemView) -> list[str]:
-    """Say how the problem is made and called, and at which sizes it is checked."""
+    """State how the reference is constructed and called, and at which sizes a file is checked."""
     spec = problem.spec
     lines = []
     if spec.get("kind") == "verifier":
@@ -81,7 +82,7 @@ def _call(spec: dict[str, object]) -> str:
 
 
 def hardware_facts(observation: Observation) -> list[str]:
-    """Say where kernels run, how fast it is at best, what they are compiled for, and the least work."""
+    """State the device, its measured rates, the compilation target, the versions, and the least work of a call."""
     problem, target = observation.problem, TARGETS.get(observation.rules.target or "")
     card = str(problem.card) if problem.card else ", ".join(problem.hardware)
     lines = []
@@ -120,7 +121,7 @@ def hardware_facts(observation: Observation) -> list[str]:
 
 
 def standing_facts(observation: Observation, best: Tried | None) -> list[str]:
-    """State the times that matter: the reference's, the other baselines', the least, the best attempt's."""
+    """State the times of the reference and the other baselines, the floor, and the time of the best attempt."""
     lines = []
     timed = best if best is not None and best.baselines_ms else None
     timed = timed or next((item for item in reversed(observation.tried) if item.baselines_ms), None)
@@ -142,7 +143,7 @@ def standing_facts(observation: Observation, best: Tried | None) -> list[str]:
 
 
 def floor_of(observation: Observation) -> float | None:
-    """Return the floor from the problem or else from an earlier attempt of this run."""
+    """Return the floor time in milliseconds: of the problem, or else of an earlier attempt."""
     if observation.problem.floor_ms is not None:
         return observation.problem.floor_ms
     told = (item.diagnosis.floor_ms for item in observation.tried if item.diagnosis is not None)
@@ -190,7 +191,7 @@ def attempt_facts(item: Tried) -> list[str]:
 
 
 def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
-    """State a diagnosis; notes come first, since they are written for authors, the most useful first."""
+    """State a diagnosis. Notes come first, the most useful one at the top, because they are written for authors."""
     lines = [inline(note, LINE_CHARACTERS) for note in diagnosis.notes[:NOTES_SHOWN]]
     for launch in diagnosis.launches[:KERNELS_SHOWN]:
         moved = (("loads", launch.bytes_loaded), ("stores", launch.bytes_stored))
@@ -209,7 +210,7 @@ def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
 
 
 def resource_facts(resources: Sequence[KernelResources]) -> list[str]:
-    """State the compiler's report on each kernel; forms of a kernel that are reported alike are one line."""
+    """State the compiler's report on each kernel; specializations of a kernel with equal reports share a line."""
     lines: Counter[str] = Counter()
     for kernel in resources:
         told = [f"{kernel.num_warps} warps, {kernel.num_stages} stages"]
@@ -229,7 +230,7 @@ def largest_bottleneck(item: Tried) -> Bottleneck | None:
 
 
 def in_short(item: Tried) -> str:
-    """State an attempt's verdict, time and idea in one line, for a list within a fence."""
+    """State the verdict, the time and the plan of an attempt in one line, for a list within a fence."""
     outcome = verdict(item).partition(":")[0] + (")" if item.finding else "")
     said = f": {on_a_line(item.message, 120)}" if item.message and item.status is not Status.PASSED else ""
     time = f"{item.device_ms:.4g} ms" if item.device_ms is not None else "not timed"

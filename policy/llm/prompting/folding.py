@@ -1,7 +1,7 @@
-"""Folds what repeats in the text of an operator graph: the steps of an unrolled loop, the layers of a network.
+"""Folds repetitions in the text of an operator graph: the steps of an unrolled loop, the layers of a network.
 
-A group of lines that differ from the next ones in numbers only is shown twice and once more at its end, with a note on
-how many were left out between. Works on lines, so any text will do. For reading, not for running.
+If a group of lines repeats with other numbers, the first two and the last repetition are shown, with a note between
+them on the number of repetitions left out. Works on lines of any text. The result is for reading, not for running.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 LONGEST_GROUP = 64
-"""Lines of the longest group that is looked for; a transformer's layer has about 50."""
+"""Longest repeated group, in lines; a transformer's layer has about 50."""
 WORTH_FOLDING = 12
-"""Fewest lines that a note stands for."""
+"""Fewest lines that are worth replacing by a note."""
 LINE_CHARACTERS = 400
 LINE_ENDS = 120
 NUMBER = re.compile(r"\d+")
@@ -40,7 +40,7 @@ def folded(text: str) -> str:
 
 
 def _repeated(kinds: list[str], at: int) -> tuple[int, int]:
-    """Return the size of the group that repeats from here over the most lines, and how often it stands there."""
+    """Return the size of the group whose repetitions from here cover the most lines, and the number of repetitions."""
     best = (1, 1)
     for size in range(1, min(LONGEST_GROUP, (len(kinds) - at) // 2) + 1):
         end = at + size

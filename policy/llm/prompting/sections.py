@@ -1,9 +1,8 @@
-"""The parts of a prompt in reading order; those about attempts are in `attempts.py`.
+"""The parts of a prompt in reading order, except those about attempts (`attempts.py`).
 
 Parts that stay constant over a run come first (rules, problem, hardware, primer, lessons of earlier runs), so that
-servers find them in their prefix caches; then times and attempts, weaker before better, the parent last. Lengths and
-priorities are in
-`forms.py`.
+servers find them in their prefix caches. Times and attempts follow, weaker attempts before better ones and the parent
+last. Lengths and priorities are in `forms.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from triton_agent.tools.results import Status
 GRAPH_CHARACTERS = 12_000
 LESSONS_SHOWN = (3, 8, 24)
 WORKED: dict[Kind, str] = {"heavy": "worked_products", "reduction": "worked_rows", "arithmetic": "worked_pointwise"}
-"""The worked kernel for a problem by the heaviest kind of its operators."""
+"""Maps the heaviest kind of operator in a problem to the template of its worked kernel."""
 
 
 def system_part(observation: Observation) -> PromptPart:
@@ -98,7 +97,7 @@ def _graph(observation: Observation) -> list[PromptPart]:
 
 @functools.lru_cache(maxsize=16)
 def _graph_text(graph: str) -> str:
-    """Render a graph, with what repeats folded; empty if it is no graph of this version, as in an older store."""
+    """Render a graph, with repeated parts folded; empty if it is not a graph of this version, as in an older store."""
     try:
         return folded(OperatorGraph.from_json(json.loads(graph)).dump())
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -107,7 +106,7 @@ def _graph_text(graph: str) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _kinds(graph: str) -> frozenset[Kind]:
-    """Return the kinds of a graph's operators; none if it is no graph of this version."""
+    """Return the kinds of a graph's operators; empty if it is not a graph of this version."""
     try:
         return frozenset(kind_of(node.operator) for node in OperatorGraph.from_json(json.loads(graph)).nodes)
     except (KeyError, TypeError, ValueError, AttributeError):

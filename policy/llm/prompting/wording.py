@@ -1,7 +1,7 @@
 """The templates of prompts: files of one folder for each version, filled in by name.
 
-A version is the folder's name and a digest of its files, so that a stored prompt names its exact templates. Values are
-never searched for names to fill in.
+A version is the folder's name and a digest of its files, so that a stored prompt names its exact templates.
+Placeholders within filled-in values are not replaced.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib.resources
 import string
 
 FOLDER = "5"
-"""The folder in use. Changed words need a new folder; see docs/prompts.md."""
+"""The folder in use. A changed template needs a new folder; see docs/prompts.md."""
 
 
 @functools.cache

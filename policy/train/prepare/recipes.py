@@ -100,11 +100,11 @@ NEEDS: Mapping[str, str] = {
     rewards.RULE: "verdict, text",
     rewards.CORRECT: "verdict",
     rewards.SPEED: "device times against eager (GPU)",
-    rewards.GAIN: "the same, also of the kernels in the prompt",
+    rewards.GAIN: "device times against eager, of the candidate and of the kernels in the prompt (GPU)",
     rewards.SHARE: "profile (GPU)",
     rewards.MILESTONE: "device times against eager and torch.compile (GPU)",
     rewards.OVERLONG: "`sampling.tokens_at_most`",
-    rewards.NOVELTY: "text of the candidates of the group",
+    rewards.NOVELTY: "texts of the candidates of the group",
     rewards.REASONING: "tokens, text, a right answer in the group; scored by the model in training",
 }
 """Records that each part is computed from."""
@@ -290,8 +290,9 @@ RECIPES: dict[str, Recipe] = {
         Recipe(
             name="default",
             formula=(
-                "C + doublings / 2 + milestones / 4 + share / 4; over a kernel in the prompt, only doublings gained;"
-                " less for no Triton and for long answers, a little for rare structures and for plans that help"
+                "C + doublings / 2 + milestones / 4 + share / 4; if the prompt contains a kernel that passed, only the"
+                " doublings gained over it; less without Triton and for long answers, slightly more for rare structures"
+                " and for plans that help"
             ),
             source="what helped most in the others",
             pays=_default,
@@ -356,7 +357,7 @@ RECIPES: dict[str, Recipe] = {
         ),
         Recipe(
             name="milestones",
-            formula="-1 wrong, 1 right, 2 ahead of eager, 3 also of torch.compile",
+            formula="-1 if wrong, 1 if right, 2 if faster than eager, 3 if also faster than torch.compile",
             source="CUDA Agent",
             pays=_milestones,
             parts=(rewards.CORRECT, rewards.MILESTONE),
