@@ -16,6 +16,7 @@ import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.user_code import UserModule
 from triton_agent.tools.settings import EvaluatorSettings
@@ -399,3 +400,31 @@ def test_verifier_judges_and_has_no_model(tmp_path: Path) -> None:
         reference.make_model(0)
     with pytest.raises(ProblemError, match="not True or False"):
         problem(tmp_path, text.format("None")).verify(inputs, None)
+
+
+class HoldsFunctions(torch.nn.Module):
+    """Calls submodules through a function, as models with a `ModuleDict` of layers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleDict({"up": torch.nn.Linear(2, 3), "down": torch.nn.Linear(3, 2)})
+        layers = self.layers
+        steps = [lambda x: layers.up(x), lambda x: layers.down(x)]
+        self.whole = lambda x: steps[1](steps[0](x)) + later
+
+        later = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.whole(x)
+
+
+def test_a_copy_calls_its_own_submodules_through_functions() -> None:
+    model = HoldsFunctions()
+    copied = copied_module(model)
+    x = torch.ones(1, 2)
+    assert torch.equal(copied(x), model(x))
+    with torch.no_grad():
+        copied.layers.up.weight.zero_()
+        copied.layers.up.bias.zero_()
+    assert torch.equal(copied(x), copied.layers.down.bias[None] + 1.0)
+    assert not torch.equal(copied(x), model(x))

@@ -19,7 +19,6 @@ They are checked at full size like a small problem, or not at all (`fits`).
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import math
 import mmap
@@ -37,6 +36,7 @@ from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.allowance import TooLarge
 from triton_agent.tools.reference.footprint import RUN_ON_GPU, Limits, prove
 from triton_agent.tools.reference.input_tensors import leading_size, map_tensors
+from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import as_the_user_runs_it
 from triton_agent.tools.results import Finding
@@ -355,7 +355,7 @@ def _slices(
         part = [map_tensors(value, cut) for value in inputs]
         try:
             with reference.running("forward"):
-                expectation = expect(copy.deepcopy(model), part, around=around)
+                expectation = expect(copied_module(model), part, around=around)
         except Exception:  # the reference does not accept so few rows
             return []
         for output, whole in zip(expectation.outputs, outputs):

@@ -10,7 +10,6 @@ that do not depend on skipped programs count. If programs wait for each other, a
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import itertools
 import math
@@ -34,6 +33,7 @@ from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.processes.tensors import DTYPES, nested_tensors
 from triton_agent.tools.reference.footprint import Limits
 from triton_agent.tools.reference.input_tensors import leading_size
+from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.reference.size_trials import LEADING, Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
@@ -124,12 +124,12 @@ class Spots:
                     inputs = reference.make_inputs(secret_seed())
                     mix(inputs, self._accepted, secret_seed())
                     packed, state = pack(inputs), state_of(model)
-                    outputs, work = work_during(lambda: reference.call(copy.deepcopy(model), inputs))
+                    outputs, work = work_during(lambda: reference.call(copied_module(model), inputs))
                     tensors, tree = tensors_of(outputs)
                     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
                         inputs = reference.make_inputs(secret_seed())
                         packed = pack(inputs)
-                        tensors, tree = tensors_of(reference.call(copy.deepcopy(model), inputs))
+                        tensors, tree = tensors_of(reference.call(copied_module(model), inputs))
                     expectation = Expectation(
                         packed_inputs=packed,
                         tree=tree,

@@ -8,7 +8,6 @@ outputs.
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +20,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.protocol import State
 from triton_agent.tools.processes.tensors import describe, flatten, nested_tensors, row
+from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.sizes import Variant
 from triton_agent.tools.settings import EvaluatorSettings
@@ -53,7 +53,7 @@ class Bench:
         self, case: Case, *, mode: contextlib.AbstractContextManager[Any] | None = None, inputs: list[Any] | None = None
     ) -> Run:
         """Run the reference in this case, optionally under a mode or on other inputs."""
-        subject = copy.deepcopy(self.original).train(case.train)
+        subject = copied_module(self.original).train(case.train)
         named = {**dict(subject.named_parameters(remove_duplicate=False)), **dict(subject.named_buffers())}
         with torch.no_grad():
             for name, tensor in named.items():

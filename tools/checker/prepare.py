@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,6 +29,7 @@ from triton_agent.tools.reference.facts import (
 )
 from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, Limits, prove
 from triton_agent.tools.reference.input_tensors import leading_size
+from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.scaling import scaled_down, scaled_for_interpreter
 from triton_agent.tools.reference.size_trials import Trials
@@ -227,7 +227,7 @@ def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[A
     """Measure the work of one call, which may write into the inputs."""
     if original is None:
         return OriginalWork(arithmetic=0, moved=0)
-    subject = copy.deepcopy(original)
+    subject = copied_module(original)
     _, work = work_during(lambda: reference.call(subject, inputs))
     return dataclasses.replace(work, without_inputs=_is_without_inputs(trial))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import Around, as_the_user_runs_it, at_the_coarsest
 from triton_agent.tools.settings import EvaluatorSettings
@@ -57,7 +57,7 @@ class OriginalRuns:
         @functools.cache
         def made() -> Expectation | None:
             with contextlib.suppress(OriginalFailed):
-                return self.expect(copy.deepcopy(model).train(train), packed, scales)
+                return self.expect(copied_module(model).train(train), packed, scales)
             return None
 
         return made

@@ -7,7 +7,6 @@ process.
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import functools
 import math
@@ -26,6 +25,7 @@ from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
+from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.reference_runs import OriginalRuns
 from triton_agent.tools.settings import EvaluatorSettings
@@ -195,7 +195,7 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
     names += [rest[index] for index in torch.randperm(len(rest), generator=generator)[: ALONE - len(names)].tolist()]
     found = [model]
     for name in fresh + names:
-        found.append(copy.deepcopy(found[-1]))
+        found.append(copied_module(found[-1]))
         value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[name].data
         if name in fresh:
             value.copy_(_replacement_for(value, generator))
@@ -428,7 +428,7 @@ class _CaseMaker:
         If floats are cast to integers, only values in the range of the inputs are planted: other casts are undefined.
         """
         generator = torch.Generator().manual_seed(secret_seed())
-        model, version = copy.deepcopy(self.models[-1]).train(self.modes[0]), len(self.models)
+        model, version = copied_module(self.models[-1]).train(self.modes[0]), len(self.models)
         small = sum(value.nbytes for value in state_of(model).values()) <= ALONE_BYTES_AT_MOST
         names = {bare_name(node.operator) for node in self._graph.nodes} if self._graph is not None else ORDERING
         rows = self._graph is not None and not names & NORMS  # a norm of equal elements is only rounding error
@@ -475,7 +475,7 @@ class _CaseMaker:
         stateful = next((case for case in cases if case.expectation.state_after), None)
         if stateful is None:
             return
-        model = copy.deepcopy(self.models[-1]).train(stateful.train)
+        model = copied_module(self.models[-1]).train(stateful.train)
         with contextlib.suppress(OriginalFailed, RuntimeError):
             for _ in range(CALLS_BEFORE):
                 self.reference.call(model, self._fresh())

@@ -21,6 +21,7 @@ from triton_agent.tools.problem.named_tuples import is_named
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import Foreign, aliases, flatten, is_expanded, leaves, nested_tensors
 from triton_agent.tools.reference.index_bounds import WildIndex, refusing_on_gpu
+from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.tensor_cores import Around
 from triton_agent.tools.reference.user_code import seed_torch
 from triton_agent.tools.truth.jumps import (
@@ -136,7 +137,7 @@ def expect(
             sides = [run for run in runs if run is not None]
             yards = [_with_sides(yard, [side[i] for side in sides]) for i, yard in enumerate(yards)]
         if coarse is not None:
-            subject = copy.deepcopy(model)
+            subject = copied_module(model)
             with coarse() as products:
                 coarser = nested_tensors(_run(subject, given.copies()))
             state = state_of(subject)
@@ -268,7 +269,7 @@ class _Observed:
 
 
 def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed:
-    subject = copy.deepcopy(model)
+    subject = copied_module(model)
     before = state_of(subject)
     args = given.copies()
     with around():
@@ -280,7 +281,7 @@ def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed
     # second run, with other random numbers, has to agree approximately.
     seed_torch(secrets.randbits(63))
     with around():
-        again = _run(copy.deepcopy(model) if changed else subject, given.copies())
+        again = _run(copied_module(model) if changed else subject, given.copies())
     first, second = list(nested_tensors(outputs)), list(nested_tensors(again))
 
     def near_enough(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -409,7 +410,7 @@ def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) ->
     seen, operands, args = DoublesSeen(), Operands({}, {}), given.copies()
     try:
         with around(), refusing_on_gpu(args), seen, operands:
-            _run(copy.deepcopy(model), args)
+            _run(copied_module(model), args)
     except OriginalFailed as error:
         if isinstance(error.__cause__, WildIndex):
             raise

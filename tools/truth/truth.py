@@ -8,7 +8,6 @@ reference in its own precision then serves as the truth, and the caller has to r
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.graph.module_attributes import beside_classes
 from triton_agent.tools.reference.index_bounds import refusing_on_gpu
 from triton_agent.tools.reference.input_tensors import map_tensors
+from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.truth.random_rounding import Moved
 
 LIFTED = {
@@ -94,7 +94,7 @@ def run_lifted(
     try:
         with lifting():
             # `double` leaves complex parameters alone.
-            exact = copy.deepcopy(model)._apply(_lift)  # type: ignore[no-untyped-call]
+            exact = copied_module(model)._apply(_lift)  # type: ignore[no-untyped-call]
             # `double` leaves alone the tensors that modules hold as plain attributes.
             for module in exact.modules():
                 for name, value in vars(module).items():

@@ -68,7 +68,25 @@ def get_inputs():
 """
 
 
-@pytest.mark.parametrize("text", [GROUPS_AND_THEIR_MEAN, WINDOWS_THAT_REACH_PAST_THE_END, FOUND_IN_A_TUPLE])
+LAYERS_CALLED_BY_A_FUNCTION = """
+BATCH = 4
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mlp = nn.ModuleDict(dict(up=nn.Linear(8, 12), down=nn.Linear(12, 8)))
+        m = self.mlp
+        self.run = lambda x: m.down(torch.tanh(m.up(x)))
+    def forward(self, x):
+        return x + self.run(x)
+def get_inputs():
+    return [torch.randn(BATCH, 8)]
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [GROUPS_AND_THEIR_MEAN, WINDOWS_THAT_REACH_PAST_THE_END, FOUND_IN_A_TUPLE, LAYERS_CALLED_BY_A_FUNCTION],
+)
 def test_the_first_file_passes(text: str, tmp_path: Path, nursery: Nursery) -> None:
     check_passes(problem(tmp_path, text), nursery)
 
