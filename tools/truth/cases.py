@@ -31,7 +31,6 @@ from triton_agent.tools.reference.reference_runs import OriginalRuns
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.directed import (
     DIRECTED,
-    HUGE,
     NORMS,
     NOT_FINITE,
     SHARE_JUDGED,
@@ -40,6 +39,8 @@ from triton_agent.tools.truth.directed import (
     WHOLE_OPERATORS,
     Directed,
     directed,
+    largest_asked,
+    makes_scores,
 )
 from triton_agent.tools.truth.distributions import (
     BLANK,
@@ -437,9 +438,9 @@ class _CaseMaker:
             inputs = self._fresh()
             if share_memory(inputs):
                 return None
-            ceiling = min((HUGE.get(it.dtype, 1e15) for it in _floats(inputs)), default=math.inf)
-            summed = self._graph is None or bool(names & SUMMING)
-            chosen = tuple(number for number in floats if abs(number) <= ceiling or not summed)
+            ceiling = min((largest_asked(names, it.dtype) for it in _floats(inputs)), default=math.inf)
+            is_bounded = self._graph is None or bool(names & SUMMING) or makes_scores(names)
+            chosen = tuple(number for number in floats if abs(number) <= ceiling or not is_bounded)
             if refused == REFUSALS - 1 or self._casts_to_whole():
                 within = [(float(it.min()), float(it.max())) for it in _floats(inputs)]
                 chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))

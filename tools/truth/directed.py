@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 import numpy
@@ -249,14 +249,19 @@ def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
         elif what == "equal":
             values.fill_(float(values.reshape(-1)[0]))
         elif what == "huge":
-            huge = HUGE_SCORE if _makes_scores(feed.exists_beside) else HUGE.get(tensor.dtype, 1e15)
+            huge = largest_asked(feed.exists_beside, tensor.dtype)
             values.mul_(huge / max(1.0, float(values.abs().max())))
         else:
             tiny = TINY_DEVIATION if feed.exists_beside & NORMS else 1e-30
             values.mul_(TINY.get(tensor.dtype, tiny))
 
 
-def _makes_scores(operators: frozenset[str]) -> bool:
+def largest_asked(operators: Set[str], dtype: torch.dtype) -> float:
+    """Return the largest magnitude in inputs of this dtype at which right kernels agree with such a reference."""
+    return HUGE_SCORE if makes_scores(operators) else HUGE.get(dtype, 1e15)
+
+
+def makes_scores(operators: Set[str]) -> bool:
     """Return True if a softmax or a similar operator works on products."""
     return bool(operators & ATTENTION) or bool(operators & PEAKED and operators & (PRODUCTS | SCALING))
 
