@@ -86,7 +86,7 @@ COMPILE_LIMIT = Annotated[
     typer.Option(
         "--compile-limit",
         metavar="S",
-        help="Time limit for torch.compile on one problem, in seconds; default: 60. A slower one is no baseline.",
+        help="Time limit for torch.compile on one problem, in seconds; default: 60. Beyond it the baseline is missing.",
     ),
 ]
 BASELINES_AGAIN = Annotated[

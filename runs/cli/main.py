@@ -102,7 +102,7 @@ def evaluate(
         str,
         typer.Option(
             "--device",
-            help="cpu: Triton's interpreter; cuda: the first visible GPU; cuda:1: the second; auto: a GPU if any.",
+            help="cpu: Triton's interpreter; cuda: the first visible GPU; cuda:1: the second; auto: a GPU if found.",
         ),
     ] = "auto",
     target: Annotated[
@@ -335,7 +335,7 @@ def verify(
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """Judge a shipped file again, measure it on this machine's GPU, and stamp the result into it."""
+    """Judge a shipped file again, measure it on this machine's GPU, and write the result into it."""
     from triton_agent.runs.ship.command import VerifyRequest, run
 
     given = (problem, init, tuple(inputs or ()), inputs_file)
@@ -417,7 +417,7 @@ def mcp(
         str,
         typer.Option(
             "--device",
-            help="cpu: Triton's interpreter; cuda: the first visible GPU; cuda:1: the second; auto: a GPU if any.",
+            help="cpu: Triton's interpreter; cuda: the first visible GPU; cuda:1: the second; auto: a GPU if found.",
         ),
     ] = "auto",
     target: Annotated[str, typer.Option("--target", metavar="T", help="GPU that drafts are compiled for.")] = "cuda:90",
@@ -426,7 +426,7 @@ def mcp(
     ] = "builtin",
     trust: Annotated[
         bool,
-        typer.Option("--trust/--no-trust", help="--trust: run problem files with your rights instead of confined."),
+        typer.Option("--trust/--no-trust", help="--trust: run problem files with your rights, outside the sandbox."),
     ] = False,
     store: STORE = None,
 ) -> None:

@@ -24,9 +24,10 @@ def _data() -> None:
 def make(
     out: Annotated[str, typer.Argument(metavar="OUT", help="Folder for the dataset.")],
     count: Annotated[
-        int | None, typer.Option("--count", metavar="N", help="Number of problems, held-out ones included; 1000.")
+        int | None,
+        typer.Option("--count", metavar="N", help="Number of problems, including held-out ones; default: 1000."),
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="The same seed gives the same problems; 0.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the problems; default: 0.")] = None,
     difficulty: Annotated[
         list[str] | None,
         typer.Option(
@@ -37,31 +38,33 @@ def make(
     ] = None,
     held_out: Annotated[
         float | None,
-        typer.Option("--held-out", metavar="SHARE", help="Share of problems whose compositions are held out; 0.1."),
+        typer.Option(
+            "--held-out", metavar="SHARE", help="Share of problems whose compositions are held out; default: 0.1."
+        ),
     ] = None,
     against: Annotated[
         list[str] | None,
         typer.Option(
             "--against",
             metavar="FOLDER",
-            help="Leave out problems like those in this folder; files are read and never run; repeatable.",
+            help="Leave out problems similar to those in this folder; its files are read, not run; repeatable.",
         ),
     ] = None,
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", help="Processes that compose, and problems solved at once; 0: one per core.")
     ] = 0,
     audit: Annotated[
-        bool, typer.Option("--audit", help="Audit every problem as `check-problem` does; seconds for each.")
+        bool, typer.Option("--audit", help="Audit every problem as `check-problem` does, which takes seconds for each.")
     ] = False,
     solve: Annotated[
         bool, typer.Option("--solve", help="Let the built-in author solve the problems, and write conversations.")
     ] = False,
-    turns: Annotated[int, typer.Option("--turns", help="Answers of the built-in author to a problem.")] = 1,
+    turns: Annotated[int, typer.Option("--turns", help="Answers of the built-in author per problem.")] = 1,
     faults: Annotated[
         int, typer.Option("--faults", metavar="K", help="Faults put into each kernel that passed, to be repaired.")
     ] = 1,
     prompt_tokens: Annotated[
-        int, typer.Option("--prompt-tokens", metavar="N", help="Most tokens of a conversation's prompt.")
+        int, typer.Option("--prompt-tokens", metavar="N", help="Token limit of a conversation's prompt.")
     ] = 16_384,
     device: Annotated[
         str,
@@ -73,7 +76,7 @@ def make(
     resume: Annotated[bool, typer.Option("--resume", help="Continue with the dataset in OUT.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")] = False,
 ) -> None:
-    """Compose problems to train on, held-out ones among them; with --solve also conversations with verified kernels."""
+    """Compose training and held-out problems; with --solve also conversations with verified kernels."""
     from triton_agent.runs.data.command import MakeRequest, run
 
     request = MakeRequest(

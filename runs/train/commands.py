@@ -43,19 +43,17 @@ BF16 = Annotated[bool, typer.Option("--bf16", help="Compute in bfloat16.")]
 CHECKPOINTING = Annotated[bool, typer.Option("--recompute", help="Recompute activations: less memory, more time.")]
 SAVE = Annotated[
     int | None,
-    typer.Option(
-        "--save-every", metavar="N", help="Steps between checkpoints (default: 100); online, updates between them (10)."
-    ),
+    typer.Option("--save-every", metavar="N", help="Steps between checkpoints (default: 100); online: updates (10)."),
 ]
 RESUME = Annotated[bool, typer.Option("--resume", help="Continue from the last complete checkpoint in --out.")]
 REPORT = Annotated[
     list[str] | None, typer.Option("--report-to", metavar="R", help="Report to tensorboard, wandb, ...; repeatable.")
 ]
-SEED = Annotated[int, typer.Option("--seed")]
+SEED = Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")]
 CPU = Annotated[bool, typer.Option("--cpu", help="Train on the CPU.")]
 FSDP = Annotated[
     bool,
-    typer.Option("--fsdp", help="Shard the model over the processes of torchrun or accelerate launch, a GPU each."),
+    typer.Option("--fsdp", help="Shard the model over the processes of torchrun or accelerate launch, one GPU each."),
 ]
 LENGTH = Annotated[int, typer.Option("--max-tokens", help="Drop or cut longer examples.")]
 TRAINING: dict[str, tuple[Any, Any]] = {
@@ -97,19 +95,19 @@ ONLINE: dict[str, tuple[Any, Any]] = {
     "engine": (
         Annotated[
             str | None,
-            typer.Option("--engine", help="What draws answers: hf (in this process) or vllm; default: hf."),
+            typer.Option("--engine", help="Engine that generates answers: hf (in this process) or vllm; default: hf."),
         ],
         None,
     ),
     "device": (
         Annotated[
             str | None,
-            typer.Option("--device", help="Where verdicts are reached: auto, cpu, cuda:N or cuda:N,M; default: auto."),
+            typer.Option("--device", help="Device of the verdicts: auto, cpu, cuda:N or cuda:N,M; default: auto."),
         ],
         None,
     ),
     "max_answer_tokens": (
-        Annotated[int | None, typer.Option("--max-answer-tokens", help="Length of an answer at most; default: 4096.")],
+        Annotated[int | None, typer.Option("--max-answer-tokens", help="Maximum length of an answer; default: 4096.")],
         None,
     ),
     "prompt_tokens": (
@@ -118,7 +116,7 @@ ONLINE: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--prompt-tokens",
                 metavar="N",
-                help="Most tokens of a prompt, counted as by `data make`; for a model that was fine-tuned on its data.",
+                help="Token limit of a prompt, counted as by `data make`, for models that were fine-tuned on its data.",
             ),
         ],
         None,
@@ -156,11 +154,13 @@ def init(
     ],
     size: Annotated[str, typer.Option("--size", help="Size of the model: tiny, mini or small.")] = "tiny",
     vocabulary: Annotated[
-        int | None, typer.Option("--vocabulary", metavar="N", help="Tokens at most; default: that of the size.")
+        int | None, typer.Option("--vocabulary", metavar="N", help="Maximum number of tokens; default: by --size.")
     ] = None,
     whole_lines: Annotated[
         bool,
-        typer.Option("--whole-lines", help="Make a token of every line that many texts hold: prompts become short."),
+        typer.Option(
+            "--whole-lines", help="Make a token of every line that occurs in many texts, for shorter prompts."
+        ),
     ] = False,
     seed: SEED = 0,
     json: JSON = False,
@@ -185,7 +185,7 @@ def sft(
     max_tokens: LENGTH = 8192,
     packing: Annotated[bool, typer.Option("--packing", help="Pack several examples into one sequence.")] = False,
     learn_prompts: Annotated[
-        bool, typer.Option("--learn-prompts", help="Let prompts count, too: for a policy from `policy init`.")
+        bool, typer.Option("--learn-prompts", help="Include prompts in the loss, for a policy from `policy init`.")
     ] = False,
     held_out: Annotated[
         float,
@@ -215,9 +215,7 @@ def grpo(
     said: dict[str, Any],
     model: MODEL,
     out: OUT,
-    online: Annotated[
-        bool, typer.Option("--online", help="Train on answers that the model gives to --problems meanwhile.")
-    ] = False,
+    online: Annotated[bool, typer.Option("--online", help="Train on new answers of the model to --problems.")] = False,
     runs: RUNS = None,
     recipe: Annotated[
         str,
@@ -233,7 +231,7 @@ def grpo(
         float | None,
         typer.Option(
             "--temperature",
-            help="Train only on what was sampled at this temperature (default: as recorded); online, sample at it (1).",
+            help="Train only on answers sampled at this temperature (default: as recorded); online: temperature (1).",
         ),
     ] = None,
     proximal: Annotated[
@@ -247,7 +245,7 @@ def grpo(
     ] = 0.0,
     dual_clip: Annotated[
         float | None,
-        typer.Option("--dual-clip", metavar="R", help="Largest likelihood ratio by which a bad token is pushed down."),
+        typer.Option("--dual-clip", metavar="R", help="Largest likelihood ratio of a token with a negative advantage."),
     ] = None,
     version: Annotated[str, typer.Option("--version-name", help="Version of the policy in --model.")] = "",
     stale: Annotated[
@@ -266,7 +264,7 @@ def grpo(
     answers: Annotated[
         int | None,
         typer.Option(
-            "--answers", help="Answers per held-out problem (default: 4); online, rollouts of each problem (8)."
+            "--answers", help="Answers per held-out problem (default: 4); online: rollouts of each problem (8)."
         ),
     ] = None,
     problem_reports: Annotated[
@@ -274,11 +272,11 @@ def grpo(
         typer.Option(
             "--problem-reports",
             metavar="FILE",
-            help="Output of `check-problem --json`: flagged problems pay nothing; repeatable.",
+            help="Output of `check-problem --json`: flagged problems get no reward; repeatable.",
         ),
     ] = None,
 ) -> None:
-    """Train a model by multi-turn GRPO, on logged runs or with --online on answers that it gives meanwhile."""
+    """Train a model by multi-turn GRPO, on logged runs or, with --online, on its own new answers."""
     offline = {
         "runs": runs,
         "stale": stale,
@@ -409,8 +407,8 @@ def evaluate(
     recipe: Annotated[str, typer.Option("--recipe", help="Recipe that computes the rewards.")] = "default",
     answers: Annotated[int, typer.Option("--answers", help="Answers per problem.")] = 8,
     k: Annotated[list[int] | None, typer.Option("--k", help="k of pass@k; repeatable.")] = None,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Length of one answer at most.")] = 4096,
-    temperature: Annotated[float, typer.Option("--temperature")] = 1.0,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Maximum length of one answer.")] = 4096,
+    temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature.")] = 1.0,
     bf16: BF16 = False,
     seed: SEED = 0,
     cpu: CPU = False,
@@ -419,8 +417,8 @@ def evaluate(
 ) -> None:
     """Evaluate models on files over several turns, or on the problems of logged runs.
 
-    Prints valid, compiled, correct, fast and hacks with intervals. Episodes at files are stored: an interrupted
-    evaluation continues, and an equal one is read from the store.
+    Prints valid, compiled, correct, fast and hacks with intervals. Episodes on files are stored: an interrupted
+    evaluation continues, and a repeated one is read from the store.
     """
     from triton_agent.runs.train.evaluation import EvalRequest, run
 
