@@ -25,6 +25,11 @@ WORTH_NAMING = 0.02
 """Kernels below this share of the device time are not listed."""
 FEW_WARPS = 0.25
 """Below this occupancy there are too few warps to hide the latency of memory."""
+WORTH_SPILLING = 64
+"""Fewer spilled bytes a thread are a few registers, and cost little."""
+PLAUSIBLE = 1.5
+"""A kernel that would have moved its arguments at more than this many times the rate of a copy was given more than it
+read: a launch for one row is given the whole tensor."""
 NEAR_FLOOR = 0.8
 """From this share of the floor on, a note says that little can be gained."""
 WORTH_SAVING = 0.1
@@ -112,6 +117,8 @@ class Roofline:
     """Measured rates of matrix products by unit."""
     empty_kernel_ms: float = 0.0
     """Measured device time of a kernel that does nothing."""
+    products_each: int = 1
+    """Products in `unit` that make one of the accuracy that is asked for: 3 of tf32 for float32, otherwise 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +159,15 @@ class Beside:
     """Device time of a whole call, as measured in the race."""
     roofline: Roofline | None = None
     multiprocessors: int = 0
+    warps: int = 64
+    """Warps that a multiprocessor can hold."""
     resources: Sequence[KernelResources] = ()
     occupancy: Sequence[Occupancy] = ()
 
 
 def profile_of(kernels: Sequence[KernelTime], beside: Beside) -> Profile:
     """Return the profile of these kernels and operators, with its bottlenecks described for the author."""
-    slowest_first = tuple(sorted(kernels, key=lambda kernel: -kernel.device_ms))
+    slowest_first = tuple(sorted(_within(kernels, beside.call_ms), key=lambda kernel: -kernel.device_ms))
     bottlenecks = bottlenecks_of(slowest_first, beside)
     notes = [
         f"bottleneck: {item.name}, costs up to {item.lost_ms:.3g} ms of {_whole(slowest_first, beside):.3g} ms: "
@@ -185,6 +194,17 @@ def bottlenecks_of(kernels: Sequence[KernelTime], beside: Beside) -> tuple[Bottl
     found += _slowest_kernel(slowest, beside) if slowest else ()
     worth = [item for item in found if item.lost_ms >= WORTH_SAVING * whole_ms > 0]
     return tuple(sorted(worth, key=lambda item: -item.lost_ms))
+
+
+def _within(kernels: Sequence[KernelTime], call_ms: float) -> Sequence[KernelTime]:
+    """Return the kernels with times that together are no longer than the call.
+
+    Steps are timed one by one; in a call the start of one overlaps with the end of the one before.
+    """
+    total_ms = sum(kernel.device_ms for kernel in kernels)
+    if not 0 < call_ms < total_ms:
+        return kernels
+    return [dataclasses.replace(kernel, device_ms=kernel.device_ms * call_ms / total_ms) for kernel in kernels]
 
 
 def _whole(kernels: Sequence[KernelTime], beside: Beside) -> float:
@@ -216,15 +236,21 @@ def _launches(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Bottlen
 def _traffic(kernels: Sequence[KernelTime], beside: Beside) -> Iterator[Bottleneck]:
     """Yield the time to move the bytes beyond the fewest, capped at the time of the candidate's own kernels."""
     line = beside.roofline
-    moved = sum(kernel.argument_bytes or 0 for kernel in kernels if kernel.own)
+    moved = sum(_moved(kernel, line) or 0 for kernel in kernels if kernel.own) if line else 0
     if line and line.copy_bytes_per_s and line.bytes_moved and moved > line.bytes_moved:
         lost_ms = 1e3 * (moved - line.bytes_moved) / line.copy_bytes_per_s
         own_ms = sum(kernel.device_ms for kernel in kernels if kernel.own)
         words = (
-            f"your kernels are given {moved:,} bytes, {moved / line.bytes_moved:.2g}x the fewest; keep intermediate "
+            f"your kernels are given {moved:,} bytes, {moved / line.bytes_moved:.1f}x the fewest; keep intermediate "
             "results in registers"
         )
         yield Bottleneck(name="memory traffic", lost_ms=min(lost_ms, own_ms), words=words)
+
+
+def _moved(kernel: KernelTime, line: Roofline) -> int | None:
+    """Return the bytes of a kernel's arguments; None if it cannot have moved them in its time."""
+    most = PLAUSIBLE * line.copy_bytes_per_s * kernel.device_ms / 1e3
+    return None if kernel.argument_bytes is None or kernel.argument_bytes > most else kernel.argument_bytes
 
 
 def _slowest_kernel(kernel: KernelTime, beside: Beside) -> Iterator[Bottleneck]:
@@ -232,41 +258,66 @@ def _slowest_kernel(kernel: KernelTime, beside: Beside) -> Iterator[Bottleneck]:
     line = beside.roofline
     if line is None or not line.copy_bytes_per_s:
         return
-    name, bytes_moved = _named(kernel), kernel.argument_bytes or 0
-    memory_ms = 1e3 * bytes_moved / line.copy_bytes_per_s
+    name, bytes_moved = _named(kernel), _moved(kernel, line)
+    memory_ms = 1e3 * (bytes_moved or 0) / line.copy_bytes_per_s
     computes = line.bound == "compute"
-    least_ms = max(memory_ms, line.compute_ms if computes else 0.0, line.empty_kernel_ms)
+    least_ms = max(memory_ms, line.compute_ms if computes else 0.0, kernel.launches * line.empty_kernel_ms)
     lost_ms = kernel.device_ms - least_ms
     needs = [item for item in beside.resources if item.kernel == kernel.kernel]
     spilled = max((item.spill_bytes or 0 for item in needs), default=0)
     full = next((item for item in beside.occupancy if item.kernel == kernel.kernel), None)
-    if spilled:
+    if spilled >= WORTH_SPILLING:
         words = f"{name} spills {spilled} bytes a thread; smaller tiles or more warps"
         yield Bottleneck(name="spills", lost_ms=lost_ms, words=words)
-    elif kernel.programs is not None and kernel.programs < beside.multiprocessors:
-        words = f"{name} runs {kernel.programs} programs on {beside.multiprocessors} multiprocessors; split the work"
-        yield Bottleneck(name="parallelism", lost_ms=lost_ms, words=words)
+    elif few := _few_programs(kernel, beside, computes=computes):
+        yield Bottleneck(name="parallelism", lost_ms=lost_ms, words=f"{name} {few}")
     elif computes:
-        rate = line.flops_per_s.get(line.unit, 0.0)
-        reached = line.compute_ms / kernel.device_ms if kernel.device_ms else 0.0
-        words = (
-            f"{name} computes at {100 * reached:.0f}% of the {rate / 1e12:.3g} TFLOP/s measured for products in "
-            f"{line.unit}; larger tiles, tl.dot, more stages"
-        )
-        yield Bottleneck(name="compute", lost_ms=lost_ms, words=words)
+        yield Bottleneck(name="compute", lost_ms=lost_ms, words=f"{name} {_computing(kernel, line)}")
     elif full is not None and full.warps_share < FEW_WARPS:
         words = (
             f"{name} fills {100 * full.warps_share:.0f}% of the warps a multiprocessor can hold, limited by "
             f"{full.limited_by}; smaller tiles or fewer stages"
         )
         yield Bottleneck(name="occupancy", lost_ms=lost_ms, words=words)
-    else:
+    elif bytes_moved is not None:
         rate = 1e3 * bytes_moved / kernel.device_ms if kernel.device_ms else 0.0
         words = (
             f"{name} moves its arguments at {rate / 1e12:.3g} TB/s, {100 * rate / line.copy_bytes_per_s:.0f}% of the "
             f"{line.copy_bytes_per_s / 1e12:.3g} TB/s of a copy; contiguous loads, one pass over memory"
         )
         yield Bottleneck(name="bandwidth", lost_ms=lost_ms, words=words)
+
+
+def _few_programs(kernel: KernelTime, beside: Beside, *, computes: bool) -> str:
+    """Describe a launch that leaves most of the card idle; empty if it does not.
+
+    A kernel that computes products needs few warps; one that waits for memory needs many.
+    """
+    programs, multiprocessors = kernel.programs, beside.multiprocessors
+    if programs is None or not multiprocessors:
+        return ""
+    if programs < multiprocessors:
+        return f"runs {programs} programs on {multiprocessors} multiprocessors; split the work"
+    warps = max((item.num_warps for item in beside.resources if item.kernel == kernel.kernel), default=0)
+    filled = programs * warps / (multiprocessors * beside.warps)
+    if computes or not 0 < filled < FEW_WARPS:
+        return ""
+    return (
+        f"runs {programs} programs of {warps} warps, {100 * filled:.0f}% of the warps that {multiprocessors} "
+        "multiprocessors can hold; split the work into more programs"
+    )
+
+
+def _computing(kernel: KernelTime, line: Roofline) -> str:
+    """Describe the rate of a kernel that is limited by its operations."""
+    reached = line.compute_ms / kernel.device_ms if kernel.device_ms else 0.0
+    rate = line.flops_per_s.get(line.unit, 0.0) / line.products_each / 1e12
+    measured = f"measured for products in {line.unit}; larger tiles, tl.dot, more stages"
+    if line.products_each > 1:
+        measured = (
+            'that float32 products reach with input_precision="tf32x3"; tl.dot with it, larger tiles, more stages'
+        )
+    return f"computes at {100 * reached:.0f}% of the {rate:.3g} TFLOP/s {measured}"
 
 
 def roofline_notes(roofline: Roofline, device_ms: float) -> list[str]:

@@ -143,6 +143,8 @@ FULL = Occupancy(kernel="softmax_kernel", warps_share=1.0, blocks=16, limited_by
 SPARSE = dataclasses.replace(FULL, warps_share=0.125, limited_by="shared memory")
 PRODUCT = against(128 << 20, [UnitFlops(unit="matmul bfloat16", flops=8 * 10**10)], reach(), Conditions())
 """Compute-bound: 0.1 ms at 800 TFLOP/s."""
+FLOAT32 = against(128 << 20, [UnitFlops(unit="matmul float32", flops=2 * 10**10)], reach(), Conditions())
+"""Compute-bound: 0.15 ms for three times the operations at 400 TFLOP/s."""
 
 
 @pytest.mark.parametrize(
@@ -150,12 +152,15 @@ PRODUCT = against(128 << 20, [UnitFlops(unit="matmul bfloat16", flops=8 * 10**10
     [
         ([kernel(), kernel("aten.mm", 0.3, own=False)], beside(), "torch operators", 0.3, "aten.mm 0.3 ms"),
         ([kernel(launches=9)], beside(call_ms=0.3), "launches", 0.2 + 8 * 0.002, "9 launches and operators"),
-        ([kernel(argument_bytes=512 << 20, device_ms=0.14)], beside(), "memory traffic", 0.1007, "4x the fewest"),
+        ([kernel(argument_bytes=512 << 20, device_ms=0.14)], beside(), "memory traffic", 0.1007, "4.0x the fewest"),
         ([kernel()], beside(resources=[needs(spill_bytes=64)]), "spills", 0.0664, "spills 64 bytes a thread"),
         ([kernel(programs=16)], beside(), "parallelism", 0.0664, "16 programs on 132 multiprocessors"),
         ([kernel()], beside(occupancy=[SPARSE]), "occupancy", 0.0664, "12% of the warps"),
         ([kernel()], beside(occupancy=[FULL]), "bandwidth", 0.0664, "1.34 TB/s, 34% of the 4 TB/s of a copy"),
+        ([kernel(programs=256)], beside(resources=[needs()]), "parallelism", 0.0664, "12% of the warps that 132"),
         ([kernel(device_ms=0.4)], beside(roofline=PRODUCT), "compute", 0.3, "25% of the 800 TFLOP/s"),
+        ([kernel(device_ms=0.5)], beside(roofline=FLOAT32), "compute", 0.35, "30% of the 133 TFLOP/s that float32"),
+        ([kernel(device_ms=0.4)], beside(roofline=PRODUCT, resources=[needs(spill_bytes=8)]), "compute", 0.3, "25%"),
     ],
 )  # fmt: skip
 def test_the_costliest_bottleneck_is_named_with_its_cost_and_evidence(
@@ -168,6 +173,15 @@ def test_the_costliest_bottleneck_is_named_with_its_cost_and_evidence(
     assert profile.notes[0].startswith(f"bottleneck: {name}, costs up to ")
 
 
+def test_a_kernel_that_is_launched_for_each_row_is_not_taken_to_move_whole_tensors_each_time() -> None:
+    """As 128 launches on an H100 were measured, whose arguments would have been moved at 8.5 TB/s."""
+    steps = kernel(device_ms=0.411, launches=128, argument_bytes=3_498_049_536, programs=64)
+    profile = profile_of([steps], beside(call_ms=0.33))
+    assert [item.name for item in profile.bottlenecks] == ["launches", "parallelism"]
+    assert profile.bottlenecks[0].lost_ms == pytest.approx(127 * 0.002)
+    assert profile.device_ms == pytest.approx(0.33), "not longer than the call"
+
+
 def test_a_kernel_near_the_floor_has_no_bottleneck() -> None:
     assert profile_of([kernel(device_ms=0.036)], beside(occupancy=[FULL])).bottlenecks == ()
 
@@ -175,7 +189,7 @@ def test_a_kernel_near_the_floor_has_no_bottleneck() -> None:
 def test_all_words_of_a_profile_take_less_than_400_tokens() -> None:
     long = "a_kernel_with_a_name_of_sixty_characters_that_goes_on_and_on"
     operators = [kernel(f"aten.{long}.default", 1.0, own=False) for _ in range(9)]
-    worst = [kernel(long * 3, 9.0, launches=9, argument_bytes=1 << 40, programs=1), *operators]
+    worst = [kernel(long * 3, 9.0, launches=9, argument_bytes=40 << 30, programs=1), *operators]
     profile = profile_of(worst, beside(call_ms=90.0))
     assert {item.name for item in profile.bottlenecks} >= {"torch operators", "launches", "memory traffic"}
     assert sum(map(token_bound, profile.notes)) < 400

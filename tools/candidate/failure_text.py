@@ -17,7 +17,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"arange's range must be a power of 2|power of 2|power of two",
         "block sizes given to tl.arange must be powers of two; mask the rest",
     ),
-    (r"out of bounds|past the end", "a mask is missing or wrong where the size is not a multiple of the block"),
+    (
+        r"out of bounds|past the end|memory beyond a buffer",
+        "a mask is missing or wrong where the size is not a multiple of the block",
+    ),
     (
         r"NameError|is not defined",
         "nothing has this name there; a kernel sees its arguments, its locals and globals that are tl.constexpr",
@@ -45,6 +48,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
     (r"unexpected keyword argument|missing \d+ required positional", "the call and the signature disagree"),
     (r"dynamic_func\(\) missing|missing a required argument", "the launch does not pass every argument of the kernel"),
     (r"Unsupported language construct|unsupported AST node", "the kernel uses Python that Triton does not compile"),
+    (
+        r"PassManager::run failed",
+        "Triton's compiler failed on a kernel, mostly on a while loop or an unusual block shape; write it another way",
+    ),
     (r"recursion", "a function calls itself without end"),
 )
 """Patterns of messages and their usual cause. The first match wins."""

@@ -82,6 +82,7 @@ def against(bytes_moved: int, flops: Sequence[UnitFlops], reach: Ceilings, condi
     by_unit = units(flops, reach.flops_per_s, conditions)
     memory_ms, compute_ms = floor_ms(bytes_moved, {}, reach), floor_ms(0, by_unit, reach)
     operations = sum(part.flops for part in flops)
+    unit = max(by_unit, key=lambda unit: by_unit[unit] / reach.flops_per_s[unit], default="")
     return Roofline(
         floor_ms=max(memory_ms, compute_ms),
         bound="memory" if memory_ms >= compute_ms else "compute",
@@ -89,11 +90,18 @@ def against(bytes_moved: int, flops: Sequence[UnitFlops], reach: Ceilings, condi
         copy_ms=copy_ms(bytes_moved, reach),
         bytes_moved=bytes_moved,
         compute_ms=compute_ms,
-        unit=max(by_unit, key=lambda unit: by_unit[unit] / reach.flops_per_s[unit], default=""),
+        unit=unit,
         copy_bytes_per_s=reach.copy_bytes_per_s,
         flops_per_s=dict(reach.flops_per_s),
         empty_kernel_ms=reach.empty_kernel_ms,
+        products_each=_products_each(unit, flops, conditions),
     )
+
+
+def _products_each(unit: str, flops: Sequence[UnitFlops], conditions: Conditions) -> int:
+    """Return how many products in a unit make one of the accuracy that is asked for; see `units`."""
+    split = unit == "tf32" and conditions.precision != "tf32" and any(part.unit == "matmul float32" for part in flops)
+    return SPLIT_PRODUCTS if split else 1
 
 
 def units(flops: Sequence[UnitFlops], rates: Mapping[str, float], conditions: Conditions) -> dict[str, float]:
@@ -146,6 +154,7 @@ def condensed(
         call_ms=call_ms,
         roofline=roofline,
         multiprocessors=multiprocessors,
+        warps=has.warps,
         resources=needs,
         occupancy=[estimate for estimate in estimates if estimate],
     )

@@ -90,7 +90,7 @@ def _notes(job: Job, traffic_ratio: float | None) -> Iterator[str]:
     if peak and original and peak > MEMORY_WORTH_SAYING * original:
         yield f"a call takes {peak / original:.1f}x the device memory of the reference's"
     for kernel in job.resources:
-        if kernel.spill_bytes:
+        if kernel.spill_bytes and not job.profile:  # which names spills where they cost time
             yield f"{kernel.kernel} spills {kernel.spill_bytes} bytes: smaller tile or more warps"
     if traffic_ratio is not None and traffic_ratio > TRAFFIC_WORTH_SAYING:
         yield f"the kernels move {traffic_ratio:.1f}x the fewest bytes this problem needs"

@@ -134,10 +134,14 @@ def standing_facts(observation: Observation, best: Tried | None) -> list[str]:
             (item.diagnosis.roofline for item in observation.tried if item.diagnosis and item.diagnosis.roofline), None
         )
         bound = f", {line.bound}-bound" if line else ""
+        if line and line.bound == "compute" and line.products_each > 1:
+            bound += (
+                f', with `input_precision="tf32x3"` in `tl.dot`: {line.products_each} products in {line.unit} for one'
+            )
         lines.append(f"the floor is {floor_ms:.4g} ms: the least work at this GPU's measured rates{bound}")
     if best is not None and best.device_ms:
-        share = f", {100 * floor_ms / best.device_ms:.0f}% of which is the floor" if floor_ms else ""
-        speed = f"; {times(best.speedup)} the speed of the reference" if best.speedup else ""
+        share = f", of which the floor is {100 * floor_ms / best.device_ms:.0f}%" if floor_ms else ""
+        speed = f"; it has {times(best.speedup)} the speed of the reference" if best.speedup else ""
         lines.append(f"attempt {short_key(best.attempt)}, the best so far, takes {best.device_ms:.4g} ms{share}{speed}")
     return lines
 
@@ -181,7 +185,7 @@ def attempt_facts(item: Tried) -> list[str]:
         hint = "; look at what depends on sizes: masks, the last block, offsets" if item.finding in SIZE_FAULTS else ""
         lines.append(f"before it failed, its outputs were right at {inline('; '.join(item.right_at), 300)}{hint}")
     if item.device_ms is not None or item.latency_ms is not None:
-        told = [("on the device", item.device_ms), ("a whole call", item.latency_ms)]
+        told = [("on the device", item.device_ms), ("for a whole call from Python", item.latency_ms)]
         lines.append("time: " + ", ".join(f"{value:.4g} ms {name}" for name, value in told if value is not None))
     lines += diagnosis_facts(item.diagnosis) if item.diagnosis else []
     lines += resource_facts(item.resources)
@@ -193,7 +197,7 @@ def attempt_facts(item: Tried) -> list[str]:
 def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
     """State a diagnosis. Notes come first, the most useful one at the top, because they are written for authors."""
     lines = [inline(note, LINE_CHARACTERS) for note in diagnosis.notes[:NOTES_SHOWN]]
-    for launch in diagnosis.launches[:KERNELS_SHOWN]:
+    for launch in diagnosis.launches[:KERNELS_SHOWN] if diagnosis.profile is None else ():
         moved = (("loads", launch.bytes_loaded), ("stores", launch.bytes_stored))
         told = "".join(f", {name} {count:,} bytes" for name, count in moved if count is not None)
         launches = f"{launch.launches:,} launch{'' if launch.launches == 1 else 'es'}"
@@ -205,7 +209,9 @@ def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
             whose = "" if kernel.own else " (an operator of torch)"
             given = f", {kernel.argument_bytes:,} bytes of arguments" if kernel.argument_bytes else ""
             share = f"{kernel.device_ms:.4g} ms, {100 * kernel.share:.0f}% of the device time"
-            lines.append(f"{inline(kernel.kernel, 60)}: {share}{given}{whose}")
+            often = f", {kernel.launches:g} launches" if kernel.launches > 1 else ""
+            often += f", {kernel.programs:,} programs in a launch" if kernel.programs is not None else ""
+            lines.append(f"{inline(kernel.kernel, 60)}: {share}{often}{given}{whose}")
     return lines
 
 
@@ -213,7 +219,7 @@ def resource_facts(resources: Sequence[KernelResources]) -> list[str]:
     """State the compiler's report on each kernel; specializations of a kernel with equal reports share a line."""
     lines: Counter[str] = Counter()
     for kernel in resources:
-        told = [f"{kernel.num_warps} warps, {kernel.num_stages} stages"]
+        told = [f"{kernel.num_warps} warp{'' if kernel.num_warps == 1 else 's'}, {kernel.num_stages} stages"]
         told += [f"{kernel.registers} registers a thread"] if kernel.registers is not None else []
         told += [f"spills {kernel.spill_bytes:,} bytes a thread"] if kernel.spill_bytes else []
         told += [f"{kernel.shared_bytes:,} bytes of shared memory a program"]
@@ -232,7 +238,8 @@ def largest_bottleneck(item: Tried) -> Bottleneck | None:
 def in_short(item: Tried) -> str:
     """State the verdict, the time and the plan of an attempt in one line, for a list within a fence."""
     outcome = verdict(item).partition(":")[0] + (")" if item.finding else "")
-    said = f": {on_a_line(item.message, 120)}" if item.message and item.status is not Status.PASSED else ""
+    _, _, cause = item.message.partition("\nlikely cause: ")
+    said = f": {on_a_line(cause or item.message, 120)}" if item.message and item.status is not Status.PASSED else ""
     time = f"{item.device_ms:.4g} ms" if item.device_ms is not None else "not timed"
     idea = on_a_line(_plan(item), 120) or "no plan given"
     return " | ".join((f"attempt {short_key(item.attempt)}", outcome + said, time, idea))

@@ -69,6 +69,7 @@ APART = ("Multiply in my kernel and let torch apply GELU.", files.HALF_FUSED)
 TF32 = ("Multiply with TF32, GELU in the same kernel.", files.TF32)
 FUSED = ("Full float32 products, GELU fused.", files.FUSED)
 ENDLESS = ("Read each row in blocks until it ends.", files.ENDLESS)
+TOO_LONG = ("Take every place in the row as a start.", files.TOO_LONG)
 OUTSIDE = (ROW[0], files.OUT_OF_PLACE)
 
 
@@ -124,7 +125,8 @@ STORIES: dict[str, dict[str, Story]] = {
         "two_passes": improve("softmax", TWICE),
         "spills": improve("softmax", FOUR),
         "near_the_floor": improve("softmax", THRICE, BLOCKED, ROW),
-        "endless": repair("softmax", ROW, ENDLESS),
+        "compiler_failed": repair("softmax", ROW, ENDLESS),
+        "too_long": repair("softmax", TOO_LONG),
         "illegal_access": repair("softmax", OUTSIDE),
         "combine": Story(problem="softmax", answers=(THRICE, TWICE, ROW), parent=2, partner=1, task=Task.COMBINE),
         "restart": Story(problem="softmax", answers=(THRICE, BLOCKED, TWICE, ("", "")), task=Task.RESTART),

@@ -18,6 +18,7 @@ NOT_POWER_OF_TWO = WHOLE.replace("BLOCK=triton.next_power_of_2(columns)", "BLOCK
 UNKNOWN_FUNCTION = WHOLE.replace("tl.exp(", "tl.math.fast_expf(")
 UNMASKED = WHOLE.replace(', other=-float("inf")', ", other=0.0")
 ENDLESS = ONLINE.replace("for start in range(0, columns, BLOCK):", "start = 0\n    while start >= 0:", 1)
+TOO_LONG = ONLINE.replace("for start in range(0, columns, BLOCK):", "for start in range(0, 2_000_000_000):", 1)
 OUT_OF_PLACE = WHOLE.replace("tl.program_id(0).to(tl.int64) * columns", "(tl.program_id(0).to(tl.int64) + 1) * columns")
 WRONG_SHAPE = WHOLE.replace("return y\n", "return y.view(-1)\n")
 REMEMBERED = WHOLE.replace(

@@ -196,7 +196,7 @@ def test_the_times_to_beat_and_the_place_of_the_best_are_told() -> None:
     assert "the reference takes 0.08 ms on the device" in text
     assert "the reference as `compile` takes 0.0704 ms on the device" in text
     assert "the floor is 0.031 ms" in text
-    assert "attempt 3.0, the best so far, takes 0.05263 ms, 59% of which is the floor" in text
+    assert "attempt 3.0, the best so far, takes 0.05263 ms, of which the floor is 59%" in text
     assert "a large copy moves 4.33 TB/s" in text and "720 in bf16" in text
     assert "torch 2.11.0, triton 3.6.0" in text
     assert "bottleneck: bandwidth, costs up to" in text
