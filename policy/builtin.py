@@ -28,7 +28,7 @@ from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Status
 
 NAME = "builtin"
-VERSION = "19"
+VERSION = "20"
 """Version of the author; raised whenever the same observation could lead to another answer."""
 DECIDED = re.compile(r"^(?:# )?decided: (\{.*\})$", re.MULTILINE)
 DEPTH = 2
@@ -189,12 +189,12 @@ def _in_words(choice: Choice) -> str:
     said = [
         f"{stored} more value{'s' * (stored > 1)} stored between kernels" if stored else "",
         "" if choice.merge else "kernels over the same axes kept apart",
-        "products that meet summed by one kernel" if choice.joined else "",
+        "products that are added computed by one kernel" if choice.joined else "",
         f"{left} operator{'s' * (left > 1)} left to torch" if left else "",
         "products in full float32 precision" if choice.exact else "",
         f"tiles set for {tiles} kernel{'s' * (tiles > 1)}" if tiles else "",
     ]
-    text = "; ".join(filter(None, said)) or "as few launches as the author knows how to make"
+    text = "; ".join(filter(None, said)) or "the fewest launches that the author can plan"
     return f"{text[0].upper()}{text[1:]}."
 
 

@@ -90,9 +90,9 @@ class RunTools:
         try:
             arguments = json.loads(call.arguments or "{}")
         except ValueError as error:
-            return f"The arguments are no JSON: {error}"
+            return f"The arguments are not valid JSON: {error}"
         if not isinstance(arguments, dict):
-            return "The arguments have to be a JSON object."
+            return "The arguments must be a JSON object."
         if call.name == PROFILE.name:
             return profile(seen, arguments)
         if call.name == READ_MEMORY.name:
@@ -146,7 +146,11 @@ def memory(lessons: Sequence[Lesson], words: str) -> str:
     wanted = [word.lower() for word in words.split()]
     told = [item for item in lessons if not wanted or any(word in f"{item.text} {item.why}".lower() for word in wanted)]
     if not told:
-        return "Earlier runs know nothing of it." if wanted else "Earlier runs know nothing of related problems."
+        return (
+            "No lesson of an earlier run mentions it."
+            if wanted
+            else "There are no lessons of earlier runs on related problems."
+        )
     return "\n\n".join(
         f"{on_a_line(item.kind, 20)}, {on_a_line(item.why, 200)}:\n{fenced(item.text, most=RESULT_CHARACTERS // 2)}"
         for item in told[:LESSONS_TOLD]

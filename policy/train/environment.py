@@ -190,7 +190,7 @@ class TrlEnvironment:
             The verdict with measurements and, if the file failed, the error.
         """
         if self._episode.over:
-            return f"No file is judged any more: {self._turns} were."
+            return f"The episode is over: {self._turns} files were judged, and no more will be."
         self._replies.append(await self._episode.answer(write_answer(plan, file)))
         return self._episode.verdict
 

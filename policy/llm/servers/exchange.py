@@ -23,7 +23,7 @@ from triton_agent.policy.llm.servers.reply import Response, garbage
 ERROR_BYTES = 16 << 10
 """Most bytes that are read of an error response."""
 DONE = "[DONE]"
-NOBODY = "is the server running, and --base-url its address?"
+NOBODY = "check that the server runs and that --base-url is its address"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

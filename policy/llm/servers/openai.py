@@ -406,7 +406,7 @@ def _given_up(refusal: Refusal, tries: int, late: bool) -> Refusal:
     if tries == 1 and not late:
         return refusal
     told = refusal.retry_after_s
-    wait = f"; it wants to be asked again in {told:.0f} s" if late and told else ""
+    wait = f"; the server asks to wait {told:.0f} s" if late and told else ""
     return dataclasses.replace(refusal, what=f"{refusal.what} (after {tries} {'try' if tries == 1 else 'tries'}{wait})")
 
 

@@ -92,7 +92,9 @@ def read_refusal(status: int, headers: Mapping[str, str], body: str, *, model: s
     if status == 402 or any(word in f"{details.get('code')} {details.get('type')}" for word in NO_CREDIT):
         return Refusal(what=what, remedy="the account has no credit left")
     if status == 404:
-        return Refusal(what=what, remedy=f"is {model} what the server calls its model, and --base-url its address?")
+        return Refusal(
+            what=what, remedy=f"check that the server calls its model {model} and that --base-url is its address"
+        )
     if status in FIELDS_REFUSED:
         fields = _fields(f"{said} '{details.get('param') or ''}'")
         return Refusal(what=what, fields=fields, remedy="try a lower --max-answer-tokens" if "max_" in said else "")
@@ -137,8 +139,8 @@ def _words(details: dict[str, Any], body: str) -> str:
 def _redirect(status: int, location: str) -> Refusal:
     to = location.partition("?")[0] or "nowhere"
     return Refusal(
-        what=f"{status}: it points to {to}",
-        remedy="name the right address with --base-url; questions and keys are not sent on",
+        what=f"{status}: it redirects to {to}",
+        remedy="name the right address with --base-url; questions and keys are not sent to other addresses",
     )
 
 

@@ -162,7 +162,7 @@ def assign(turns: Iterable[Turn], recipe: Recipe) -> Credit:
         if any(stream[turn.key] is None for stream in streams):
             left_out["not measured"] += 1
         elif turn.key not in comparable:
-            left_out["measured in less detail than others of the group"] += 1
+            left_out["lacks a measurement that other turns of its group have"] += 1
         else:
             number = turn.number if recipe.scope == "turn" else 0
             pools[turn.group, number, turn.searched, recipe.compare_starts and turn.improves].append(turn)
@@ -224,9 +224,9 @@ def _teaching(
     taught, flat = [], set()
     for pool in pools.values():
         if len(pool) < 2:
-            left_out["nothing to compare with"] += len(pool)
+            left_out["no other turn to compare with"] += len(pool)
         elif not any(_varies([_known(stream[turn.key]) for turn in pool]) for stream in streams):
-            left_out["all of the group fared the same"] += len(pool)
+            left_out["all turns of the group had equal returns"] += len(pool)
             flat.add(pool[0].group)
         else:
             taught.append(pool)

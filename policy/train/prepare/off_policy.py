@@ -59,15 +59,15 @@ def mismatch(drawn: SamplingRecord, kind: Distribution, temperature: float) -> s
     stated it.
     """
     if drawn.temperature == 0:
-        return "the likeliest tokens were taken, so nothing was sampled"
+        return "the likeliest tokens were taken instead of sampled ones"
     if drawn.temperature not in (None, temperature):
         return f"sampled at temperature {drawn.temperature:g}, and training is at {temperature:g}"
     if drawn.reshaped:
-        return "cut-offs, penalties or a pattern changed the distribution it was drawn from"
+        return "cut-offs, penalties or a pattern changed the distribution that was sampled"
     if kind is Distribution.MODEL and temperature != 1.0:
-        return "its log-probabilities are those before the temperature"
+        return "its log-probabilities are from before the temperature was applied"
     if kind is Distribution.UNKNOWN and drawn.temperature is not None and temperature != 1.0:
-        return "its engine does not say whether log-probabilities are those before or after the temperature"
+        return "its engine does not state if log-probabilities are from before or after the temperature"
     return ""
 
 

@@ -168,7 +168,7 @@ def _objection(sample: TrainingSample, recipe: Recipe, limits: TrainingLimits, o
         return "too stale"
     if recipe.share_rejection and sample.turn.reward.passed:
         kept = off_policy.kept_by_share(sample.kernel_share, sample.turn.key, seed=limits.seed)
-        return "" if kept else "own kernels have too small a share"
+        return "" if kept else "its own kernels take too small a share of the device time"
     return ""
 
 

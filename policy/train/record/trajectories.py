@@ -37,8 +37,8 @@ Encode = Callable[[Sequence[Message]], Sequence[int]]
 Record = tuple[Attempt, Sequence[Grading]]
 Part = Callable[[], Iterable[Record]]
 """Reads a part of the records."""
-COPY = "a copy of a kernel that stood in the prompt"
-TWIN = "an earlier turn of the run had given the same answer"
+COPY = "a copy of a kernel in the prompt"
+TWIN = "a copy of an earlier answer of the run"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,7 @@ def test_a_plan_says_in_words_what_was_decided_and_keeps_its_notes_for_the_end(t
     brief = brief_of(spec, allow_library=True)
     proposed = asyncio.run(builtin.Builtin().propose(observation(spec, brief), 8))
     plans = [read_answer(completion.text).plan for completion in proposed]
-    assert plans[0].startswith("As few launches as the author knows how to make.")
+    assert plans[0].startswith("The fewest launches that the author can plan.")
     assert len({plan.splitlines()[0] for plan in plans}) > 1
     assert all(plan.splitlines()[-1].startswith("decided: {") for plan in plans)
     assert all("{" not in without_notes(plan) for plan in plans)

@@ -181,14 +181,14 @@ def test_only_a_few_drafts_are_tried_for_one_answer() -> None:
 def test_a_model_reads_what_earlier_runs_know() -> None:
     told = result_of(calling("read_memory", words="num_warps"))
     assert "num_warps 4 -> 8" in told and "NameError" not in told
-    assert "know nothing of it" in result_of(calling("read_memory", words="unheard-of"))
+    assert "No lesson of an earlier run mentions it" in result_of(calling("read_memory", words="unheard-of"))
     assert "related problems" in result_of(calling("read_memory"), lessons=())
 
 
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (said("", calls=(ToolCall(id="c1", name="profile", arguments="{"),)), "no JSON"),
+        (said("", calls=(ToolCall(id="c1", name="profile", arguments="{"),)), "not valid JSON"),
         (said("", calls=(ToolCall(id="c1", name="profile", arguments="[]"),)), "a JSON object"),
         (said("", calls=(ToolCall(id="c1", name="rm", arguments="{}"),)), "no such tool"),
     ],

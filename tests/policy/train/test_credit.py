@@ -190,8 +190,8 @@ def test_groups_in_which_nothing_differs_are_dropped_and_counted() -> None:
     assert set(credit.advantages) == {"c", "d"}
     assert (credit.flat_groups, credit.groups) == (1, 3)
     assert credit.left_out == {
-        "all of the group fared the same": 2,
-        "nothing to compare with": 1,
+        "all turns of the group had equal returns": 2,
+        "no other turn to compare with": 1,
         "not measured": 1,
     }
 

@@ -70,7 +70,7 @@ CASES = {
     "too many requests, come back soon": again(refusing(429, "slow down", Retry_After="0.01")),
     "too many requests, come back at a time": again(refusing(429, "slow down", Retry_After=SOON)),
     "too many requests, come back tomorrow": final(
-        refusing(429, "slow down", Retry_After="86400"), "asked again in 86400 s"
+        refusing(429, "slow down", Retry_After="86400"), "the server asks to wait 86400 s"
     ),
     "too many requests for ever": endless(refusing(429, "slow down"), "429: slow down (after 3 tries)"),
     "no credit": final(refusing(429, "quota exceeded", code="insufficient_quota"), "429: quota exceeded"),
@@ -187,7 +187,7 @@ def test_one_answers_failure_is_not_the_others() -> None:
 def test_a_redirect_is_not_followed_and_the_key_goes_nowhere_else() -> None:
     with FaultServer(good) as elsewhere:
         moved = refusing(307, "moved", Location=f"{elsewhere.url}/chat/completions?token=abc")
-        with FaultServer(moved) as server, pytest.raises(EngineError, match="it points to") as raised:
+        with FaultServer(moved) as server, pytest.raises(EngineError, match="it redirects to") as raised:
             propose(author(server.url))
         assert elsewhere.asked == [] and elsewhere.looked == []
     assert "token=abc" not in str(raised.value)
