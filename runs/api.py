@@ -75,7 +75,9 @@ class Optimized:
     ranges: tuple[str, ...]
     """Where in the requested ranges of sizes the kernels run, a sentence each."""
     by_set: Mapping[str, Interval]
-    """Speed-up at each of several sets of example inputs; 1 where the reference runs. Empty for one call."""
+    """Speed-up at each of several sets of example inputs; 1 where the reference runs. Empty if only one call was
+    given.
+    """
     report: Path | None
     """The page about the run; None if it could not be written."""
     why: str
@@ -195,7 +197,7 @@ def load(path: str | os.PathLike[str]) -> type[nn.Module]:
 
 
 def _dynamic(given: str | Sequence[str], arguments: Sequence[Any]) -> tuple[str, ...]:
-    """Return ranges as the command takes them; "batch" alone ends at the size given."""
+    """Return ranges in the notation of `--dynamic`; "batch" alone ends at the batch size of the arguments."""
     batch = leading_size([value for value in arguments if isinstance(value, torch.Tensor)])
     texts = [given] if isinstance(given, str) else given
     return tuple(str(parse_range(text, batch=batch)) for text in texts)

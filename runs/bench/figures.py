@@ -70,7 +70,9 @@ class SpeedFigures:
     geomean_all: Figure | None
     """Geometric mean over all problems, unsolved ones as 1; None if all are solved and none of them was timed."""
     geomean_solved: Figure | None
-    """Geometric mean over timed problems; None without any. It rises when hard problems are lost: see the count."""
+    """Geometric mean over timed problems; None without any. It also rises if hard problems
+    fail, so it is shown with the count.
+    """
     mean_solved: Figure | None
     """Arithmetic mean over timed problems, as TritonBench reports it; a few large speed-ups dominate it."""
 
@@ -92,7 +94,7 @@ class Summary:
     """Property that the group is made by: `group`, `dominant` or `dtype`; empty for all problems."""
     name: str
     asked: int | None
-    """Number of problems asked for; None if unknown for problems without a row."""
+    """Number of problems asked for; None in a group if problems without a row cannot be assigned to groups."""
     rows: int
     """Number of problems with a row."""
     unusable: int

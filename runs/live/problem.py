@@ -217,7 +217,10 @@ def require_plain(module: nn.Module) -> None:
     if type(module).forward is nn.Module.forward:
         raise UsageError(f"{type(module).__name__} has no forward", remedy="give a module that can be called")
     if torch.get_default_dtype() is not torch.float32:
-        raise UsageError(f"torch's default dtype is {torch.get_default_dtype()}", remedy="kernels are tried at float32")
+        raise UsageError(
+            f"torch's default dtype is {torch.get_default_dtype()}",
+            remedy="set it to float32, at which kernels are judged",
+        )
     for path, part in module.named_modules():
         if path and any(getattr(part, name) for name in HOOKS):
             raise UsageError(
@@ -363,7 +366,7 @@ def require_same_answers(module: nn.Module, inputs: Sequence[Any], path: Path, l
             raise UsageError(
                 f"the module does not run outside of this process: {type(error).__name__}: {error}{missing}",
                 where=str(path),
-                remedy="make what it needs a number, a text, a parameter or a buffer of its own",
+                remedy="store everything that forward needs as a number, a text, a parameter or a buffer of the module",
             ) from error
     if not _agree(expected, found):
         raise UsageError(

@@ -75,7 +75,7 @@ async def ship_best(
 ) -> Shipped | None:
     """Write the file, or say why none is shipped.
 
-    `forms_asked` yields how the problem's models are called, if that was asked for before.
+    `forms_asked` yields the problem's call forms if the caller has already requested them.
     """
     draft = request.device == "cpu"
     if not draft and not best.standing.faster_than_reference:

@@ -23,7 +23,7 @@ def opened(paths: Sequence[str], *, device: str = "auto") -> Iterator[Mapping[st
 
 
 class Problems:
-    """The problems in files and folders for many episodes side by side, each opened when it is first used."""
+    """The problems in files and folders, shared by concurrent episodes; each is opened when it is first used."""
 
     def __init__(self, paths: Sequence[str], *, device: str = "auto", at_once: int = 8) -> None:
         """`at_once` episodes or answers are judged at a time; the others wait."""

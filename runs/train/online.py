@@ -40,7 +40,7 @@ ENGINES = ("hf", "vllm")
 CORES = len(os.sched_getaffinity(0))
 OPEN_AT_MOST = 32
 """Problems whose evaluators run at the same time; each keeps its reference's inputs in memory, on the GPU if there is
-one. Without a GPU there may be more, four for each core.
+one. Without a GPU the limit is four for each core if that is more.
 """
 OPENED_AT_ONCE = max(2, CORES // 2)
 """Problems that are opened at the same time: each starts a process that runs the reference."""

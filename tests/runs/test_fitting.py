@@ -77,7 +77,7 @@ def test_texts_become_one() -> None:
 
 
 def test_texts_that_differ_in_words_are_refused() -> None:
-    with pytest.raises(Unfitted, match="reads otherwise"):
+    with pytest.raises(Unfitted, match="differs in more than numbers"):
         merged(["x.view(3)", "x.as_strided(4)"], Fitter([(3,), (4,)], ["n"]))
 
 

@@ -1,7 +1,7 @@
 """Completions keep thoughts apart from the answer, conversations hold tool calls, observations name a task.
 
-These facts are in packed bodies and blobs, so no table changes: a body without them is an answer without thoughts. The
-new revision keeps older programs, which would drop the facts when they copy runs, from opening the store.
+These facts are stored in packed bodies and blobs, so no table changes; a body without them is an answer without
+thoughts. The new revision keeps older programs, which would drop the facts when they copy runs, from opening the store.
 """
 
 revision = "0003"

@@ -56,7 +56,7 @@ def _said(value: object) -> str:
 
 
 def _sets(before: Record, after: Record) -> tuple[str, str]:
-    """Describe how the two sets of problems relate; equal words would hide that contents differ."""
+    """Describe both sets of problems; if the descriptions are equal, note in the second that the contents differ."""
     old, new = (set(record.head.labels) for record in (before, after))
     own = [f"{len(side)} asked for, {len(side - other)} of them here only" for side, other in ((old, new), (new, old))]
     if own[0] == own[1]:

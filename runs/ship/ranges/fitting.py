@@ -43,12 +43,12 @@ def merged(texts: Sequence[Text], fit: Callable[[Sequence[str]], str]) -> Text:
     if isinstance(first, str):
         rows = [NUMBER.findall(text) if isinstance(text, str) else [] for text in texts]
         if any(masked(text) != masked(first) or isinstance(text, Group) for text in texts):
-            raise Unfitted(f"`{first}` reads otherwise at other sizes")
+            raise Unfitted(f"`{first}` differs in more than numbers at other sizes")
         columns = iter([row[0] if len(set(row)) == 1 else fit(row) for row in zip(*rows)])
         return NUMBER.sub(lambda _: next(columns), first)
     groups = [text for text in texts if isinstance(text, Group)]
     if len(groups) < len(texts) or len({len(group.items) for group in groups}) > 1:
-        raise Unfitted(f"`{first}` reads otherwise at other sizes")
+        raise Unfitted(f"`{first}` differs in more than numbers at other sizes")
     opening, closing = (merged([getattr(g, name) for g in groups], fit) for name in ("opening", "closing"))
     items = [merged(row, fit) for row in zip(*(group.items for group in groups))]
     return Group(str(opening), items, str(closing))
