@@ -100,7 +100,8 @@ DECISIONS: dict[Finding, Decision] = {
     Finding.STRUCTURE: Decision(Status.WRONG_SHAPE, "outputs differ from the reference's in number or nesting"),
     Finding.SHAPE: Decision(Status.WRONG_SHAPE, "an output has another shape"),
     Finding.LAYOUT: Decision(
-        Status.WRONG_SHAPE, "an output lies in memory in another order than the one in which the reference puts it"
+        Status.WRONG_SHAPE,
+        "the reference's last step fixes the order of an output in memory, and the candidate's has another",
     ),
     Finding.DTYPE: Decision(Status.WRONG_DTYPE, "an output has another dtype"),
     Finding.VALUES: Decision(Status.WRONG_VALUES, "values differ from the float64 truth"),

@@ -347,8 +347,8 @@ def test_a_checker_keeps_no_descriptor_over_two_hundred_candidates(nursery: Nurs
 
 
 def test_haste_holds_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(payloads._Haste, "checksums", True)
-    monkeypatch.setattr(payloads._Haste, "pinned", False)
+    monkeypatch.setattr(payloads._FastPacking, "checksums", True)
+    monkeypatch.setattr(payloads._FastPacking, "pinned", False)
     payloads.pack_quickly()
     seen: list[bool] = []
 

@@ -160,7 +160,7 @@ def test_a_draw_that_is_left_half_way_leaves_torch_as_it_was(tmp_path: Path) -> 
     reference = problem(tmp_path, model_with(drawing))
     before = torch.get_num_threads()
     assert before != 3
-    reference._ask_for_much()
+    reference._inputs_are_large()
     assert torch.get_num_threads() == before
 
 

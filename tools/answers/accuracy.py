@@ -154,7 +154,7 @@ def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     wrong = candidate != truth
     if candidate.dtype is torch.bool and bool((odd := candidate.view(torch.uint8) > 1).any()):
         where = _index(odd, int(odd.reshape(-1).to(torch.uint8).argmax()))
-        detail = f"{_share(odd)} of the flags hold another byte than 0 or 1, the first at {where}"
+        detail = f"{_share(odd)} of the flags are bytes other than 0 and 1, the first at {where}"
         return Judgement(metric="mismatches", error=float(odd.sum()), finding=Finding.VALUES, detail=detail)
     if flips.count:
         for other in yard.alternatives():
@@ -197,7 +197,7 @@ def _index(tensor: torch.Tensor, flat: int) -> tuple[int, ...]:
 
 
 def _place(wrong: torch.Tensor) -> str:
-    """Say which indices of a dimension hold all wrong elements, if others hold none: `; all in 96 to 127 of dim 1`."""
+    """Say which indices of a dimension hold the wrong elements, unless all do: `; all in 96 to 127 of dim 1`."""
     told = []
     for dim, size in enumerate(wrong.shape):
         found = wrong.movedim(dim, 0).reshape(size, -1).any(dim=1).nonzero().reshape(-1)

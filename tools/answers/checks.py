@@ -161,7 +161,7 @@ def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgemen
 
 
 def _sizes(judgement: Judgement) -> str:
-    """Return how large the error is, what is allowed, and what the reference itself does."""
+    """Return a text with the error, the limit, and the reference's own error."""
     error, limit = f"{judgement.error:.3g}", f"{judgement.limit:.3g}"
     if judgement.finding is Finding.NON_FINITE:
         return ""
@@ -247,7 +247,7 @@ def check_aliases(case: Case, tape: Tape) -> None:
 
 
 def check_layout(case: Case, tape: Tape) -> None:
-    """Require the reference's order of dimensions in memory, where it is the reference's last step to make it."""
+    """Require the reference's order of dimensions in memory for outputs that the reference's last step moves."""
     for i in sorted(case.put_in_order):
         if i >= len(tape.outputs) or i >= len(case.expectation.strides):
             continue
@@ -261,7 +261,7 @@ def check_layout(case: Case, tape: Tape) -> None:
 
 
 def _order(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Return the dimensions of several elements, the one whose elements lie furthest apart first."""
+    """Return the dimensions with more than one element, by descending stride."""
     return sorted((i for i, size in enumerate(shape) if size > 1), key=lambda i: -strides[i])
 
 

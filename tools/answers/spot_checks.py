@@ -100,13 +100,13 @@ class Spots:
             as_given = self._at(AS_GIVEN) if self._scaled else None
             if position <= max(self.visited, _largest(as_given) if as_given else 0):
                 return as_given
-            leading, largest = self._growing()
+            leading, largest = self._leading_and_largest()
             if not leading:
                 return as_given
             size = -(-position * 5 // 4) * leading // largest + 1
             return self._at(Variant(name=f"{LEADING}={size}", constants=self._main.constants, batch=size)) or as_given
 
-    def _growing(self) -> tuple[int, int]:
+    def _leading_and_largest(self) -> tuple[int, int]:
         """Return the common leading size of the inputs at the main size (0 if none), and the largest input's size."""
         with contextlib.suppress(ProblemError):
             inputs = load(self._spec, self._main.constants, batch=self._main.batch).make_inputs(secret_seed())

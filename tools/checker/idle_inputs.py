@@ -55,9 +55,9 @@ def bytes_in_use(job: Job, trial: Trial, case: Case, program: Program, *, enough
 
 
 def _only_read(program: Program) -> Mapping[int, set[int]]:
-    """Return the buffers that launches read and that neither a launch nor torch's arithmetic computes, with copies.
+    """Return buffers that launches read and that neither a launch nor torch's arithmetic computes, with their copies.
 
-    Copies are replaced together with their source, since the difference of two copies is zero for any values.
+    Copies are changed together with their source: a kernel might load both and use only their difference, zero.
     """
     tape, written = program.tape, WrittenParameters(program.kernel_set)
     effects = [(step, effect_of(step, written)) for step in (*tape.prologue, *tape.steps)]
@@ -84,7 +84,7 @@ def _only_read(program: Program) -> Mapping[int, set[int]]:
 
 
 def _is_copy(step: Operate) -> bool:
-    """Return whether it makes new memory by moving elements of one buffer."""
+    """Return True if the step moves the elements of one buffer to new memory."""
     sources = {number for value in step.args for number in buffers_in(value)}
     results = {view.buffer for view in step.results if view is not None}
     return kind_of(step.operator) == "movement" and len(sources) == len(results) == 1 and not sources & results

@@ -53,10 +53,10 @@ class BlockBuilder(ArithmeticBuilder):
         return moved(arg, arg.data.transpose(0, *(axis + 1 for axis in perm)))
 
     def create_cat(self, lhs: Handle, rhs: Handle) -> Handle:
-        return moved(lhs, np.concatenate(_alike(lhs.data, rhs.data), axis=1))
+        return moved(lhs, np.concatenate(_same_shape(lhs.data, rhs.data), axis=1))
 
     def create_join(self, lhs: Handle, rhs: Handle) -> Handle:
-        return moved(lhs, np.stack(_alike(lhs.data, rhs.data), axis=-1))
+        return moved(lhs, np.stack(_same_shape(lhs.data, rhs.data), axis=-1))
 
     def create_split(self, val: Handle) -> tuple[Handle, Handle]:
         return moved(val, val.data[..., 0]), moved(val, val.data[..., 1])
@@ -67,7 +67,7 @@ class BlockBuilder(ArithmeticBuilder):
         return stock.TensorHandle(np.take_along_axis(data, places, axis=axis + 1), src.dtype.scalar)
 
     def create_histogram(self, data: Handle, bins: int, mask: Handle | None) -> Handle:
-        values, active = _alike(data.data, np.ones(1, bool) if mask is None else mask.data)
+        values, active = _same_shape(data.data, np.ones(1, bool) if mask is None else mask.data)
         rows = [row[lanes & (row >= 0) & (row < bins)].astype(np.int64) for row, lanes in zip(values, active)]
         return stock.TensorHandle(
             np.stack([np.bincount(row, minlength=bins) for row in rows]).astype(np.int32), tl.int32
@@ -118,5 +118,5 @@ def moved(source: Handle, data: Array) -> Handle:
     return result
 
 
-def _alike(*parts: Array) -> tuple[Array, ...]:
+def _same_shape(*parts: Array) -> tuple[Array, ...]:
     return np.broadcast_arrays(*parts)

@@ -1,7 +1,7 @@
 """The functions of NVIDIA's libdevice that kernels use, by symbol, on numpy arrays.
 
 Accurate to about one rounding, so at least as accurate as on the GPU. The `fast_` variants have the errors of their
-definitions: sines turn the angle into turns in float32 and err by about 2**-21, powers use a rounded logarithm.
+definitions: sines convert the angle to turns in float32 and err by about 2**-21; powers use a rounded logarithm.
 Not covered, and refused with `Unsupported`: arithmetic that rounds up, down or toward zero, Bessel functions, and
 rarely used functions such as `erfcx` and `byte_perm`.
 """
@@ -151,7 +151,7 @@ _FAST: dict[str, Callable[..., Array]] = {
     "fast_log10f": _by_log2(math.log10(2.0)),
     "fast_powf": lambda x, y: np.exp2(y * np.log2(x)),
 }
-"""What these are on a GPU: one or two approximate instructions between roundings to float32."""
+"""Computed as on a GPU: by one or two approximate instructions, each rounded to float32."""
 
 _SAME_IN_NUMPY = (
     *("abs", "floor", "ceil", "trunc", "rint", "sqrt", "cbrt", "hypot", "fmod", "copysign", "nextafter", "ldexp"),

@@ -131,9 +131,9 @@ class Executor:
         """Outputs of timed calls that were not fetched yet, with their digests."""
         self._stopwatch: Any = None
         if mode == "gpu":
-            self._pay_first_use()
+            self._use_torch_once()
 
-    def _pay_first_use(self) -> None:
+    def _use_torch_once(self) -> None:
         """Create the context and the allocator, and load what torch loads with its first kernels."""
         torch.cuda.set_per_process_memory_fraction(sandbox.MOST_OF_A_CARD)
         some = torch.zeros(1024, device="cuda").add_(1)

@@ -31,15 +31,15 @@ from triton_agent.tools.graph.operators import bare_name
 from triton_agent.tools.graph.tensor_names import Layout, Memory, MemoryBook, layout_of, meta_of
 from triton_agent.tools.graph.values import Argument, Reference, TensorMeta, references_in, renamed
 
-_UNTOLD = frozenset({"device", "layout", "pin_memory", "non_blocking", "generator", "inplace"})
+_IGNORED_ARGUMENTS = frozenset({"device", "layout", "pin_memory", "non_blocking", "generator", "inplace"})
 """Arguments that do not change the values of the result."""
-_HANDOVERS = frozenset({"lift_fresh", "lift", "detach", "alias"})
+_IDENTITIES = frozenset({"lift_fresh", "lift", "detach", "alias"})
 """Operators that return their tensor unchanged. They are not recorded for a tensor that the graph does not know yet."""
-_QUESTIONS = frozenset({"prim.device.default"})
+_QUERIES = frozenset({"prim.device.default"})
 """Queries that tensors without memory send through the dispatcher."""
-_LOOKS = frozenset({"tolist", "numpy", "__array__", "__dlpack__"})
+_VALUE_READS = frozenset({"tolist", "numpy", "__array__", "__dlpack__"})
 """Methods that read values without dispatching an operator."""
-_REFUSERS = frozenset({torch.nn.functional.gaussian_nll_loss})
+_VALIDATORS = frozenset({torch.nn.functional.gaussian_nll_loss})
 """Functions of torch that read values only to raise an error; the values do not change what they compute."""
 _MOST_CONTENTS = 64
 """Maximum number of elements of a constant whose contents are kept; lists in the text of a model are rarely longer."""
@@ -132,9 +132,9 @@ class _Recorder:
 
     def function(self, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call a Python function of torch, and record it as one node if it is a composite."""
-        if getattr(function, "__name__", "") in _LOOKS and any(map(self._book.find, tensors_in(arguments))):
+        if getattr(function, "__name__", "") in _VALUE_READS and any(map(self._book.find, tensors_in(arguments))):
             self._data_dependent = True
-        if function in _REFUSERS:
+        if function in _VALIDATORS:
             self._only_refuses = True
             try:
                 return function(*arguments, **keywords)
@@ -156,8 +156,8 @@ class _Recorder:
 
     def operator(self, operator: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call a dispatched operator, and record it."""
-        handover = bare_name(str(operator)) in _HANDOVERS and self._book.find(arguments[0]) is None
-        if self._inside_composite or handover or str(operator) in _QUESTIONS:
+        handover = bare_name(str(operator)) in _IDENTITIES and self._book.find(arguments[0]) is None
+        if self._inside_composite or handover or str(operator) in _QUERIES:
             return operator(*arguments, **keywords)
         names = traits_of(operator).names or map(str, range(len(arguments)))
         passed = {**dict(zip(names, arguments)), **keywords}
@@ -202,7 +202,7 @@ class _Recorder:
         return _pruned(graph, self._droppable)
 
     def _encode_all(self, passed: Mapping[str, Any]) -> dict[str, Argument]:
-        return {name: self._encode(value) for name, value in passed.items() if name not in _UNTOLD}
+        return {name: self._encode(value) for name, value in passed.items() if name not in _IGNORED_ARGUMENTS}
 
     def _encode(self, value: object) -> Argument:
         if isinstance(value, torch.Tensor):
@@ -236,7 +236,7 @@ class _Recorder:
     def _name_in(self, memory: Memory, layout: Layout) -> str:
         """Return the value of a layout of known memory. If a write made it outdated, read it again from the root."""
         if layout not in memory.names:
-            wording = _strided_wording("as_strided", [memory.root], layout.meta)
+            wording = _as_strided_call("as_strided", [memory.root], layout.meta)
             memory.names[layout] = self._add(wording, [layout.meta], view_of=memory.root).output_name()
         return memory.names[layout]
 
@@ -277,7 +277,7 @@ class _Recorder:
         if memory is None:
             self._book.name(tensor, name)
         elif not memory.overwrite(layout, name):
-            wording = _strided_wording("as_strided_scatter", [memory.root, name], layout.meta)
+            wording = _as_strided_call("as_strided_scatter", [memory.root, name], layout.meta)
             patched = self._add(wording, [memory.root_layout.meta], writes=(memory.root,))
             memory.patch_root(patched.output_name(), layout, name)
 
@@ -311,7 +311,7 @@ def _references(wording: Wording) -> list[str]:
     return [*references_in(wording.arguments), *references_in(tuple(wording.keywords.values()))]
 
 
-def _strided_wording(name: str, values: Sequence[str], meta: TensorMeta) -> Wording:
+def _as_strided_call(name: str, values: Sequence[str], meta: TensorMeta) -> Wording:
     """Return an `as_strided` or `as_strided_scatter` call, added where a write made a view outdated."""
     return Wording(
         operator=f"aten.{name}",

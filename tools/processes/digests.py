@@ -25,10 +25,10 @@ class Digests:
 
     def of_rows(self, rows: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the digest of each row of bytes alone, without the rest of its storage."""
-        numbers = [self._weighed(row.to(self._device)) for row in rows]
+        numbers = [self._weighted_sum(row.to(self._device)) for row in rows]
         return torch.stack(numbers) if numbers else torch.zeros(0, dtype=torch.int64, device=self._device)
 
-    def _weighed(self, row: torch.Tensor) -> torch.Tensor:
+    def _weighted_sum(self, row: torch.Tensor) -> torch.Tensor:
         total = torch.zeros((), dtype=torch.int64, device=self._device)
         whole = row.numel() - row.numel() % 8
         words, rest = row[:whole], row[whole:]

@@ -69,7 +69,7 @@ class Payload:
             self._closing()
 
 
-class _Haste:
+class _FastPacking:
     """Settings for faster packing. torch keeps them per thread, so they are applied before each packing."""
 
     checksums = True
@@ -88,19 +88,19 @@ def pack_quickly() -> None:
     Checksums take a third of the time and are never read, so they are left out. Tensors of a GPU are copied through
     pinned memory that is kept, a few times the largest tensor: 256 MiB take 90 ms instead of 260 ms.
     """
-    _Haste.checksums, _Haste.pinned = False, True
+    _FastPacking.checksums, _FastPacking.pinned = False, True
 
 
 def pack(value: Any) -> Payload:
     """Pack trusted values."""
-    _Haste.settle()
+    _FastPacking.settle()
     try:
         spool = _Spool()
         torch.save(value, cast(IO[bytes], spool))
         return spool.payload()
     except (OSError, RuntimeError):  # no in-memory files, or not enough memory; torch re-raises errors of the writer
-        _Haste.pinned = False  # pinned memory may be unavailable or exhausted
-        _Haste.settle()
+        _FastPacking.pinned = False  # pinned memory may be unavailable or exhausted
+        _FastPacking.settle()
         buffer = io.BytesIO()
         torch.save(value, buffer)
         return Payload(buffer.getvalue())

@@ -68,8 +68,8 @@ class Reference:
     def close(self) -> None:
         """Remove the loaded module from `sys.modules`. Existing models keep working."""
         self._user.close()
-        if "_elsewhere" in vars(self):
-            self._elsewhere.close()
+        if "_other_device_copy" in vars(self):
+            self._other_device_copy.close()
 
     def init_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Return new arguments for the constructor; a candidate's constructor takes the same."""
@@ -154,12 +154,12 @@ class Reference:
         for this, since its module may keep tensors that belong to the device they were made on.
         """
         if self._large is None and device != "cpu":
-            self._large = self._saved is None and self._ask_for_much()
+            self._large = self._saved is None and self._inputs_are_large()
         if device == "cpu" or not self._large:
             return self.make_inputs(seed)
         try:
             with torch.device(device), refusing(on_gpu=True):
-                return self._elsewhere.make_inputs(seed)
+                return self._other_device_copy.make_inputs(seed)
         except TooLarge:
             raise  # on the CPU they would be too large as well
         except (ProblemError, RuntimeError, TypeError):
@@ -167,10 +167,10 @@ class Reference:
             return self.make_inputs(seed)
 
     @functools.cached_property
-    def _elsewhere(self) -> Reference:
+    def _other_device_copy(self) -> Reference:
         return Reference(self.spec, self.constants, self.batch)
 
-    def _ask_for_much(self) -> bool:
+    def _inputs_are_large(self) -> bool:
         """Return True if the inputs exceed `LARGE_BYTES`: draw them on the CPU and stop at that size.
 
         A second copy of the file is executed for this, since its code may be stopped halfway.

@@ -73,8 +73,8 @@ class FakeGpu(TorchFunctionMode):
             (torch.Tensor, "record_stream", _nothing),
             (torch.nn.Module, "_apply", _apply),
             (torch.nn.Module, "compile", _nothing),
-            (torch, "set_autocast_enabled", _for_cpu_too(torch.set_autocast_enabled)),
-            (torch, "set_autocast_dtype", _for_cpu_too(torch.set_autocast_dtype)),
+            (torch, "set_autocast_enabled", _also_for_cpu(torch.set_autocast_enabled)),
+            (torch, "set_autocast_dtype", _also_for_cpu(torch.set_autocast_dtype)),
             (FakeTensor, "device", property(self._device_of)),
             (FakeTensor, "__torch_dispatch__", classmethod(self._without_modes)),
         ]
@@ -161,7 +161,7 @@ def _apply(module: torch.nn.Module, change: Callable[[torch.Tensor], torch.Tenso
     return module
 
 
-def _for_cpu_too(switch: Callable[..., None]) -> Callable[..., None]:
+def _also_for_cpu(switch: Callable[..., None]) -> Callable[..., None]:
     """Apply CUDA's autocast switch to the CPU as well, where torch believes the tensors to be."""
 
     def switched(*args: Any) -> None:

@@ -90,7 +90,7 @@ ALONE_FRESH = 2
 ALONE_BYTES_AT_MOST = 64 << 20
 """Limit for all parameters and buffers together, since each version of them is kept and sent."""
 SIGNS_FROM = 2
-"""First version of the parameters in which elements of a parameter whose elements have one sign are negated."""
+"""First version of the parameters in which parameters with elements of a single sign get both signs."""
 REFUSALS = 3
 """Number of attempts to make a case that the reference accepts. Each attempt changes less."""
 ASTRAY = 0.01
@@ -167,7 +167,7 @@ def _has_one_sign(parameter: torch.Tensor) -> bool:
 
 
 def _negate_some(model: torch.nn.Module, names: Sequence[str]) -> None:
-    """Negate every second element of the first half of these parameters; twice leaves them as they were."""
+    """Negate every second element of the first half of these parameters; a second call undoes it."""
     parameters = dict(model.named_parameters())
     for name in names:
         data = parameters[name].data
@@ -271,7 +271,7 @@ class _CaseMaker:
         self.put_in_order: frozenset[int] = frozenset()
         self.modes = self._modes()
         if settings.remedies:
-            self._turn_signs()
+            self._mix_signs()
 
     def _modes(self) -> list[bool]:
         """Return the training flags to check. The run with the first flag becomes the first case."""
@@ -295,10 +295,11 @@ class _CaseMaker:
         self.modes_agree = len(seen) == 2 and first.agrees(*others)
         return list(seen)
 
-    def _turn_signs(self) -> None:
-        """Give parameters of one sign both signs, in the later versions.
+    def _mix_signs(self) -> None:
+        """Give parameters with elements of a single sign both signs, in the later versions.
 
-        A scale that begins at one may become negative. Where the reference refuses that, or is less finite, it stays.
+        For example, a scale that is initially one may become negative in training. The change is undone if the
+        reference then fails, or returns more non-finite values.
         """
         later = self.models[SIGNS_FROM:]
         if not later:
@@ -321,7 +322,7 @@ class _CaseMaker:
         return self._case_of(self._given, AS_GIVEN, self.modes[0])
 
     def main_cases(self) -> list[Case]:
-        self.put_in_order = _moved_last(self._graph) if self._graph is not None else frozenset()
+        self.put_in_order = _outputs_of_movements(self._graph) if self._graph is not None else frozenset()
         cases = [self._first_case()]
         if self.settings.remedies:
             self._try(cases, ONE_CHANGED, self.modes[0])
@@ -606,8 +607,8 @@ class _CaseMaker:
         return [map_tensors(value, lambda tensor: tensor.to(device, copy=copied)) for value in inputs]
 
 
-def _moved_last(graph: OperatorGraph) -> frozenset[int]:
-    """Return the outputs that come from a movement, if through views."""
+def _outputs_of_movements(graph: OperatorGraph) -> frozenset[int]:
+    """Return the outputs that an operator of kind `movement` makes, directly or through views."""
     producers, found = graph.producers(), set()
     for i, name in enumerate(graph.outputs):
         node = producers.get(name)

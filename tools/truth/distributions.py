@@ -36,7 +36,7 @@ OVERFLOW_MARGIN = 8
 
 BLANK, FLAGS, WHOLE = "samples of zeros", "flags flipped", "positions and lengths changed"
 WITH_EMPTY = "positions and lengths changed, one of them to zero"
-"""Asked in place of the one before where the reference accepts it: of rows without elements many have no mean."""
+"""Replaces `WHOLE` if the reference accepts it; many references divide by a length, which must then not be zero."""
 MIXED = {"x3": 3.0, "x0.01": 0.01}
 """Factors for elements of a call that holds several distributions at once, by the distribution's name."""
 NEGATED_SHARE = 0.25
@@ -68,7 +68,7 @@ def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     scattered = torch.randint(count, (OUTLIERS,), generator=generator).tolist()
     places = torch.tensor([0, count - 1, row, row + width - 1, *scattered])
     signs = torch.randint(0, 2, (len(places),), generator=generator) * 2 - 1
-    # one in four is among the largest, the others lie evenly by their logarithm down to the samples
+    # A fourth are about as large as possible; the others are spread evenly by logarithm, down to ordinary samples.
     evenly = (torch.arange(len(places)) + torch.rand(len(places), generator=generator)) / len(places)
     powers = (evenly * 4 / 3 - 1 / 3).clamp(min=0.0) + 0.1 * evenly
     least = math.log(LEAST_SPREADS / OUTLIER_SPREADS)
@@ -139,7 +139,7 @@ def _reorder_or_lower(numbers: torch.Tensor, generator: torch.Generator) -> torc
 
 
 def _reorder_or_empty(numbers: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Do the same, and make one of several lengths zero."""
+    """Reorder or lower numbers as `_reorder_or_lower` does, and set one of several lengths to zero."""
     changed = _reorder_or_lower(numbers, generator)
     if numbers.numel() > 1 and not _are_consecutive(numbers):
         changed = changed.contiguous()

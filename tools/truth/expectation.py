@@ -473,7 +473,7 @@ def with_free_places(
 
 
 class Ordered(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Note what is put in order inside, and the positions that come out."""
+    """Records the sorting operators that run inside, with their operands and the positions they return."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -489,7 +489,7 @@ class Ordered(UncompiledMode):  # type: ignore[no-untyped-call]
         return result
 
     def places(self, truth: torch.Tensor) -> Places | None:
-        """Return what these positions point at, if they came out of one of these operators."""
+        """Return the sorted operand if one of the recorded operators returned these positions, else None."""
         for operand, dim, positions in self._seen:
             if not truth.is_floating_point() and positions.shape == truth.shape and torch.equal(near(positions), truth):
                 return Places(operand=near(operand), dim=dim)

@@ -1,8 +1,8 @@
 """Inputs with the same values in other memory layouts, which expose kernels that ignore strides.
 
     transposed   dense, with the dimensions in reverse order
-    padded       the second half of rows that are twice as wide, as in a chunk of a projection; several dimensions
-    stepped      every second element of a row that is twice as wide, starting at the second; one dimension
+    padded       the second half of rows that are twice as wide, like a chunk of a projection; for several dimensions
+    stepped      every second element of a row that is twice as wide, starting at the second; for one dimension
     expanded     one sample repeated with a stride of zero, which also changes the values
     one twice    the same tensor for two inputs of equal shape and dtype
     apart        separate memory for each input, if the given inputs share memory
@@ -80,7 +80,10 @@ def _transposed(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
-    """Padded or stepped: who asks for the last stride alone, and copies if it is not one, is right where it is two."""
+    """Return it padded if it has several dimensions, else stepped.
+
+    A candidate that copies its input if the last stride is not one would be right for stepped rows in any case.
+    """
     if tensor.dim() == 0 or not tensor.numel():
         return tensor
     plain, size = tensor.detach(), tensor.shape[-1]

@@ -44,7 +44,7 @@ class Case:
     stale: Callable[[], Expectation | None] | None = None
     """The expectation for the previous version of the parameters, to recognise outputs that still use it."""
     put_in_order: frozenset[int] = frozenset()
-    """Outputs that the reference's last step moves: in which order they lie is part of what it does."""
+    """Numbers of the outputs that are made by a movement, so that their order in memory is intended."""
     verify: Verify | None = None
     """The problem's own verifier, if it has one; the expectation then holds the inputs only."""
 

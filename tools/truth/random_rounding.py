@@ -128,7 +128,7 @@ COMPOUND = frozenset(
 
 def round_in_place(values: torch.Tensor, draw: int) -> None:
     """Round float64 values to either float32 neighbour. Non-finite values stay, and finite values stay finite."""
-    with _unwatched():
+    with _without_modes():
         values = values.detach()
         size = CACHED if values.device.type == "cpu" else LARGE
         odd, low = _multiplier(draw), (1 << LOW_BITS) - 1
@@ -141,7 +141,7 @@ def round_in_place(values: torch.Tensor, draw: int) -> None:
 
 def move_exact_quotients(values: torch.Tensor, divisor: torch.Tensor | float, draw: int) -> None:
     """Move quotients that are float32 numbers to a neighbour, unless the divisor is a power of two."""
-    with _unwatched():
+    with _without_modes():
         values = values.detach()
         mantissa = divisor.double().frexp().mantissa if isinstance(divisor, torch.Tensor) else math.frexp(divisor)[0]
         exact = (values.float() == values) & (torch.as_tensor(mantissa, device=values.device).abs() != 0.5)
@@ -151,7 +151,7 @@ def move_exact_quotients(values: torch.Tensor, divisor: torch.Tensor | float, dr
 
 
 @contextlib.contextmanager
-def _unwatched() -> Iterator[None]:
+def _without_modes() -> Iterator[None]:
     """Bypass all modes: a dozen operators run here for each one of the reference, and modes would dominate the time."""
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         yield

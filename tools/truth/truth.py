@@ -75,7 +75,7 @@ def _lift(tensor: torch.Tensor) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def _beside_lifted(model: torch.nn.Module) -> Iterator[None]:
+def _lifted_globals(model: torch.nn.Module) -> Iterator[None]:
     """Make the tensors at the top level of the problem's file float64 inside."""
     before = [(space, name, space[name]) for space, name in beside_classes(model)]
     try:
@@ -106,7 +106,7 @@ def run_lifted(
                 for parameter in exact.parameters():
                     parameter.copy_(nudge(parameter.detach()))
             with (
-                _beside_lifted(exact),
+                _lifted_globals(exact),
                 refusing_on_gpu(inputs),
                 nudge.arithmetic() if nudge is not None else contextlib.nullcontext(),
             ):

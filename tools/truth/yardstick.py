@@ -39,9 +39,9 @@ NARROW = Allowance(
 """Half precision and narrower: only the one rounding at the end is unavoidable."""
 
 TINY_AT_MOST = 100.0
-"""Times by which outputs as given may be larger where their scale counts: inputs are made a hundredth of what they
-were, and an error that does not shrink with them, as that of 1 - exp(x), is then a hundred times as large beside the
-output. Squares and cubes shrink further, and so do their errors."""
+"""Limit on the outputs' scale as given, relative to their scale in a case, if the given scale counts. Inputs become a
+hundred times smaller at most. An error that does not shrink with them, as in 1 - exp(x), is then a hundred times larger
+relative to the output; squares and cubes shrink more, but so do their errors."""
 
 ONCE = 0.9
 """If this share of an output is the correctly rounded truth, the reference rounds only once. If it rounds intermediate
@@ -60,7 +60,7 @@ RARE_FLIPS = 0.01
 """Up to this share, flips are accidents of rounding. Beyond it they are ties in the data, and no others are allowed."""
 
 SAME_SIZE = 1e-6
-"""Relative: elements so near to each other may change places where they are put in order."""
+"""Relative difference up to which two sorted elements count as equal, so that their positions may be exchanged."""
 MOST_FOR_MORE = 1 << 24
 """Number of elements of an output from which additional draws, all of which are kept, would take too much memory."""
 NEGLIGIBLE = 0.03
@@ -95,14 +95,14 @@ def near(tensor: torch.Tensor, device: str | torch.device | None = None) -> torc
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The operand of an operator that orders elements, and the dimension along which it does."""
+    """The operand of an operator that sorts elements, and the dimension along which it sorts."""
 
     operand: torch.Tensor
     """float64, or exact integers."""
     dim: int
 
     def misplaced(self, got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-        """Return which positions point outside, at a place that was named before, or at an element of another size."""
+        """Return which positions are out of range, occur twice, or belong to an element of another value."""
         size = self.operand.shape[self.dim]
         inside = (got >= 0) & (got < size)
         at = got.clamp(0, size - 1).long()
@@ -133,7 +133,7 @@ class Yardstick:
     """The lowest and highest accepted value of elements that are not decided (see `jumps.py`); elsewhere both are the
     truth."""
     places: Places | None = None
-    """What an output of positions points at, if equal elements may be exchanged."""
+    """The sorted elements, for an output of positions in which equal elements may be exchanged."""
 
     @functools.cached_property
     def as_real(self) -> Yardstick:
@@ -268,7 +268,7 @@ def _limits(truth: torch.Tensor, fields: list[torch.Tensor], nudged: int, scale:
     errors = [(field - truth).abs() / peak for field in fields]
     count: float = t.numel()
     if count > MOST_FOR_MORE:
-        count = min(map(_bearers, errors[1 : 1 + nudged]), default=count)
+        count = min(map(_effective_count, errors[1 : 1 + nudged]), default=count)
     size = t.abs()
     measured = torch.stack([torch.stack(limits.errors(error, size)) for error in errors]).T.tolist()
     for metric, (its, *others) in zip(METRICS, measured):
@@ -301,12 +301,12 @@ def left_to_chance(truth: torch.Tensor, nudged: list[torch.Tensor], dtype: torch
     return (
         truth.numel() < FEW_ELEMENTS
         or max(sizes) > AGREE * min(sizes)
-        or min(map(_bearers, errors)) < FEW_ELEMENTS
+        or min(map(_effective_count, errors)) < FEW_ELEMENTS
         or abs(float(errors[0] @ errors[-1])) > ALIKE * sizes[0] * sizes[-1]
     )
 
 
-def _bearers(error: torch.Tensor) -> float:
+def _effective_count(error: torch.Tensor) -> float:
     """Return the effective number of elements with an error: all if they err alike, one if only one errs."""
     largest = error.abs().max()
     squares = (error / largest).square() if largest > 0 else torch.ones_like(error)
