@@ -3,47 +3,66 @@
 Each file is measured with five arms, in turns, in a process of its own: `eager`, `compile`, `reduce-overhead`,
 `shipped`, and `plan` (the shipped file's kernels without its guard). `until_return_us` is the time until a call of an
 idle GPU returns; `back_to_back_us` is the time per call of 200 queued calls until the GPU is done (fewer where 200 take
-long). Medians of the repeats, one row for each file and arm. All processes compile at the same time; then they measure
-one after the other.
+long). Medians of the repeats, one row for each file and arm. Some files compile side by side, then they measure one
+after the other; their rows are written at once. Files that have rows of this commit and this GPU are skipped, so a
+benchmark that was ended is continued by the same command.
 
-Kernels run as if asked for (`use_kernels = "always"`), so drafts can be measured, too. With --guard, which needs no
-GPU, the guard alone is measured instead: all that a call does before its plan begins, for a model of one module and for
-one of 50.
+Kernels run as if asked for (`use_kernels = "always"`), so drafts can be measured, too. With --drafts the examples and
+every other quick problem of the suite are optimized first, each for one turn without the GPU. Back to back only files
+that were measured before they were shipped have to be as fast as eager; the slower drafts are named.
+
+With --guard, which needs no GPU, the guard alone is measured instead: all that a call does before its plan begins, for
+a model of one module and for one of 50.
 
     python benchmarks/call_cost.py optimized.py=problem.py other_optimized.py=other.py
     python benchmarks/call_cost.py shipped_folder=problems_folder
+    python benchmarks/call_cost.py --drafts build/drafts
     python benchmarks/call_cost.py --guard
 """
 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import contextlib
+import csv
+import functools
 import importlib.util
 import json
+import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+EXAMPLES = HERE.parent / "examples"
+SUITE = HERE / "problems"
 QUEUED = 200
 SERIES_US = 30_000
 """Fewer calls are queued if they would take longer than this."""
 REPEATS = 15
 ARMS = ("eager", "compile", "reduce-overhead", "shipped", "plan")
 GUARD_BARS_US = {1: 5.0, 50: 15.0}
+COMPILE_SHARE = 0.9
+"""Share of the files that may cost the host no more than the compiled reference does."""
+COMPILE_GEOMEAN = 0.8
+SLOWER_AT_MOST = 1.03
+"""A ratio above this counts as slower; two arms of the same code differ by as much."""
+ERROR_AT_MOST = 0.05
+"""Of a result against eager's; shows kernels that do not run at all, no more."""
+DRAFT_S = 150.0
 
 
 def main() -> None:
-    """Measure every pair named; exit code 1 if a bar is missed."""
+    """Measure what is named and not measured yet; exit code 1 if a bar is missed."""
     options = _options()
     if options.worker:
         _work(*map(Path, options.pairs[0].split("=")))
@@ -55,14 +74,71 @@ def main() -> None:
     if options.guard:
         found = [_guard_row(count) for count in GUARD_BARS_US]
         missed = [row["file"] for row in found if row["until_return_us"] > GUARD_BARS_US[row["modules"]]]
+        _print(found)
+        rows.append(options.out, shared, found)
     else:
-        found, missed = _measured_in_turns([pair for text in options.pairs for pair in _pairs(text)], options.timeout)
+        until = time.monotonic() + options.timeout
+        pairs = [pair for text in options.pairs for pair in _pairs(text)]
+        pairs += _drafts(options.drafts, until) if options.drafts else []
+        known = {key for path in options.known for key in _measured_before(path, shared)}
+        left = [pair for pair in pairs if (_name(pair), ARMS[-1]) not in known]
+        missed = []
+        for pair, measured, trouble in _measured_in_turns(left, options.at_once, until):
+            found = [{"file": _name(pair), "arm": arm, **row, "modules": ""} for arm, row in measured.items()]
+            _print(found)
+            rows.append(options.out, shared, found)
+            missed += [f"{_name(pair)}: {trouble}"] if trouble else []
+        before = {
+            key: row for path in (*options.known, options.out) for key, row in _measured_before(path, shared).items()
+        }
+        missed += _below_the_bars(pairs, before)
+    for text in missed:
+        print(f"below the bar: {text}", file=sys.stderr)
+    sys.exit(1 if missed else 0)
+
+
+def _name(pair: str) -> str:
+    return Path(pair.split("=")[0]).stem
+
+
+def _print(found: Sequence[Mapping[str, Any]]) -> None:
     for row in found:
         print(*(f"{key}={value}" for key, value in row.items()), flush=True)
-    rows.append(options.out, shared, [{**row, "modules": row.get("modules", "")} for row in found])
-    if missed:
-        print(f"below the bar: {', '.join(missed)}", file=sys.stderr)
-        sys.exit(1)
+
+
+def _measured_before(path: Path, shared: Mapping[str, str]) -> dict[tuple[str, str], dict[str, str]]:
+    """Return the rows of this commit and this GPU by file and arm."""
+    if not path.exists():
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if all(row[key] == shared[key] for key in ("commit", "gpu"))]
+    return {(row["file"], row["arm"]): row for row in rows}
+
+
+def _below_the_bars(pairs: Sequence[str], rows: Mapping[tuple[str, str], Mapping[str, str]]) -> list[str]:
+    """Say over all files what the host's cost is beside torch.compile's; return what misses a bar."""
+    ratios: dict[str, float] = {}
+    missed = []
+    for pair in pairs:
+        row = {arm: rows.get((_name(pair), arm)) for arm in ARMS}
+        if row["shipped"] is None or row["compile"] is None or row["eager"] is None:
+            missed.append(f"{_name(pair)}: not measured")
+            continue
+        ratios[_name(pair)] = float(row["shipped"]["until_return_us"]) / float(row["compile"]["until_return_us"])
+        slower = float(row["shipped"]["back_to_back_us"]) / float(row["eager"]["back_to_back_us"])
+        if slower > SLOWER_AT_MOST:
+            said = f"{_name(pair)}: {slower:.2f} times eager's time back to back"
+            if "\nMEASURED = {}" in Path(pair.split("=")[0]).read_text(encoding="utf-8"):
+                print(f"a draft, {said}")
+            else:
+                missed.append(said)
+    if ratios:
+        share = sum(ratio <= 1 for ratio in ratios.values()) / len(ratios)
+        geomean = math.exp(statistics.fmean(map(math.log, ratios.values())))
+        told = f"until return {geomean:.2f} times torch.compile's time at the geomean, at most its time for {share:.0%}"
+        print(f"{told} of {len(ratios)} files")
+        missed += [told] if share < COMPILE_SHARE or geomean > COMPILE_GEOMEAN else []
+    return missed
 
 
 def _pairs(text: str) -> list[str]:
@@ -80,47 +156,92 @@ def _pairs(text: str) -> list[str]:
     return found
 
 
-def _measured_in_turns(pairs: Sequence[str], timeout_s: float) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows, and the pairs that could not be measured or are slower than eager back to back."""
+def _drafts(folder: Path, until: float) -> list[str]:
+    """Optimize the examples and problems of the suite that have no draft in the folder; return the pairs."""
+    table = tomllib.loads((SUITE / "suite.toml").read_text(encoding="utf-8"))["problems"]
+    quick = [name for name, row in table.items() if row["quick"]]
+    problems = [path for path in sorted(EXAMPLES.glob("*.py")) if "class Model(" in path.read_text(encoding="utf-8")]
+    problems += [SUITE / f"{name}.py" for name in quick[::2]]
+    cores = len(os.sched_getaffinity(0))
+    with concurrent.futures.ThreadPoolExecutor(max(1, cores // 2)) as threads:
+        made = list(threads.map(functools.partial(_draft, folder, until), problems))
+    return [f"{draft}={problem}" for draft, problem in zip(made, problems) if draft is not None]
+
+
+def _draft(folder: Path, until: float, problem: Path) -> Path | None:
+    """Return a problem's draft, made if it is not there; None, with a word, where there is none."""
+    path = folder / f"{problem.stem}_optimized.py"
+    limit_s = min(DRAFT_S, until - time.monotonic())
+    if path.exists() or limit_s <= 0:
+        return path if path.exists() else None
+    with tempfile.TemporaryDirectory() as scratch:
+        argv = [sys.executable, "-m", "triton_agent", "optimize", str(problem), "--device", "cpu", "--turns", "1"]
+        argv += ["--parallel", "2", "--out", scratch, "--store", f"{scratch}/runs.db"]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=limit_s)
+            said = done.stderr
+        except subprocess.TimeoutExpired:
+            said = f"not done after {limit_s:.0f} s"
+        made = Path(scratch) / path.name
+        if not made.exists():
+            print(f"{problem.stem}: no draft: {(said.strip().splitlines() or ['no word'])[-1]}", file=sys.stderr)
+            return None
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(made.read_text(encoding="utf-8"), encoding="utf-8")
+    return path
+
+
+def _measured_in_turns(pairs: Sequence[str], at_once: int, until: float) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Give each pair with its rows by arm, and with what went wrong."""
     environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    rows: list[dict[str, Any]] = []
-    missed: list[str] = []
-    with contextlib.ExitStack() as stack:
-        workers = []
-        for pair in pairs:
-            errors = stack.enter_context(tempfile.TemporaryFile("w+"))
-            argv = [sys.executable, __file__, "--worker", pair]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-            workers.append((pair, subprocess.Popen(argv, text=True, env=environment, **pipes), errors))
-        timer = threading.Timer(timeout_s, lambda: [worker.kill() for _, worker, _ in workers])
-        timer.start()
-        stack.callback(timer.cancel)
-        ready = [worker.stdout.readline() for _, worker, _ in workers]  # nothing is timed until all have compiled
-        for (pair, worker, errors), said in zip(workers, ready):
-            told, _ = worker.communicate("go\n" if said else None)
-            if worker.returncode:
-                errors.seek(0)
-                reason = (errors.read().strip().splitlines() or ["it ran out of time"])[-1]
-                print(f"{pair}: {reason}", file=sys.stderr)
-                missed.append(pair)
-                continue
-            measured = json.loads(told.splitlines()[-1])
-            rows += [{"file": Path(pair.split("=")[0]).stem, "arm": arm, **row} for arm, row in measured.items()]
-            if measured["shipped"]["back_to_back_us"] > measured["eager"]["back_to_back_us"]:
-                missed.append(pair)
-    return rows, missed
+    for first in range(0, len(pairs), at_once):
+        with contextlib.ExitStack() as stack:
+            workers = []
+            for pair in pairs[first : first + at_once]:
+                said = stack.enter_context(tempfile.TemporaryFile("w+"))
+                argv = [sys.executable, __file__, "--worker", pair]
+                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": said}
+                worker = subprocess.Popen(argv, text=True, env=environment, **pipes)
+                stack.callback(worker.kill)
+                workers.append((pair, worker, said))
+            ready = {pair: _line_of(worker, until) for pair, worker, _ in workers}  # nothing is timed before
+            for pair, worker, said in workers:
+                try:
+                    told, _ = worker.communicate("go\n" if ready[pair] else None, max(1.0, until - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    yield pair, {}, "it ran out of time"
+                    continue
+                if worker.returncode:
+                    said.seek(0)
+                    yield pair, {}, (said.read().strip().splitlines() or ["it ran out of time"])[-1]
+                    continue
+                yield pair, json.loads(told.splitlines()[-1]), ""
+
+
+def _line_of(worker: Any, until: float) -> str:
+    """Return the first line that a worker prints; nothing if it ends or time is over."""
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        line = thread.submit(worker.stdout.readline)
+        try:
+            return str(line.result(max(1.0, until - time.monotonic())))
+        except concurrent.futures.TimeoutError:
+            worker.kill()
+            return ""
 
 
 def _work(shipped: Path, problem: Path) -> None:
     """Prepare all arms, say so, and measure them once told to."""
     import torch
+    from torch.utils import _pytree
 
     torch.set_grad_enabled(False)
     file, given = _imported(shipped), _imported(problem)
-    inputs = [value.cuda() if isinstance(value, torch.Tensor) else value for value in given.get_inputs()]
+    inputs = _pytree.tree_map_only(torch.Tensor, torch.Tensor.cuda, list(given.get_inputs()))
     arguments = given.get_init_inputs() if hasattr(given, "get_init_inputs") else []
-    model, reference = file.ModelNew(*arguments).cuda(), file.OriginalModel(*arguments).cuda()
+    reference, model = file.OriginalModel(*arguments).cuda(), file.ModelNew(*arguments).cuda()
+    model.load_state_dict(reference.state_dict())
     model.use_kernels = "always"
+    _require_alike(model(*inputs), reference(*inputs))
     admitted = file._admitted(model, tuple(inputs), {})
     if admitted is None:
         raise SystemExit("the guard does not let the kernels run in this call")
@@ -151,6 +272,17 @@ def _work(shipped: Path, problem: Path) -> None:
         for name, pairs in readings.items()
     }
     print(json.dumps(found))
+
+
+def _require_alike(result: Any, expected: Any) -> None:
+    import torch
+    from torch.utils import _pytree
+
+    for one, other in zip(_pytree.tree_leaves(result), _pytree.tree_leaves(expected), strict=True):
+        if isinstance(other, torch.Tensor) and other.numel() and other.is_floating_point():
+            error = ((one.double() - other.double()).norm() / other.double().norm().clamp(min=1e-6)).item()
+            if error > ERROR_AT_MOST:
+                raise SystemExit(f"the kernels' result differs from eager's by {error:.2g}")
 
 
 def _until_return_us(call: Callable[[], Any]) -> float:
@@ -246,11 +378,15 @@ def _options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--guard", action="store_true", help="measure the guard alone; needs no GPU")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "call_cost.csv", help="CSV file of the rows")
+    parser.add_argument("--drafts", type=Path, metavar="FOLDER", help="measure drafts, which are made where missing")
+    parser.add_argument("--known", type=Path, action="append", default=[], help="another CSV file with rows to keep")
+    parser.add_argument("--at-once", type=int, default=14, help="files that compile side by side (default 14)")
     parser.add_argument("--timeout", type=float, default=400.0, help="seconds for all files (default 400)")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if not options.guard and not options.pairs:
-        parser.error("name pairs of a shipped file and its problem, or --guard")
+    if not options.guard and not options.pairs and not options.drafts:
+        parser.error("name pairs of a shipped file and its problem, --drafts or --guard")
+    options.known.append(options.out)
     return options
 
 
