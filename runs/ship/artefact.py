@@ -17,7 +17,7 @@ import builtins
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from triton_agent.runs.ship import evidence
@@ -32,6 +32,12 @@ MARKER = "# -- which calls run the kernels"
 """Line of `machinery.py` at which the copied text begins."""
 SMALLER = "\nSMALLER = "
 """Beginning of the table of plans at the sizes of the check, in files that have such plans."""
+FEATURES = ("ORDER_IS_FREE", "CALLS_LIBDEVICE", "SERVES_RANGES")
+"""Features of some files. An `if` of the guard that begins with such a name is copied into these files only, without
+the name."""
+UNUSED = "\0"
+"""Placeholder for a line of the guard that a file does not need."""
+IN_ORDER = "def _in_order("
 PLAIN = "_plain"
 """Function of the guard for constructors that take objects of the user's classes; other files leave it out."""
 COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if_tracing", "torch.jit.ignore"})
@@ -48,7 +54,7 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
     docstring = _docstring(problem, facts, original, draft=draft)
     kernels, launching, calls, known = _plan_sections(written, changes)
     constants = _constants(problem, plans, facts, original, draft=draft)
-    plain, guard = _plain_and_guard(machinery)
+    plain, guard = _plain_and_guard(machinery, _features(plans, facts), with_order=IN_ORDER in constants)
     if PLAIN in constants:
         constants = f"{plain}\n\n\n{constants}"
     imports = _imports(written, changes, original, machinery, with_plain=PLAIN in constants)
@@ -67,7 +73,7 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
 
 def is_shipped(text: str) -> bool:
     """Return whether `ship` made this file."""
-    return f"\nclass ModelNew({ORIGINAL}):" in text and "\nUSE_KERNELS = " in text
+    return all(f"\n{part}" in text for part in (f"class ModelNew({ORIGINAL}):", "USE_KERNELS = ", MARKER))
 
 
 def switched_on(text: str) -> str:
@@ -80,7 +86,10 @@ def forced(text: str) -> str:
 
     The result serves only the calls that were verified, so it has to be evaluated with `as_given`.
     """
-    return f"{_uncompiled(text)}\n\n{judged(several=SMALLER in text)}" if is_shipped(text) else text
+    if not is_shipped(text):
+        return text
+    before_guard = text[: text.index(f"\n{MARKER}")].rstrip("\n")
+    return f"{_uncompiled(before_guard)}\n\n\n{judged(several=SMALLER in text)}"
 
 
 def _uncompiled(text: str) -> str:
@@ -207,11 +216,27 @@ def _plan_sections(written: Parts, changes: dict[str, str]) -> tuple[str, str, s
     return kernels, helpers, calls, known
 
 
-def _plain_and_guard(machinery: Parts) -> tuple[str, str]:
+def _plain_and_guard(machinery: Parts, features: Collection[str], *, with_order: bool) -> tuple[str, str]:
     """Return the function for objects of the user's classes, which few files need, and the rest of the guard."""
     plain = next(part.text for part in machinery.parts if PLAIN in part.binds)
-    text = machinery.text[machinery.text.index(MARKER) :].strip("\n")
-    return plain, text.replace(f"{plain}\n\n\n", "")
+    lines = machinery.text.split("\n")
+    for node in ast.walk(machinery.tree):
+        if isinstance(node, ast.If) and (name := ast.unparse(node.test).split(" and ")[0]) in FEATURES:
+            first = lines[node.lineno - 1]
+            lines[node.lineno - 1] = first.replace(f"if {name} and ", "if ")
+            if name not in features:
+                lines[node.lineno - 1 : node.end_lineno] = [UNUSED] * (
+                    (node.end_lineno or node.lineno) - node.lineno + 1
+                )
+    text = "\n".join(line for line in lines if line != UNUSED)
+    text = text[text.index(MARKER) :].strip("\n").replace(f"{plain}\n\n\n", "")
+    return plain, text if with_order else text.replace("*_in_order(*args, **kwargs)", "*args, **kwargs")
+
+
+def _features(plans: str, facts: ShippedFacts) -> set[str]:
+    found = {"ORDER_IS_FREE": not _is_deterministic(plans, facts), "CALLS_LIBDEVICE": "libdevice" in plans}
+    found["SERVES_RANGES"] = "\ndef layout_of_" in plans
+    return {name for name, has in found.items() if has}
 
 
 def _constants(
@@ -221,7 +246,7 @@ def _constants(
     call, environment = facts.call, facts.evaluation.environment
     digest = hashlib.sha256(f"{problem.digest}{candidate_source}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
     operator = f"{_slug(original.class_name)}_{digest}"
-    constructor = original.constructor or "def _constructor(*args, **kwargs):\n    return args, kwargs"
+    constructor = original.constructor or "def _constructor(*args: Any, **kwargs: Any) -> Any:\n    return args, kwargs"
     if "SimpleNamespace(" in (call.constructed or ""):
         head, _, values = constructor.rpartition("return ")
         constructor = f"{head}return {PLAIN}({values})"
@@ -230,18 +255,16 @@ def _constants(
         constructor,
         "",
         "",
-        *_in_order(call),
-        "",
-        "",
+        *([] if _is_in_order(call, candidate_source) else [*_in_order(call), "", ""]),
         f"USE_KERNELS = {_quoted('never' if draft else 'verified')}",
+        "# a model that was made with other arguments runs the reference",
         f"CONSTRUCTED = {_construction(call)}",
         "# whether the kernels were faster than the reference, by GPU, its compute capability, torch and triton",
         measured_table(rows),
+        "# how torch was set: whether products of float32 may be TF32, and the dtype of autocast",
         f"TF32 = {environment.precision == 'tf32'}",
         f"AUTOCAST = {f'torch.{environment.autocast}' if environment.autocast else None}",
-        f"DETERMINISTIC = {_is_deterministic(candidate_source, facts)}",
-        f"CALLS_LIBDEVICE = {'libdevice' in candidate_source}",
-        f"OPERATOR = {_quoted(operator)}",
+        f"OPERATOR = {_quoted(operator)}  # the kernels' name in graphs of torch.compile",
     ]
     return "\n".join(lines)
 
@@ -270,7 +293,7 @@ def _in_order(call: CallForm) -> list[str]:
     Arguments that the verified calls leave out at the end are left out where they have their default.
     """
     defaults = {name: repr(call.defaults[name]) if name in call.defaults else "..." for name in call.parameters}
-    given = [f"{name}={default}" for name, default in defaults.items()]
+    given = [f"{name}: Any = {default}" for name, default in defaults.items()]
     names, at = [*call.parameters], len(call.parameters) - call.keyword_only
     if call.keyword_only:
         given.insert(at, "*")
@@ -280,7 +303,13 @@ def _in_order(call: CallForm) -> list[str]:
         name, default = names[count - 1], defaults[names[count - 1]]
         is_given = f"{name} is not {default}" if default in ("None", "...") else f"repr({name}) != {default!r}"
         result = f"{_tuple(names[:count])} if {is_given} else {result}"
-    return [f"def _in_order({', '.join(given)}):", f"    return {result}"]
+    return [f"def _in_order({', '.join(given)}) -> Any:", f"    return {result}"]
+
+
+def _is_in_order(call: CallForm, plans: str) -> bool:
+    """Return whether `plan_for` takes the arguments as forward does."""
+    given = "".join(f", {name}: Any = ..." for name in call.parameters)
+    return not call.keyword_only and not call.defaults and f"\ndef plan_for(training: bool{given}) -> Any:" in plans
 
 
 def _construction(call: CallForm) -> str:

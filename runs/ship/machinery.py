@@ -1,9 +1,9 @@
 """The guard of a shipped file: decides which calls run the kernels.
 
-The text from the line that `MARKER` names is copied into shipped files unchanged, without functions that a file does
-not need. The lines above stand in for the file's own text: the reference's class, the plans, and the verified facts.
-The text may import and name only what a kernel file may (`tools/candidate/screen.py`), since a shipped file is judged
-like any other candidate.
+The text from the line that `MARKER` names is copied into shipped files, without functions that a file does not need,
+and without each `if` that begins with a name of `artefact.FEATURES` that the file does not have. The lines above stand
+in for the file's own text: the reference's class, the plans, and the verified facts. The guard is not judged
+(`artefact.forced`), but a file is measured with it.
 
 Not covered: `torch.jit.script`, which cannot read a forward with `*args`; tracers that record real tensors below
 Python (`make_fx`), which see the kernels' launches as nothing; a weight rewritten through `.data` where the kernels
@@ -49,8 +49,7 @@ CONSTRUCTED: Any = _constructor()
 MEASURED: dict[Any, bool] = {}
 TF32 = False
 AUTOCAST: Any = None
-DETERMINISTIC = True
-CALLS_LIBDEVICE = False
+ORDER_IS_FREE = CALLS_LIBDEVICE = SERVES_RANGES = False
 OPERATOR = "stand_in"
 
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
@@ -58,11 +57,10 @@ OPERATOR = "stand_in"
 OF_ANY_MODULE = frozenset({*vars(nn.Module()), "use_kernels", "_watch"})
 # torch has no public name for them
 HOOKS_ON_ALL = [nn.modules.module._global_forward_hooks, nn.modules.module._global_forward_pre_hooks]
+# of a tensor that is not replaced; together they tell where and how its numbers lie
 OF_TENSORS = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.is_contiguous
 # raised by tensors and modules that do not answer like plain ones
 NOT_PLAIN = AttributeError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError
-INTERPRETED = triton.knobs.runtime.interpret  # torch.compile cannot follow it
-JIT: Any = torch.jit  # its functions have no types
 known: dict[Any, bool] = {}  # what _is_fit found out
 
 
@@ -98,12 +96,14 @@ def _made_of(model: nn.Module) -> dict[str, Any]:
     return {path: (type(m), {name: _noted(value) for name, value in _attributes(m).items()}) for path, m in modules}
 
 
-def _verified_state(model: nn.Module) -> Any:
+def _verified_state(model: nn.Module) -> dict[str, torch.Tensor] | None:
     """Return parameters and buffers by name; None if names, shapes, dtypes or strides are not those verified."""
-    named: dict[str, Any] = dict(model.named_parameters(remove_duplicate=False))
-    named.update(model.named_buffers(remove_duplicate=False))
-    forms = {name: (tensor.shape, tensor.dtype, tensor.stride()) for name, tensor in named.items()}
-    return {name: named[name] for name in STATE} if forms == {name: form[1:] for name, form in STATE.items()} else None
+    named = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
+    for name, (_, shape, dtype, strides) in STATE.items():
+        tensor = named.get(name)
+        if tensor is None or tensor.shape != shape or tensor.dtype != dtype or tensor.stride() != strides:
+            return None
+    return {name: named[name] for name in STATE} if len(named) == len(STATE) else None
 
 
 class Watch:
@@ -113,8 +113,8 @@ class Watch:
     where anything differs.
     """
 
-    def __init__(self, model: nn.Module, known: bool) -> None:
-        self.made: Any = _made_of(model) if known else None
+    def __init__(self, model: nn.Module, verified: bool) -> None:
+        self.made: Any = _made_of(model) if verified else None
         self.parameters: Any = None
 
     def __getstate__(self) -> Any:
@@ -130,32 +130,28 @@ class Watch:
 
     def examine(self, model: Any) -> None:
         """Note all that a call depends on, and whether the model is as it was made and verified."""
-        modules, own = list(model.modules()), vars(model)
-        inner, attributes = modules[1:], [value for m in modules for value in _attributes(m).values()]
+        modules, own = [*model.modules()], vars(model)
+        inner, values = modules[1:], [value for m in modules for value in _attributes(m).values()]
         slots = [(vars(m), name) for m in inner for name in ("training", *_attributes(m))]
-        held = [tensors for m in modules for tensors in (m._parameters, m._buffers)]
-        tensors = [tensor for mapping in held for tensor in mapping.values() if tensor is not None]
-        numbers = [
-            (mapping, name) for mapping in held for name, t in mapping.items() if t is not None and t.numel() == 1
-        ]
+        held = [named for m in modules for named in (m._parameters, m._buffers)]
+        tensors = [tensor for named in held for tensor in named.values() if tensor is not None]
+        numbers = [(named, name) for named in held for name, t in named.items() if t is not None and t.numel() == 1]
         hooks = [hooks for m in inner for hooks in (m._forward_hooks, m._forward_pre_hooks)] + HOOKS_ON_ALL
         mappings = [*held, *(m._modules for m in modules), *hooks]
         self.full, self.empty = [one for one in mappings if one], [one for one in mappings if not one]
-        self.full_then, self.own_size = [dict(one) for one in self.full], len(own)
         self.own = itemgetter("training", "_parameters", "_buffers", "_modules", *_attributes(model))
-        self.own_then = self.own(own)
-        looks: list[Any] = [
+        looks: list[Any] = [  # a function, and what it is called with
             (getitem, *zip(*slots)),
             (len, [*map(vars, inner)]),
             (type, inner),
-            (_noted, [value for value in attributes if isinstance(value, (list, dict, set, torch.Tensor))]),
-            # Dictionaries take tensors of one number for the same if the numbers are equal.
-            (lambda mapping, name: id(mapping[name]), *zip(*numbers)),
+            (_noted, [value for value in values if isinstance(value, (list, dict, set, torch.Tensor))]),
+            (lambda named, name: id(named[name]), *zip(*numbers)),  # equal numbers make dictionaries equal
             *((read, tensors) for read in OF_TENSORS),
             (torch.Tensor.stride, [tensor for tensor in tensors if not tensor.is_contiguous()]),
         ]
         self.looks = [look for look in looks if look[1:] and look[1]]  # not those with nothing to read
-        self.looked = [[*map(*look)] for look in self.looks]
+        self.seen = self.look(own)
+        self.seen[0] = [dict(one) for one in self.full]
         self.device = tensors[0].device if tensors else None
         as_made = _made_of(model) == self.made and all(m.training == model.training for m in inner) and not any(hooks)
         kinds = {(type(t), t.is_inference(), t.device, t.data_ptr() % 16) for t in tensors}
@@ -163,16 +159,13 @@ class Watch:
         self.state = _verified_state(model) if as_made and usual else None
         self.parameters = model._parameters
 
+    def look(self, own: dict[str, Any]) -> list[Any]:
+        """Return all that a call depends on; `own` are the model's attributes, which this object may not keep alive."""
+        return [self.full, any(self.empty), len(own), self.own(own), *([*map(*look)] for look in self.looks)]
+
     def differs(self, own: dict[str, Any]) -> bool:
-        """Return whether anything changed; `own` are the model's attributes, which this object may not keep alive."""
         try:
-            return not (
-                len(own) == self.own_size
-                and self.own(own) == self.own_then
-                and self.full == self.full_then
-                and not any(self.empty)
-                and [[*map(*look)] for look in self.looks] == self.looked
-            )
+            return self.look(own) != self.seen
         except NOT_PLAIN:
             return True  # an attribute is gone, or a tensor was compared with another one
 
@@ -190,37 +183,40 @@ def _traced_state(model: Any) -> Any:
     return _verified_state(model)
 
 
-def _may_run_on(device: torch.device, forced: bool, traced: bool) -> bool:
-    """Check autocast, determinism, the GPU, the precision of products, and the versions."""
-    kind = device.type
-    casts = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-    if casts is not AUTOCAST or (not DETERMINISTIC and torch.are_deterministic_algorithms_enabled()):
-        return False
-    if kind != "cuda":
-        return forced and (kind != "cpu" or _is_fit(kind, traced))
-    # torch.compile cannot follow the second, which is faster
-    tf32 = torch.backends.cuda.matmul.allow_tf32 if traced else torch.get_float32_matmul_precision() != "highest"
-    return device.index == torch.cuda.current_device() and (forced or (tf32 is TF32 and _is_fit(device.index, traced)))
-
-
-def _is_fit(place: Any, traced: bool) -> bool:
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # neither machine nor versions change
+def _is_fit(place: Any) -> bool:
     """Return whether this CPU interprets kernels, or whether they were faster on this GPU; say once if nobody knows."""
-    if not traced and place in known:
+    if place in known:
         return known[place]
-    if place == "cpu":
-        fits, why = INTERPRETED or None, "the kernels need a GPU, or TRITON_INTERPRET=1 set before triton is imported"
-        if INTERPRETED and CALLS_LIBDEVICE:
-            fits, why = None, "the kernels need a GPU, since Triton's interpreter has no libdevice"
-    else:
+    if place != "cpu":
         card = torch.cuda.get_device_properties(place)
         versions = [".".join(text.split(".")[:2]) for text in (torch.__version__, triton.__version__)]
         here = (card.name, (card.major, card.minor), *versions)
         fits, why = MEASURED.get(here), f"the kernels were not measured on {here} (`triton-agent verify` does that)"
-    if not traced:
-        known[place] = bool(fits)
-        if fits is None:
-            warnings.warn(f"{why}: here the reference runs", stacklevel=2)
-    return bool(fits)
+    else:
+        why = "the kernels need a GPU, or TRITON_INTERPRET=1 set before triton is imported"
+        fits = triton.knobs.runtime.interpret or None
+        if CALLS_LIBDEVICE and fits:
+            fits, why = None, "the kernels need a GPU, since Triton's interpreter has no libdevice"
+    known[place] = bool(fits)
+    if fits is None:
+        warnings.warn(f"{why}: here the reference runs", stacklevel=2)
+    return known[place]
+
+
+def _may_run_on(device: torch.device, forced: bool, traced: bool) -> bool:
+    """Check how torch is set, and the device."""
+    kind = device.type
+    casts = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    if casts is not AUTOCAST:
+        return False
+    if ORDER_IS_FREE and torch.are_deterministic_algorithms_enabled():  # programs add up in any order
+        return False
+    if kind != "cuda":
+        return forced and (kind != "cpu" or _is_fit(kind))
+    # torch.compile cannot follow the second, which is faster
+    tf32 = torch.backends.cuda.matmul.allow_tf32 if traced else torch.get_float32_matmul_precision() != "highest"
+    return device.index == torch.cuda.current_device() and (forced or (tf32 is TF32 and _is_fit(device.index)))
 
 
 def _admitted(model: Any, args: Any, kwargs: Any, traced: bool = False) -> Any:
@@ -230,7 +226,8 @@ def _admitted(model: Any, args: Any, kwargs: Any, traced: bool = False) -> Any:
         return None
     plan, tensors = found
     if not traced:
-        state = None if JIT.is_tracing() else model._watch.state_of(model)
+        jit = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        state = None if jit else model._watch.state_of(model)
     elif torch.compiler.is_exporting() or not tensors or CALLS[plan.__name__][2] is None:
         state = None  # exported programs are for others, who may not have the kernels
     else:
@@ -252,9 +249,11 @@ def _admitted(model: Any, args: Any, kwargs: Any, traced: bool = False) -> Any:
 
 
 def _layout(name: str, tensors: Any) -> Any:
-    """Return the strides that a plan takes, and kind and forms of what it returns; for a range, at these sizes."""
+    """Return the strides that a plan takes, and kind and forms of what it returns."""
     _, strides, results = CALLS[name]
-    return strides(*tensors) if callable(strides) else (strides, results)
+    if SERVES_RANGES and callable(strides):  # they follow from the sizes of the call
+        return strides(*tensors)
+    return strides, results
 
 
 def _laid_out(tensor: Any, strides: Any) -> Any:
@@ -313,8 +312,8 @@ class ModelNew(OriginalModel):
             found = None  # a tensor or module that does not answer like a plain one
         if found is None:
             return super().forward(*args, **kwargs)
-        call, state, tensors = found
-        return _in_graph(call.__name__, state, tensors) if traced else call(state, *tensors)
+        plan, state, tensors = found
+        return _in_graph(plan.__name__, state, tensors) if traced else plan(state, *tensors)
 
 
 functools.update_wrapper(ModelNew.__init__, OriginalModel.__init__, updated=())  # for the reference's signature

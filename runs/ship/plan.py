@@ -208,7 +208,8 @@ class PlanWriter:
         self._steps(tape.prologue, 0, stay=set(wanted))
         kept = [body.bases[number] for number in wanted]
         body.line(prefixed("return ", kept[0].name if len(kept) == 1 else tuple_of([base.name for base in kept])))
-        return [Group("(", parameters, "):"), *body.lines], kept, sources
+        given = [f"{name}: torch.{'device' if name == parameters[0] else 'Tensor'}" for name in parameters]
+        return [Group("(", given, ") -> Any:"), *body.lines], kept, sources
 
     def _outside(self, used: Collection[int]) -> Iterator[tuple[str, View, str]]:
         """Yield the constructor's tensors and the state in these buffers: a name, the view, and an expression to

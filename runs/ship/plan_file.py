@@ -21,7 +21,7 @@ from triton_agent.runs.ship.judged import judged
 from triton_agent.runs.ship.module_forms import LAUNCHING, Kernels, Module, as_called, checks_of, given_names
 from triton_agent.runs.ship.plan import Plan, argument_paths
 from triton_agent.runs.ship.plan import form as form_of
-from triton_agent.runs.ship.python_text import WIDTH, Group, Names, Text, call, lines, literal, prefixed, tuple_of
+from triton_agent.runs.ship.python_text import WIDTH, Group, Names, Text, lines, literal, prefixed, tuple_of
 from triton_agent.runs.ship.ranges.brackets import Bracket
 from triton_agent.runs.ship.ranges.fitting import Unfitted
 from triton_agent.runs.ship.ranges.sized_plans import SizedForm, sized_forms
@@ -32,6 +32,9 @@ from triton_agent.tools.problem.size_range import SizeRange
 from triton_agent.tools.processes.protocol import StateTensor, TapedModule
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.tape.tape import Descriptor, Launch
+
+STATE_COMMENT = "# parameters and buffers: kind, shape, dtype, strides"
+SMALLER_COMMENT = "# for the check, which was made at smaller sizes: the constructor's arguments, the state, the calls"
 
 
 def plans_of(evaluator: AnyEvaluator, source: str, names: Sequence[str] = ()) -> str:
@@ -79,7 +82,7 @@ def file_of(data: Sequence[TapedModule], ranges: Sequence[SizeRange] = (), brack
     if len(modules) > 1:
         others = enumerate(modules[1:], 2)
         smaller = [tuple_of([module.made_with(), f"STATE_{at}", f"plan_for_{at}"]) for at, module in others]
-        tables.append("\n".join(["# at the sizes of the check", *lines(prefixed("SMALLER = ", tuple_of(smaller)), 0)]))
+        tables.append("\n".join([SMALLER_COMMENT, *lines(prefixed("SMALLER = ", tuple_of(smaller)), 0)]))
     table = [line for name, row in rows.items() for line in lines(Group(f'"{name}": (', row, "),"), 4)]
     definitions = joined([part for part in parts.parts if not part.imports], {})
     launched = [line for (text, *_), name in launches.items() for line in f"{name} = {text}".split("\n")]
@@ -119,8 +122,7 @@ def _told_apart(modules: Sequence[Module]) -> list[Module]:
 def _imports(modules: Sequence[Module], parts: Parts, text: str, helpers: set[str]) -> Iterator[str]:
     if "kept" in helpers:
         yield "import functools"
-    if helpers:
-        yield "from typing import Any\n"
+    yield "from typing import Any\n"
     yield from ("import torch", "import triton", "import triton.language as tl")
     for module in sorted(set(re.findall(r"\btl\.(extra(?:\.\w+)*)\.\w+", text))):
         yield f"import triton.language.{module}"
@@ -152,8 +154,8 @@ def _functions(plans: Sequence[Plan], names: Names) -> tuple[list[list[str]], li
         key = (prepare, tuple(map(str, plan.body)), plan.parameters)
         if key not in known:
             known[key] = name = names.fresh("call")
-            signature = call(f"def {name}", ["state", *plan.parameters])
-            head = lines(Group(signature.opening, signature.items, "):"), 0)
+            given = ["state: dict[str, torch.Tensor]", *(f"{name}: torch.Tensor" for name in plan.parameters)]
+            head = lines(Group(f"def {name}(", given, ") -> Any:"), 0)
             functions.append([*head, *(line.replace("{prepare}", prepare) for line in _indented(plan.body))])
             rows[name] = [name, plan.strides, plan.results or "None"]
         calls.append(known[key])
@@ -167,8 +169,9 @@ def _layouts(sized: Sequence[SizedForm], rows: dict[str, list[Text]], names: Nam
         if rows[one.name][1] == one.plan.strides:
             name = names.fresh(f"layout_of_{one.name}")
             result = lines(prefixed("return ", tuple_of([one.plan.strides, one.plan.results or "None"])), 4)
-            head = [*lines(call(f"def {name}", one.plan.parameters), 0)]
-            functions.append([*head[:-1], f"{head[-1]}:", *_indented(one.sizes), *result])
+            given = [f"{parameter}: torch.Tensor" for parameter in one.plan.parameters]
+            head = lines(Group(f"def {name}(", given, ") -> Any:"), 0)
+            functions.append([*head, *_indented(one.sizes), *result])
             rows[one.name][1:] = [name, name if one.plan.results else "None"]
     return functions
 
@@ -187,7 +190,12 @@ def _tables(module: Module, calls: Sequence[str], at: int, sized: Sequence[Sized
     """
     suffix = f"_{at + 1}" if at else ""
     rows = [line for t in module.state for line in lines(prefixed(f"{literal(t.name)}: ", _kind_and_form(t)), 4)]
-    state = [f"STATE{suffix} = {{", *(row if row.endswith(("(", ",")) else f"{row}," for row in rows), "}"]
+    state = [
+        STATE_COMMENT,
+        f"STATE{suffix} = {{",
+        *(row if row.endswith(("(", ",")) else f"{row}," for row in rows),
+        "}",
+    ]
     if not rows:
         state = [f"STATE{suffix} = {{}}"]
     calls_known = [*(form.call for form in module.forms), *(one.call for one in sized)]
@@ -204,9 +212,10 @@ def _tables(module: Module, calls: Sequence[str], at: int, sized: Sequence[Sized
         found.setdefault(tuple(checks), (tensors, {}))[1].setdefault(form.train, name)
     for one in sized:
         found.setdefault(tuple(one.checks), (one.tensors, {}))[1].setdefault(one.train, one.name)
-    absent = [f"{name}=..." for name in given] if alike else ["*args"]  # an omitted argument differs from None
-    signature = call(f"def plan_for{suffix}", ["training", *absent])
-    text = [*lines(Group(signature.opening, signature.items, "):"), 0)]
+    absent = (
+        [f"{name}: Any = ..." for name in given] if alike else ["*args: Any"]
+    )  # an omitted argument differs from None
+    text = [*lines(Group(f"def plan_for{suffix}(", ["training: bool", *absent], ") -> Any:"), 0)]
     text.append('    """Return the plan of a call and the tensors that it takes; None where there is no plan."""')
     for conditions, (tensors, by_mode) in found.items():
         same = len(by_mode) == 2 and len(set(by_mode.values())) == 1

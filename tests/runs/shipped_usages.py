@@ -167,20 +167,6 @@ def _(model, inputs):
         torch.use_deterministic_algorithms(False)
 
 
-@quiet("deterministic algorithms, free order")
-def _(model, inputs):
-    module = sys.modules[type(model).__module__]
-    before, module.DETERMINISTIC = getattr(module, "DETERMINISTIC", True), False
-    getattr(module, "known", {}).clear()
-    torch.use_deterministic_algorithms(True)
-    try:
-        return model(*inputs)
-    finally:
-        torch.use_deterministic_algorithms(False)
-        module.DETERMINISTIC = before
-        getattr(module, "known", {}).clear()
-
-
 @quiet("eval mode")
 def _(model, inputs):
     return model.eval()(*inputs)

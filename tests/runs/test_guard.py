@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+import triton
 from torch import nn
 
 from triton_agent.runs.ship import machinery
@@ -98,26 +101,56 @@ def test_new_values_are_no_change() -> None:
     assert not seen.differs(vars(model))
 
 
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Replace the GPU that torch reports; return its name."""
+    card = SimpleNamespace(name="NVIDIA H200", major=9, minor=0)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda place: card)
+    monkeypatch.setattr(machinery, "known", {})
+    return card.name
+
+
 @pytest.mark.slow  # starts torch.compile
-def test_a_compiled_graph_can_ask_how_the_process_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("measured", "tf32", "may"), [(True, False, True), (True, True, False), (False, False, False)])
+def test_a_compiled_graph_can_ask_where_kernels_were_measured(
+    gpu: str, measured: bool, tf32: bool, may: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With `fullgraph=True` a call that torch.compile cannot trace is an error, but only on measured GPUs."""
-    monkeypatch.setattr(machinery, "_is_fit", lambda place, traced: True)
-    for tf32, may in ((False, True), (True, False)):
-        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-        monkeypatch.setattr(machinery, "TF32", tf32)
-        torch.compiler.reset()
+    versions = [".".join(text.split(".")[:2]) for text in (torch.__version__, triton.__version__)]
+    monkeypatch.setattr(machinery, "MEASURED", {(gpu, (9, 0), *versions): measured})
+    monkeypatch.setattr(machinery, "TF32", tf32)
+    torch.compiler.reset()
 
-        def asked(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
-            return x + 1, machinery._may_run_on(torch.device("cuda", 0), False, True)
+    def asked(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
+        return x + 1, machinery._may_run_on(torch.device("cuda", 0), False, True)
 
-        assert torch.compile(asked, backend="eager", fullgraph=True)(torch.ones(2))[1] is may
+    assert torch.compile(asked, backend="eager", fullgraph=True)(torch.ones(2))[1] is may
+
+
+def test_an_unknown_gpu_is_named_once_and_runs_the_reference(gpu: str) -> None:
+    with pytest.warns(UserWarning, match=f"not measured on .*{gpu}.*: here the reference runs"):
+        assert not machinery._is_fit(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not machinery._is_fit(0)
+
+
+def test_kernels_that_add_up_in_any_order_step_aside_where_determinism_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machinery, "known", {"cpu": True})
+    monkeypatch.setattr(machinery, "ORDER_IS_FREE", True)
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: asked)
+    for asked in (True, False):
+        assert machinery._may_run_on(torch.device("cpu"), True, False) is not asked
 
 
 def test_kernels_that_the_interpreter_cannot_run_are_not_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machinery, "INTERPRETED", True)
+    monkeypatch.setattr(triton.knobs.runtime, "interpret", True)
     monkeypatch.setattr(machinery, "known", {})
-    assert machinery._is_fit("cpu", False)
+    assert machinery._is_fit("cpu")
     monkeypatch.setattr(machinery, "known", {})
     monkeypatch.setattr(machinery, "CALLS_LIBDEVICE", True)
     with pytest.warns(UserWarning, match="Triton's interpreter has no libdevice: here the reference runs"):
-        assert not machinery._is_fit("cpu", False)
+        assert not machinery._is_fit("cpu")

@@ -40,7 +40,6 @@ USES: dict[str, frozenset[str]] = {
     "parameters as inputs": frozenset(),
     "meta tensors": frozenset(),
     "deterministic algorithms": VERIFIED,
-    "deterministic algorithms, free order": frozenset(),
     "eval mode": VERIFIED,
     "memory that is not aligned": frozenset(),
     "captured in a CUDA graph": VERIFIED,

@@ -30,9 +30,11 @@ FORBIDDEN_PREFIXES = (
 """Parts of torch and triton that reach files, other processes, or the code that records the candidate."""
 
 ALLOWED_ALL_THE_SAME = frozenset(
-    f"torch.jit.{name}" for name in "ignore unused export is_scripting script script_if_tracing trace freeze".split()
+    f"torch.jit.{name}"
+    for name in "ignore unused export is_scripting is_tracing script script_if_tracing trace freeze".split()
 )
-"""Decorators for torch's compilers, and compilers that the tracer replaces by functions that return the model as is."""
+"""Decorators for torch's compilers, functions that ask whether one is at work, and compilers that the tracer replaces
+by functions that return the model as is."""
 
 FORBIDDEN_CALLS = frozenset("eval exec compile open __import__ input breakpoint globals locals memoryview".split())
 

@@ -106,7 +106,10 @@ def _constructor_text(arguments: ast.arguments, main: Unit) -> str:
     every = (*arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg)
     names = [arg.arg for arg in every if arg is not None]
     values = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
-    text = f"def _constructor({ast.unparse(arguments)}):\n    return {values}"
+    for arg in every:
+        if arg is not None:
+            arg.annotation = ast.Name("Any")
+    text = f"def _constructor({ast.unparse(arguments)}) -> Any:\n    return {values}"
     return renamed(text, main.renamed())
 
 
