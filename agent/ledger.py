@@ -50,7 +50,7 @@ class Ledger:
             ledger._enter(attempt)
             gradings = store.gradings(attempt.key)
             if gradings:
-                ledger._settle(gradings[-1])
+                ledger._record_grading(gradings[-1])
         return ledger
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Ledger:
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
         await written
-        self._settle(grading)
+        self._record_grading(grading)
 
     async def _write(self) -> None:
         while self._unwritten:
@@ -161,7 +161,7 @@ class Ledger:
     def _enter(self, attempt: Attempt) -> None:
         self._attempts[attempt.key] = attempt
 
-    def _settle(self, grading: Grading) -> None:
+    def _record_grading(self, grading: Grading) -> None:
         attempt = self._attempts[grading.attempt]
         known = Graded(attempt=attempt, grading=grading)
         self._graded[attempt.key] = known

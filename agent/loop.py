@@ -137,7 +137,7 @@ class Loop:
             plain = [dataclasses.asdict(lesson) for lesson in lessons]
             await self.ledger.note(RECALLED, lessons=plain, tasks=tasks.to_plain(task_counts))
             self._recalled, self._earlier_tasks = lessons, task_counts
-        _say("recalled", lessons=len(self._recalled))
+        _stream("recalled", lessons=len(self._recalled))
         return {}
 
     def _take_up_memory(self) -> bool:
@@ -152,14 +152,14 @@ class Loop:
         turn = state["turn"]
         attempts = self.ledger.of_turn(turn)
         if not attempts:
-            _say("turn", turn=turn)
+            _stream("turn", turn=turn)
             attempts = await self._ask(turn, state)
             await self.ledger.add_attempts(attempts)
         if not attempts:
             stop = self._reason_for_no_answers(state)
             return Command(goto="finish", update={"stop": stop.value, "seconds": self._seconds()})
         for attempt in attempts:
-            _say("proposed", key=attempt.key, parent=attempt.parent, policy=attempt.completion.policy)
+            _stream("proposed", key=attempt.key, parent=attempt.parent, policy=attempt.completion.policy)
         due = [attempt.key for attempt in attempts]
         lanes = [due[first::LANES] for first in range(min(LANES, len(due)))]
         return Command(goto=[Send("evaluate", Assignment(keys=keys)) for keys in lanes], update={"due": due})
@@ -169,13 +169,15 @@ class Loop:
         history, able = self.ledger.past(before_turn=turn), self._authors.able(turn)
         while able and not self._asked_to_stop:
             names = portfolio.assign(history, able, n=self.settings.parallel, seed=f"{self.settings.seed}/{turn}")
-            attempts = await self._ask_of(names, history, turn, state)
+            attempts = await self._ask_policies(names, history, turn, state)
             if attempts:
                 return attempts
             able = [name for name in able if name not in names]
         return []
 
-    async def _ask_of(self, names: list[str], history: list[Graded], turn: int, state: LoopState) -> list[Attempt]:
+    async def _ask_policies(
+        self, names: list[str], history: list[Graded], turn: int, state: LoopState
+    ) -> list[Attempt]:
         groups: dict[tuple[str, Assigned], int] = {}
         for name, assigned in zip(names, self._assigned(names, history, turn)):
             groups[name, assigned] = groups.get((name, assigned), 0) + 1
@@ -221,7 +223,7 @@ class Loop:
         if early or not (trusted and all(map(sorting.can_look, self._judges.members))):
             return await self._authors.ask(name, seen, count)
         offered = await policy.propose(seen, count * sorting.LOOKS_PER_VERDICT)
-        _say("sorting", offered=len(offered))
+        _stream("sorting", offered=len(offered))
         kept, looks = await sorting.most_promising(offered, self._judges, count, self._leave_out)
         if looks:
             await self.ledger.note("sketched", turn=seen.turn, looks=[look.to_plain() for look in looks])
@@ -262,7 +264,7 @@ class Loop:
             if grading is None:
                 return False
             await self.ledger.add_grading(grading)
-        _say("graded", key=key)
+        _stream("graded", key=key)
         return True
 
     async def _grade(self, attempt: Attempt, judge: Judge) -> Grading | None:
@@ -274,7 +276,7 @@ class Loop:
         def on_stage(stage: str) -> None:
             loop.call_soon_threadsafe(write, {"kind": "stage", "key": attempt.key, "stage": stage})
 
-        _say("evaluating", key=attempt.key)
+        _stream("evaluating", key=attempt.key)
         twin = self.ledger.twin_of(attempt)
         return graded_like(attempt, twin) if twin else await grade(attempt, judge, self._machine, on_stage)
 
@@ -293,7 +295,7 @@ class Loop:
         turn = state["turn"]
         stop = self._reason_to_stop(state)
         best = best_of(self.ledger.history())
-        _say("reflected", turn=turn, best=best.attempt.key if best else None, stop=stop.value if stop else "")
+        _stream("reflected", turn=turn, best=best.attempt.key if best else None, stop=stop.value if stop else "")
         update = {"turn": turn + 1, "due": [], "seconds": self._seconds()}
         if stop is None:
             return Command(goto="propose", update=update)
@@ -311,7 +313,7 @@ class Loop:
         if self._authors.failures:
             summary["failed"] = self._authors.failures
         await self.ledger.end(state["stop"], key, summary)
-        _say("finished", stop=state["stop"], best=key)
+        _stream("finished", stop=state["stop"], best=key)
         return {"seconds": self._seconds()}
 
     # -- when to stop ----------------------------------------------------------------------------------------------
@@ -323,7 +325,7 @@ class Loop:
         spent = dataclasses.replace(self._spent(state), turns=state["turn"] + 1)
         if self._near_floor(history):
             return StopReason.NEAR_FLOOR
-        if _fruitless(history, state["turn"]):
+        if _only_failures(history, state["turn"]):
             return StopReason.INSTRUMENT
         used_up = exhausted(left(self.settings, spent))
         if used_up is not None:
@@ -375,15 +377,15 @@ class Loop:
     async def _tell(self, kind: str, **data: Any) -> None:
         """Store an event and stream it."""
         await self.ledger.note(kind, **data)
-        _say(kind, **data)
+        _stream(kind, **data)
 
 
-def _fruitless(history: list[Graded], turn: int) -> bool:
+def _only_failures(history: list[Graded], turn: int) -> bool:
     """Return True if the latest turns brought only instrument failures."""
     latest = [item for item in history if turn - item.attempt.turn < FRUITLESS_TURNS]
     turns = {item.attempt.turn for item in latest}
     return len(turns) == FRUITLESS_TURNS and all(item.grading.failure is not None for item in latest)
 
 
-def _say(kind: str, **data: Any) -> None:
+def _stream(kind: str, **data: Any) -> None:
     get_stream_writer()({"kind": kind, **data})

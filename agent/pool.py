@@ -31,7 +31,7 @@ LeftOut = Callable[[Member, str], Awaitable[None]]
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
-class _Post(Generic[Member]):
+class _Entry(Generic[Member]):
     """A member and its record."""
 
     member: Member
@@ -49,13 +49,13 @@ class Pool(Generic[Member]):
     def __init__(self, members: Sequence[Member]) -> None:
         if not members:
             raise ValueError("a pool needs a member")
-        self._posts = [_Post(member=member) for member in members]
+        self._entries = [_Entry(member=member) for member in members]
         self._changed = asyncio.Condition()
 
     @property
     def members(self) -> list[Member]:
         """The members that are still in use."""
-        return [post.member for post in self._serving()]
+        return [entry.member for entry in self._in_use()]
 
     async def tried(
         self,
@@ -78,49 +78,49 @@ class Pool(Generic[Member]):
         if not complaint:
             first.accidents = 0
             return result
-        if len(self._serving()) == 1 and not again_alone:
+        if len(self._in_use()) == 1 and not again_alone:
             return result
         async with self._turn(at_once, besides=first) as second:
             result = await work(second.member)
         if not trouble(result):
             second.accidents = 0
-            if second is not first and self._fell_short(first, began_s) and left_out is not None:
+            if second is not first and self._count_failure(first, began_s) and left_out is not None:
                 await left_out(first.member, complaint)
         return result
 
     @contextlib.asynccontextmanager
-    async def _turn(self, at_once: int, besides: _Post[Member] | None = None) -> AsyncIterator[_Post[Member]]:
+    async def _turn(self, at_once: int, besides: _Entry[Member] | None = None) -> AsyncIterator[_Entry[Member]]:
         async with self._changed:
-            await self._changed.wait_for(lambda: self._freest(at_once, besides) is not None)
-            post = self._freest(at_once, besides)
-            assert post is not None
-            post.busy += 1
-            post.given += 1
+            await self._changed.wait_for(lambda: self._least_busy(at_once, besides) is not None)
+            entry = self._least_busy(at_once, besides)
+            assert entry is not None
+            entry.busy += 1
+            entry.given += 1
         try:
-            yield post
+            yield entry
         finally:
-            post.busy -= 1
+            entry.busy -= 1
             async with self._changed:
                 self._changed.notify_all()
 
-    def _freest(self, at_once: int, besides: _Post[Member] | None) -> _Post[Member] | None:
+    def _least_busy(self, at_once: int, besides: _Entry[Member] | None) -> _Entry[Member] | None:
         """Return the least busy member that has room; among equals, the one that was given the least work."""
-        serving = self._serving()
-        room = max(1, math.ceil(at_once / len(serving)))
-        others = [post for post in serving if post is not besides] or serving
-        free = [post for post in others if post.busy < room]
-        return min(free, key=lambda post: (post.busy, post.given), default=None)
+        in_use = self._in_use()
+        room = max(1, math.ceil(at_once / len(in_use)))
+        others = [entry for entry in in_use if entry is not besides] or in_use
+        free = [entry for entry in others if entry.busy < room]
+        return min(free, key=lambda entry: (entry.busy, entry.given), default=None)
 
-    def _serving(self) -> list[_Post[Member]]:
-        return [post for post in self._posts if not post.left_out]
+    def _in_use(self) -> list[_Entry[Member]]:
+        return [entry for entry in self._entries if not entry.left_out]
 
-    def _fell_short(self, post: _Post[Member], began_s: float) -> bool:
+    def _count_failure(self, entry: _Entry[Member], began_s: float) -> bool:
         """Count a failure; return True if the member is left out because of it. Pieces of work that overlapped with an
         earlier failure do not count again.
         """
-        if post.left_out or began_s < post.accident_s or len(self._serving()) == 1:
+        if entry.left_out or began_s < entry.accident_s or len(self._in_use()) == 1:
             return False
-        post.accidents += 1
-        post.accident_s = time.monotonic()
-        post.left_out = post.accidents >= FAILURES_AT_MOST
-        return post.left_out
+        entry.accidents += 1
+        entry.accident_s = time.monotonic()
+        entry.left_out = entry.accidents >= FAILURES_AT_MOST
+        return entry.left_out

@@ -99,7 +99,7 @@ def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Fe
     for kernel in kernels:
         yield from _with(choice, kernel, _smaller(kernel))
     for kernel in kernels:
-        yield from _cut(choice, drafts, kernel)
+        yield from _cut_in_two(choice, drafts, kernel)
     if brief.allow_library:
         for kernel in kernels:
             yield from _left(choice, drafts, kernel)
@@ -109,10 +109,10 @@ def _left(choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterat
     """Yield the choice that leaves all operators of the kernel to torch."""
     program = _program_of(drafts, kernel)
     places = {program.origins[name][0] for name in kernel.kernel.covers if name in program.origins}
-    yield _leaving(choice, places)
+    yield _also_left_to_torch(choice, places)
 
 
-def _leaving(choice: Choice, places: Iterable[int]) -> Choice:
+def _also_left_to_torch(choice: Choice, places: Iterable[int]) -> Choice:
     """Return the choice with these operators left to torch as well."""
     return dataclasses.replace(choice, left_to_torch=tuple(sorted({*choice.left_to_torch, *places})))
 
@@ -136,13 +136,13 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
     yield from _library_products(brief, choice, drafts, singly=True)
     slowest = sorted(kernels, key=lambda kernel: -_time(told.get(kernel.name)))
     if not told:
-        slowest = sorted(kernels, key=lambda kernel: -_guessed_us(_program_of(drafts, kernel), kernel))
+        slowest = sorted(kernels, key=lambda kernel: -_estimated_us(_program_of(drafts, kernel), kernel))
     # Try a few tiles for each kernel, the slowest first, before more for any of them.
     for start in range(0, MOST_IDEAS, IDEAS_AT_ONCE):
         for kernel in slowest:
             yield from _with(choice, kernel, _other_tiles(kernel)[start : start + IDEAS_AT_ONCE])
     for kernel in slowest:
-        yield from _cut(choice, drafts, kernel)
+        yield from _cut_in_two(choice, drafts, kernel)
     if choice.stored:
         for name in choice.stored:
             yield dataclasses.replace(choice, stored=tuple(other for other in choice.stored if other != name))
@@ -165,7 +165,7 @@ def _library_products(
         yield dataclasses.replace(choice, left_to_torch=())
     places = tuple(dict.fromkeys(place for kernel in _kernels(drafts) for place in _products_in(drafts, kernel)))
     for left in [(place,) for place in places if len(places) > 1][:MOST_SINGLY] if singly else [places]:
-        other = _leaving(choice, left)
+        other = _also_left_to_torch(choice, left)
         # without any kernel there is nothing to judge
         if left and any(True for _ in _kernels(drafts_of(brief, other))):
             yield other
@@ -204,7 +204,7 @@ def _time(seen: KernelFeedback | None) -> float:
     return seen.device_ms if seen is not None and seen.device_ms is not None else 0.0
 
 
-def _guessed_us(program: Program, kernel: KernelText) -> float:
+def _estimated_us(program: Program, kernel: KernelText) -> float:
     """Estimate a kernel's time on a GPU, for ordering, from the bytes that it moves and the operations of its
     products.
     """
@@ -233,7 +233,7 @@ def _with(choice: Choice, kernel: KernelText, tiles: Sequence[Tiles]) -> Iterato
         yield choice.with_tiles(kernel.key, one)
 
 
-def _cut(choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterator[Choice]:
+def _cut_in_two(choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterator[Choice]:
     """Yield choices that store an intermediate value of the kernel, which splits the kernel in two."""
     program = _program_of(drafts, kernel)
     order = {name: i for i, name in enumerate(program.values)}

@@ -212,7 +212,7 @@ class _Chain:
         """Write a product or a reduction as a variable."""
         found = self.kernel.nodes[node]
         name = self.arguments.names.new(found.hint or "product")
-        walked = found.kind == "dot" and self._across(self.body.along(found.inputs[1]), self.inner)
+        walked = found.kind == "dot" and self._dimension_along(self.body.along(found.inputs[1]), self.inner)
         if walked and walked in self.steps:
             self._in_steps(node, name, walked)
         else:
@@ -222,18 +222,18 @@ class _Chain:
     def _in_steps(self, node: int, name: str, inner: str) -> None:
         """Write a product over a hidden layer as a loop that computes a part of the layer at a time."""
         column, found = self._same_width(inner), self.kernel.nodes[node]
-        across = self._across(self.body.along(found.inputs[1]), self.columns)
+        across = self._dimension_along(self.body.along(found.inputs[1]), self.columns)
         self.body.line(f"{name} = tl.zeros((BLOCK_ROWS, {self._block(across)}), tl.float32)")
         size = self.sizes[inner]
         end = self.arguments.size(size, self.drafting.host.size_name(size) or "hidden")
         with self.body.loop(f"for start in range(0, {end}, {self._block(inner)}):", column, inner):
             self._lane_line(column)
             self._lane_line(inner)
-            for i in self._on_the_way(node, column):
+            for i in self._products_before(node, column):
                 self._special(i)
             self.body.line(f"{name} += {self._product(found)}")
 
-    def _on_the_way(self, node: int, column: str) -> list[int]:
+    def _products_before(self, node: int, column: str) -> list[int]:
         """Return the products that a product depends on and that vary along its inner dimension."""
         nodes, found, waiting = self.kernel.nodes, set[int](), [*self.kernel.nodes[node].inputs]
         while waiting:
@@ -247,8 +247,8 @@ class _Chain:
         left, right = found.inputs
         half = found.function in HALF
         wanted = found.function if half else "float32"
-        column = self._across(self.body.along(right), self.columns)
-        inner = self._across(self.body.along(right), self.inner)
+        column = self._dimension_along(self.body.along(right), self.columns)
+        inner = self._dimension_along(self.body.along(right), self.inner)
         across = self._same_width(inner)
         a = self._filled(left, operand(self.body, self.drafting, left, wanted), across, 0.0, wanted)
         a = self._tile(left, a, ("row", across), wanted)
@@ -266,7 +266,7 @@ class _Chain:
         size = self.sizes[inner]
         return next(d.name for d in self.columns if self.sizes[d.name] == size)
 
-    def _across(self, along: frozenset[str], dimensions: tuple[Dimension, ...]) -> str:
+    def _dimension_along(self, along: frozenset[str], dimensions: tuple[Dimension, ...]) -> str:
         return next(dimension.name for dimension in dimensions if dimension.name in along)
 
     def _filled(self, node: int, text: str, dimension: str, filler: float, dtype: str) -> str:

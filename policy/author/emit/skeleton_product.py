@@ -121,7 +121,7 @@ class _Product:
     def _sizes(self) -> None:
         if self.tiles.described:
             for matrix in self.facts.operands.values():
-                self._given(matrix)
+                self._matrix_argument(matrix)
         self.limits = {
             dimension.name: self.arguments.size_argument(dimension.size(self.width), dimension.plural)
             for dimension in (self.m, self.n, self.k, *((self.facts.side,) if self.kernel.side else ()))
@@ -245,7 +245,7 @@ class _Product:
     def _described_or_not(self) -> dict[int, tuple[str, str]]:
         """Write the operands of each product as loads of whole tiles, with pointers as the alternative branch."""
         outer, matrices = self.body.scope, self.facts.operands
-        self.body.pointers = {source: self._given(matrix) for source, matrix in matrices.items()}
+        self.body.pointers = {source: self._matrix_argument(matrix) for source, matrix in matrices.items()}
         with self.body.loop("else:", "k"):
             found = self._pointed_at()
             outer.line("if DESCRIBED:")
@@ -255,12 +255,12 @@ class _Product:
                     matrix = matrices[self.facts.source(argument)]
                     turned = "" if matrix.batch is None else f".reshape({', '.join(matrix.block)})"
                     turned += "" if matrix.down == down else ".T"
-                    named[name] = f"{self._given(matrix)}.load([{self._corner(matrix)}]){turned}"
+                    named[name] = f"{self._matrix_argument(matrix)}.load([{self._corner(matrix)}]){turned}"
             for name, text in named.items():
                 outer.line(f"{INDENT}{name} = {text}")
         return found
 
-    def _given(self, matrix: Matrix) -> str:
+    def _matrix_argument(self, matrix: Matrix) -> str:
         """Return the argument that is the matrix's descriptor or points to it."""
         return self.arguments.matrix(matrix, self.drafting.host.tensor_name(matrix.value))
 
@@ -282,10 +282,12 @@ class _Product:
                 stores(body, self.drafting, [position])
                 continue
             matrix, made = described[position], body.named(root.node)
-            by_pointers = store(body, root, self.drafting.host.tensor_name(root.value), self._given(matrix), made)
+            by_pointers = store(
+                body, root, self.drafting.host.tensor_name(root.value), self._matrix_argument(matrix), made
+            )
             body.line("if DESCRIBED:")
             tile = made if matrix.batch is None else f"{made}.reshape({', '.join(['1', *matrix.block])})"
-            body.line(f"{INDENT}{self._given(matrix)}.store([{self._corner(matrix)}], {tile})")
+            body.line(f"{INDENT}{self._matrix_argument(matrix)}.store([{self._corner(matrix)}], {tile})")
             body.line("else:")
             body.line(f"{INDENT}{by_pointers}")
 

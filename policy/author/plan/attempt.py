@@ -118,9 +118,9 @@ class Attempt:
         """
         by_order = sorted(values, key=lambda value: self.storage.order[value.name], reverse=True)
         last = by_order[0]
-        return next((value for value in by_order if self._is_beside(last, value)), last)
+        return next((value for value in by_order if self._is_low_rank_addend(last, value)), last)
 
-    def _is_beside(self, value: Value, anchor: Value) -> bool:
+    def _is_low_rank_addend(self, value: Value, anchor: Value) -> bool:
         """Return True if `value` is a low-rank product that is added to the product `anchor`: same shape and dtype."""
         both = anchor.operation == "dot" and anchor.dtype == value.dtype and anchor.shape == value.shape
         return self.joined and both and self._is_low_rank(value) and not self._is_low_rank(anchor)
@@ -394,7 +394,7 @@ class Attempt:
         sides: list[Value] = []
 
         def take_in(graph: KernelGraph, value: Value, place: Indices, guards: tuple[Guard, ...]) -> int:
-            beside = value.name != anchor.name and self._goes_into(value, anchor)
+            beside = value.name != anchor.name and self._joins_anchor(value, anchor)
             if guards or not (value.name == anchor.name or beside or self._is_twin(value, anchor)):
                 raise self._store(value)
             along = inner
@@ -449,7 +449,7 @@ class Attempt:
                     Node(kind="attention", function=value.dtype, arguments=(left, right, empty), hint=value.hint)
                 )
             where = value.operation == "dot" and place[-2:] == (at[-2], keys)
-            if not where or not self._fits_beside(value) or self.storage.leaks(value.name, self.cone):
+            if not where or not self._queries_fit(value) or self.storage.leaks(value.name, self.cone):
                 raise self._store(value)
             for name in value.inputs:
                 self._require_plain(name)
@@ -465,13 +465,13 @@ class Attempt:
         side = tuple(self.table.axes(_SIDE))
         return dataclasses.replace(kernel, batch=batch, rows=rows, columns=columns, side=side)
 
-    def _fits_beside(self, value: Value) -> bool:
+    def _queries_fit(self, value: Value) -> bool:
         """Return True if a whole row of queries can stay in registers while the program goes through the keys."""
         return max(self.program.values[value.inputs[0]].shape[-1]) <= WIDEST_HEAD
 
-    def _goes_into(self, value: Value, anchor: Value) -> bool:
+    def _joins_anchor(self, value: Value, anchor: Value) -> bool:
         """Return True if the value is a low-rank product added to the anchor, such as an adapter's."""
-        if not self._is_beside(value, anchor):
+        if not self._is_low_rank_addend(value, anchor):
             return False
         for name in value.inputs:
             self._require_plain(name)

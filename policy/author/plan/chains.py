@@ -94,13 +94,13 @@ class Chains:
             if start is None:
                 return kernels
             begun.append(start)
-            group, chain = self._grown(start, kernels)
+            group, chain = self._fused_from(start, kernels)
             if chain is not None and self._is_quicker(chain, group):
                 made = {root.value for kernel in group for root in kernel.roots}
                 self.storage.stored -= made - {root.value for root in chain.roots}
                 kernels = [chain if k is start else k for k in kernels if k is start or k not in group]
 
-    def _grown(self, start: Kernel, kernels: list[Kernel]) -> tuple[list[Kernel], Kernel | None]:
+    def _fused_from(self, start: Kernel, kernels: list[Kernel]) -> tuple[list[Kernel], Kernel | None]:
         """Return kernels that can be fused with `start`, and the fused kernel (None if there is none).
 
         Tries all kernels that are connected to it, and if that fails, adds one neighbour after the other.
@@ -108,7 +108,7 @@ class Chains:
         reached, found = [start], [start]
         while found:
             near = found.pop()
-            fresh = [k for k in kernels if k not in reached and self._touch(near, k) and self._fits(k, start)]
+            fresh = [k for k in kernels if k not in reached and self._are_connected(near, k) and self._fits(k, start)]
             reached += fresh
             found += fresh
         whole = self._chain(reached, kernels, start) if len(reached) > 1 else None
@@ -118,14 +118,14 @@ class Chains:
         grows = len(reached) > 2
         while grows:
             grows = False
-            for other in (k for k in reached if k not in group and any(self._touch(k, one) for one in group)):
+            for other in (k for k in reached if k not in group and any(self._are_connected(k, one) for one in group)):
                 more = self._chain([*group, other], kernels, start)
                 if more is not None:
                     group, chain, grows = [*group, other], more, True
                     break
         return group, chain
 
-    def _touch(self, a: Kernel, b: Kernel) -> bool:
+    def _are_connected(self, a: Kernel, b: Kernel) -> bool:
         made_a, made_b = ({root.value for root in k.roots} for k in (a, b))
         between = (made_a & set(b.loads)) | (made_b & set(a.loads))
         return bool(between) and not between & self.apart
@@ -175,7 +175,7 @@ class Chains:
         if self.drafting.float32_products == "ieee" and not _are_small(chain, self.program.width):
             return False  # without the matrix unit, one processor takes far longer than several do
         reductions = sum(chain.nodes[i].kind == "reduce" for i in chain.live())
-        each = BEGIN_US + REDUCTION_US * reductions + sum(_us_of_products(chain, self.program.width))
+        each = BEGIN_US + REDUCTION_US * reductions + sum(_product_times_us(chain, self.program.width))
         return each * waves < sum(map(self._us, group))
 
     def _us(self, kernel: Kernel) -> float:
@@ -194,7 +194,7 @@ def _are_small(chain: Kernel, width: int) -> bool:
     return all(node.function in HALF or is_multiplied_exactly(node, count) for node, count in zip(products, lanes))
 
 
-def _us_of_products(chain: Kernel, width: int) -> Iterable[float]:
+def _product_times_us(chain: Kernel, width: int) -> Iterable[float]:
     """Estimate the time of each product of a chain, including its repetitions in steps."""
     varies, steps = depends_on(chain), steps_of(chain)
     for node in (chain.nodes[i] for i in chain.live() if chain.nodes[i].kind == "dot"):

@@ -359,7 +359,7 @@ def _convolution(builder: Builder, call: Call) -> str:
         made = _by_remainders(builder, name, weight, over, groups, call)
         if made is not None:
             return _biased(builder, made, rank, call)
-        name, weight, over = _turned_round(builder, name, weight, over, groups)
+        name, weight, over = _by_spread_input(builder, name, weight, over, groups)
     lays = by_taps and not _reads_pixels(over, call)
     name = padded(builder, name, over, builder.number(0.0))
     if lays:
@@ -506,7 +506,7 @@ def _taps_of_remainder(builder: Builder, weight: str, firsts: Sequence[int], tap
     return builder.swap(weight, 0, 1)
 
 
-def _turned_round(builder: Builder, name: str, weight: str, over: Windows, groups: Size) -> tuple[str, str, Windows]:
+def _by_spread_input(builder: Builder, name: str, weight: str, over: Windows, groups: Size) -> tuple[str, str, Windows]:
     """Lower a transposed convolution to a plain one: elements spaced by the stride with zeros between, and reversed
     taps.
 

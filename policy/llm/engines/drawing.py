@@ -84,7 +84,7 @@ def draw(
             **narrow,
         )
         if cache is None:
-            _make_room(seen.past_key_values, max(row.tokens_at_most for row in rows))
+            _preallocate(seen.past_key_values, max(row.tokens_at_most for row in rows))
         cache = seen.past_key_values
         tokens, likely = sampler.next_tokens(seen.logits[:, -1])
         for answer, row, token, value in zip(drawn, rows, tokens.tolist(), likely.tolist()):
@@ -96,7 +96,7 @@ def draw(
     return drawn
 
 
-class _RoomyLayer(DynamicLayer):  # type: ignore[misc]  # the library is not read for types
+class _PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # the library is not read for types
     """Keys and values of one layer, in memory allocated for all tokens that may be sampled.
 
     The library's own layer is copied into new, slightly larger memory for each token. PyTorch keeps the freed memory,
@@ -106,9 +106,9 @@ class _RoomyLayer(DynamicLayer):  # type: ignore[misc]  # the library is not rea
     def __init__(self, filled: DynamicLayer, tokens: int) -> None:
         super().__init__()
         self.dtype, self.device = filled.dtype, filled.device
-        self._all_keys, self.keys = _with_room(filled.keys, tokens)
+        self._all_keys, self.keys = _preallocated(filled.keys, tokens)
         filled.keys = None
-        self._all_values, self.values = _with_room(filled.values, tokens)
+        self._all_values, self.values = _preallocated(filled.values, tokens)
         filled.values = None
         self.is_initialized = True
 
@@ -124,15 +124,15 @@ class _RoomyLayer(DynamicLayer):  # type: ignore[misc]  # the library is not rea
         return self.keys, self.values
 
 
-def _make_room(cache: Any, tokens: int) -> None:
+def _preallocate(cache: Any, tokens: int) -> None:
     """Preallocate memory for this many tokens in layers that grow; keep layers of other kinds."""
     layers = getattr(cache, "layers", [])
     for index, layer in enumerate(layers):
         if type(layer) is DynamicLayer and layer.get_seq_length():
-            layers[index] = _RoomyLayer(layer, tokens)
+            layers[index] = _PreallocatedLayer(layer, tokens)
 
 
-def _with_room(filled: torch.Tensor, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _preallocated(filled: torch.Tensor, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return memory for `tokens` more positions, and the view of it that holds a copy of `filled`."""
     *outer, length, width = filled.shape
     memory = filled.new_empty(*outer, length + tokens, width)

@@ -59,7 +59,7 @@ class VllmProcess:
         )
         self._listener = threading.Thread(target=self._listen, name="vllm-stderr", daemon=True)
         self._listener.start()
-        for work in (self._read, self._bury):
+        for work in (self._read, self._kill_group):
             threading.Thread(target=work, name=f"vllm{work.__name__}", daemon=True).start()
         self._write(start)
 
@@ -104,7 +104,7 @@ class VllmProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._buried.wait()
 
-    def _bury(self) -> None:
+    def _kill_group(self) -> None:
         """Wait for the process to die, then kill the rest of its group, which would keep its pipes and the GPU open."""
         os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)  # WNOWAIT: not reaped, so its pid is not reused
         with contextlib.suppress(ProcessLookupError):
@@ -129,24 +129,24 @@ class VllmProcess:
                 self._take(json.loads(line))
         self._buried.wait()
         self._listener.join(timeout=2.0)
-        gone = EngineGone("vLLM ended", where=f"exit code {self._process.returncode}", remedy=self._last_words())
-        _settle(self.ready, error=gone)
+        gone = EngineGone("vLLM ended", where=f"exit code {self._process.returncode}", remedy=self._last_error())
+        _resolve(self.ready, error=gone)
         with self._lock:
             waiting, self._pending = list(self._pending.values()), {}
         for future in waiting:
-            _settle(future, error=gone)
+            _resolve(future, error=gone)
 
     def _take(self, reply: dict[str, Any]) -> None:
         if "ready" in reply:
-            _settle(self.ready, reply["ready"])
+            _resolve(self.ready, reply["ready"])
         elif "failed" in reply:
             self._listener.join(timeout=2.0)
-            _settle(self.ready, error=EngineError("vLLM does not start", remedy=self._why(reply["failed"])))
+            _resolve(self.ready, error=EngineError("vLLM does not start", remedy=self._cause(reply["failed"])))
         else:
             with self._lock:
                 future = self._pending.pop(reply["id"], None)
             if future:
-                _settle(future, reply)
+                _resolve(future, reply)
 
     def _listen(self) -> None:
         said: IO[str] | None = self._process.stderr
@@ -154,16 +154,16 @@ class VllmProcess:
         for line in said:
             self._said.append(line.rstrip())
 
-    def _why(self, failed: str) -> str:
+    def _cause(self, failed: str) -> str:
         if any(empty in failed for empty in SAYS_NOTHING):
-            return self._last_words()
-        return _short(failed)
+            return self._last_error()
+        return _shortened(failed)
 
-    def _last_words(self) -> str:
+    def _last_error(self) -> str:
         return condensed(list(self._said)) or "it said nothing"
 
 
-def _settle(
+def _resolve(
     future: concurrent.futures.Future[dict[str, Any]],
     reply: dict[str, Any] | None = None,
     error: Exception | None = None,
@@ -180,10 +180,10 @@ def condensed(lines: list[str]) -> str:
     for line in lines:
         found = CAUSE.search(line)
         if found and not any(empty in line for empty in SAYS_NOTHING):
-            return _short(f"{found[1]}: {found[2]}")
+            return _shortened(f"{found[1]}: {found[2]}")
     spoken = [PREFIX.sub("", line) for line in lines if line.strip()]
-    return _short("\n".join(spoken[-LINES_SHOWN:]))
+    return _shortened("\n".join(spoken[-LINES_SHOWN:]))
 
 
-def _short(text: str, most: int = 1000) -> str:
+def _shortened(text: str, most: int = 1000) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -189,10 +189,10 @@ class RequestLoop:
             if isinstance(error, RequestRefused):
                 reply = {"refused": str(error)}
         self.tasks.pop(request["id"], None)
-        _say(self.answers, {"id": request["id"]} | reply)
+        _reply(self.answers, {"id": request["id"]} | reply)
 
 
-def _say(answers: Any, reply: Mapping[str, Any]) -> None:
+def _reply(answers: Any, reply: Mapping[str, Any]) -> None:
     answers.write(json.dumps(reply, allow_nan=False) + "\n")
     answers.flush()
 
@@ -228,10 +228,10 @@ async def run(answers: Any) -> None:
 
         served = Served(start)
     except BaseException as error:
-        _say(answers, {"failed": f"{type(error).__name__}: {error}"[:2000]})
+        _reply(answers, {"failed": f"{type(error).__name__}: {error}"[:2000]})
         raise
     given.serving = True
-    _say(answers, {"ready": served.described(vllm.__version__)})
+    _reply(answers, {"ready": served.described(vllm.__version__)})
     try:
         await RequestLoop(served, answers).serve(given.lines)
     finally:

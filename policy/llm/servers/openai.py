@@ -192,7 +192,7 @@ class OpenAIEngine:
             total_s = self._server.patience.total_s
             try:
                 async with asyncio.timeout(total_s) as limit:
-                    response, body, without = await self._insist(exchange, question, seeds, limit)
+                    response, body, without = await self._ask_with_retries(exchange, question, seeds, limit)
             except TimeoutError:
                 return [self._trouble(Refusal(what=f"no whole answer within {total_s:g} s"))] * len(seeds)
             except NoReply as error:
@@ -201,7 +201,7 @@ class OpenAIEngine:
                 await respell(reply, self._speller(exchange.client))
             return self._sampled(response, question, body, without, time.monotonic() - began_s)
 
-    async def _insist(
+    async def _ask_with_retries(
         self, exchange: Exchange, question: ModelQuestion, seeds: Sequence[int], limit: asyncio.Timeout
     ) -> tuple[Response, dict[str, Any], dict[str, str]]:
         """Ask until there is an answer or retrying is useless; return it with the request, and why fields were omitted.

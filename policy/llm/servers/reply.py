@@ -58,14 +58,14 @@ class Reply:
         message = choice.get("delta") or choice.get("message") or {}
         if not isinstance(message, dict):
             raise garbage("a message that is not an object")
-        self._say(self.said, _content(message.get("content")) or _text(message.get("refusal")))
-        self._say(self.reasoned, next(filter(None, (_text(message.get(name)) for name in REASONING_NAMES)), ""))
+        self._append(self.said, _content(message.get("content")) or _text(message.get("refusal")))
+        self._append(self.reasoned, next(filter(None, (_text(message.get(name)) for name in REASONING_NAMES)), ""))
         self._call(message.get("tool_calls"))
         self.token_ids += _ids(choice.get("token_ids"))
         self._list(choice.get("logprobs"))
         self.finish_reason = _text(choice.get("finish_reason")) or self.finish_reason
 
-    def _say(self, where: list[str], text: str) -> None:
+    def _append(self, where: list[str], text: str) -> None:
         if text:
             where.append(text)
             self.text_bytes += len(text.encode("utf-8", "surrogatepass"))

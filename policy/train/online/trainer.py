@@ -50,7 +50,7 @@ class OnlineTrainer(LoggedTrainer):
     ) -> None:
         """`longest` is the token limit of an answer, by which some recipes average the loss."""
         super().__init__(
-            [_stand_in(longest)],
+            [_placeholder_row(longest)],
             settings=settings,
             recipe=recipe,
             model=model,
@@ -98,7 +98,7 @@ class Endless(Sampler[int]):
             yield 0
 
 
-def _stand_in(longest: int) -> TrainingRow:
+def _placeholder_row(longest: int) -> TrainingRow:
     """Return a row that tells the trainer the length of the longest answer and is never trained on."""
     nothing = Numbers(
         prompt_ids=array.array("I", [0]),

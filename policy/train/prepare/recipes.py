@@ -209,10 +209,10 @@ def _drkernel(evaluation: Evaluation, facts: Facts) -> Parts:
 def _milestones(evaluation: Evaluation, facts: Facts) -> Parts:
     if not _right(evaluation):
         return {rewards.CORRECT: -1.0}
-    return {rewards.CORRECT: 1.0, rewards.MILESTONE: _stones(evaluation)}
+    return {rewards.CORRECT: 1.0, rewards.MILESTONE: _milestones_reached(evaluation)}
 
 
-def _stones(evaluation: Evaluation) -> float | None:
+def _milestones_reached(evaluation: Evaluation) -> float | None:
     """Return 1 if ahead of eager, 2 if also ahead of torch.compile; None if it was not timed."""
     over_eager = rewards.ahead(rewards.speedup_over(evaluation, "eager"))
     over_compile = rewards.ahead(rewards.speedup_over(evaluation, "compile"))
@@ -259,7 +259,7 @@ def _default(evaluation: Evaluation, facts: Facts) -> Parts:
 def _default_speed(evaluation: Evaluation, facts: Facts) -> Parts:
     over_eager = rewards.speedup_over(evaluation, "eager")
     doublings = rewards.log_speed(over_eager, least=SPEED_LEAST, most=SPEED_MOST)
-    stones = _stones(evaluation)
+    stones = _milestones_reached(evaluation)
     return {
         rewards.SPEED: None if doublings is None else SPEED_WEIGHT * doublings,
         rewards.MILESTONE: None if stones is None else MILESTONE_WEIGHT * stones,

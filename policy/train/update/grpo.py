@@ -123,7 +123,7 @@ class LoggedTrainer(GRPOTrainer):
         places = Dataset.from_dict({"prompt": [""] * len(rows), "row": list(range(len(rows)))})
         super().__init__(
             model=model,
-            reward_funcs=_rewarded_before,
+            reward_funcs=_no_reward_function,
             args=settings.config(recipe, max(len(row.roles) for row in rows)),
             train_dataset=places,
             eval_dataset=places.select([0]) if settings.evaluate_every else None,
@@ -229,7 +229,7 @@ def kept_by_ratio(now: Tensor, sampled: Tensor, chosen: Tensor, band: tuple[floa
     return (mean >= low) & (mean <= high) & (change.amin(1, keepdim=True) >= math.log(TOKEN_VETO))
 
 
-def _rewarded_before(**columns: Any) -> list[float]:
+def _no_reward_function(**columns: Any) -> list[float]:
     """Raise: TRL requires a reward function, but logged turns already have rewards."""
     raise RuntimeError("a logged turn has its reward already")
 
