@@ -147,7 +147,7 @@ def curve(
         dot = tag("circle", said, cx=f"{x(step):.1f}", cy=f"{y(value):.1f}", r="3")
         place = link_of(step) if link_of else None
         parts.append(tag("a", dot, href=place) if place else dot)
-    parts += [words_at(LEFT - 52, 14, name, class_="strong"), words_at(WIDTH - 60, height - 6, over)]
+    parts.append(words_at(WIDTH - RIGHT, height - 6, over, anchor="end"))
     about = f"from {values[0]:.4g} at {over} {first:g} to {values[-1]:.4g} at {over} {last:g}"
     return svg(WIDTH, height, name, about, parts)
 

@@ -22,6 +22,9 @@ a { color: var(--good); }
 .soft, caption { color: var(--soft); }
 .lead { font-size: 1.15rem; }
 .said { white-space: pre-wrap; overflow-wrap: anywhere; }
+.site { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; align-items: baseline; border-bottom: 1px solid var(--line);
+  padding-bottom: .6rem; margin-bottom: 1.2rem; } .site strong { margin-right: .6rem; }
+.site a[aria-current] { color: var(--text); font-weight: 600; text-decoration: none; }
 nav ul { display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; padding: 0; margin: .8rem 0; list-style: none; }
 .skip { position: absolute; left: -99rem; } .skip:focus { left: 1rem; top: .5rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1.2rem; margin: .6rem 0; }

@@ -140,7 +140,9 @@ class Actions:
             (tag("a", job.id, href=link("/job", id=job.id)), job.state, f"{job.began:%H:%M:%S} UTC", job.command)
             for job in reversed(self._jobs.all())
         ]
-        listed = table(("job", "state", "began", "command"), rows, caption="Jobs of this server, newest first")
+        listed = table(
+            ("job", "state", "began", "command"), rows, caption="Jobs of this server, newest first", stacks=()
+        )
         parts = [listed or tag("p", "None yet.")]
         return page("Jobs", "", [("jobs", "Jobs", parts)], here="/jobs", live=True, jobs=True)
 

@@ -114,10 +114,14 @@ def make_app(store: Store, folders: Folders, actions: Actions, token: str) -> St
         pages("/attempt", attempt),
         pages("/compare", lambda request: render_comparison(store, request.query_params, jobs=write)),
         pages("/bench", lambda request: records.render_benchmarks(folders, jobs=write)),
-        pages("/bench/record", lambda request: records.render_record(folders, request.query_params), ONLY_THIS_SCRIPT),
+        pages(
+            "/bench/record",
+            lambda request: records.render_record(folders, request.query_params, jobs=write),
+            ONLY_THIS_SCRIPT,
+        ),
         pages(
             "/bench/compare",
-            lambda request: records.render_two_records(folders, request.query_params),
+            lambda request: records.render_two_records(folders, request.query_params, jobs=write),
             ONLY_THIS_SCRIPT,
         ),
         pages("/training", lambda request: render_trainings(folders, jobs=write)),

@@ -17,7 +17,7 @@ from triton_agent.runs.bench.page.comparison import render_comparison
 from triton_agent.runs.bench.page.page import render_page
 from triton_agent.runs.bench.rows import FILE, Record, read_record
 from triton_agent.runs.report.markup import table, tag
-from triton_agent.runs.serve.frame import link, page
+from triton_agent.runs.serve.frame import link, navigation, page
 from triton_agent.tools.errors import UsageError
 
 DEPTH = 3
@@ -69,12 +69,16 @@ def render_benchmarks(folders: Folders, *, jobs: bool) -> str:
         told = tag("p", f"No record of a benchmark lies in {where}. Other folders are named by --folder.")
         return page("Benchmarks", "Records", [("records", "Records", [told])], here="/bench", jobs=jobs)
     rows = [_record_row(name, path) for name, path in found.items()]
-    listed = table(("record", "benchmark", "policy", "problems run"), rows, right=(3,), caption=f"{len(rows)} records")
+    listed = table(
+        ("record", "benchmark", "policy", "problems run"), rows, right=(3,), caption=f"{len(rows)} records", stacks=(3,)
+    )
+    *_, newest = found
     names = [tag("option", name, value=name) for name in found]
+    later = [tag("option", name, value=name, selected="selected" if name == newest else None) for name in found]
     form = tag(
         "form",
         tag("label", "before", tag("select", *names, name="a")),
-        tag("label", "after", tag("select", *names, name="b")),
+        tag("label", "after", tag("select", *later, name="b")),
         tag("button", "Compare", type="submit"),
         class_="filters",
         action="/bench/compare",
@@ -93,17 +97,17 @@ def _record_row(name: str, path: Path) -> tuple[object, ...]:
     return where, record.head.title, policy, f"{len(record.rows)} of {len(record.head.labels)}"
 
 
-def render_record(folders: Folders, query: Mapping[str, str]) -> str:
+def render_record(folders: Folders, query: Mapping[str, str], *, jobs: bool) -> str:
     """Return the page of a record, as `triton-agent bench report` writes it."""
     name, record = _record(folders, query.get("name", ""))
-    return render_page(record, name)
+    return render_page(record, name, above=navigation("/bench", jobs=jobs))
 
 
-def render_two_records(folders: Folders, query: Mapping[str, str]) -> str:
+def render_two_records(folders: Folders, query: Mapping[str, str], *, jobs: bool) -> str:
     """Return the page of two records compared; differences that make figures incomparable are said on it."""
     paths = [_path(folders.records(), query.get(side, "")) for side in ("a", "b")]
     found, records = compared(str(paths[0]), str(paths[1]), anyway=True)
-    return render_comparison(found, *records)
+    return render_comparison(found, *records, above=navigation("/bench", jobs=jobs))
 
 
 def _record(folders: Folders, name: str) -> tuple[str, Record]:

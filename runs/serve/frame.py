@@ -38,9 +38,6 @@ if (place().dataset.live) setInterval(() => look().catch(() => {}), seconds * 10
 """
 VIEW_STYLE = """
 body { max-width: 76rem; }
-.site { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; align-items: baseline; border-bottom: 1px solid var(--line);
-  padding-bottom: .6rem; margin-bottom: 1.2rem; } .site strong { margin-right: .6rem; }
-.site a[aria-current] { color: var(--text); font-weight: 600; text-decoration: none; }
 .filters { display: flex; flex-wrap: wrap; gap: .6rem .8rem; align-items: end; margin: .8rem 0; }
 .filters label { display: grid; grid-template-columns: minmax(0, 1fr); max-width: 100%; gap: .15rem;
   font-size: .85rem; color: var(--soft); }
@@ -82,12 +79,17 @@ def page(
     jobs: bool = False,
 ) -> str:
     """Return a page of the viewer; `here` is the entry of the navigation that it belongs to."""
-    places = (*PLACES, ("/jobs", "Jobs")) if jobs else PLACES
-    links = [tag("a", name, href=place, aria_current="page" if place == here else None) for place, name in places]
-    site = tag("div", tag("strong", "triton-agent"), *links, class_="site", role="navigation", aria_label="Site")
+    site = navigation(here, jobs=jobs)
     script = tag("script", Html(SCRIPT))
     heading = f"{title} - triton-agent"
     return document(heading, title, subtitle, sections, style=LOOKS, policy=META, above=site, after=script, live=live)
+
+
+def navigation(here: str, *, jobs: bool) -> Html:
+    """Return links to all kinds of pages."""
+    places = (*PLACES, ("/jobs", "Jobs")) if jobs else PLACES
+    links = [tag("a", name, href=place, aria_current="page" if place == here else None) for place, name in places]
+    return tag("div", tag("strong", "triton-agent"), *links, class_="site", role="navigation", aria_label="Site")
 
 
 META = POLICY.replace("; frame-ancestors 'none'", "")

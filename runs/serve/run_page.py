@@ -38,7 +38,7 @@ def render_run(store: Store, query: Mapping[str, str], actions: Html, *, jobs: b
     run = store.run(id)
     best = load_attempt(store, summary.best) if summary.best else None
     sections: list[tuple[str, str, Sequence[object]]] = [
-        ("summary", "Summary", [*_summary(store, summary, best), actions]),
+        ("summary", "Summary", [*_summary(store, summary, run.problem, best), actions]),
     ]
     if best is not None and best.evaluation is not None:
         more = tag("p", tag("a", f"All of attempt {best.name}", href=attempt_link(best.key)))
@@ -64,7 +64,7 @@ def render_run(store: Store, query: Mapping[str, str], actions: Html, *, jobs: b
     return page(run.problem.name, subtitle, sections, live=summary.state is RunState.OPEN, jobs=jobs)
 
 
-def _summary(store: Store, run: RunSummary, best: StoredAttempt | None) -> Iterator[object]:
+def _summary(store: Store, run: RunSummary, problem: ProblemView, best: StoredAttempt | None) -> Iterator[object]:
     yield tag("p", _lead(run), class_="lead")
     yield headline(best.evaluation if best else None)
     yield figures(
@@ -79,7 +79,7 @@ def _summary(store: Store, run: RunSummary, best: StoredAttempt | None) -> Itera
         timed = store.headers(run.id, HeaderFilter(timed=True, best_first=True, limit=DRAWN))
         yield tag("p", f"The {DRAWN:,} best are drawn.", class_="soft")
     turns = charts.speed_over_turns(lines.marks(timed, run.best, attempt_link)) if timed else ""
-    yield pictures([("Speed-up over the turns", turns), ("Roofline", _roofline(store.run(run.id).problem, best))])
+    yield pictures([("Speed-up over the turns", turns), ("Roofline", _roofline(problem, best))])
     forks = store.runs(RunFilter(continues=run.id, problem=run.problem_digest, limit=FORKS))
     origin = run.forked_from
     yield facts(

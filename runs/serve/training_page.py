@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 from triton_agent.policy.train.online.rollouts import UPDATES, runs_of_update
 from triton_agent.runs.report import charts
-from triton_agent.runs.report.markup import folded, table, tag
+from triton_agent.runs.report.markup import folded, long, pictures, table, tag
 from triton_agent.runs.report.words import plain
 from triton_agent.runs.serve.folders import Folders, newest_state
 from triton_agent.runs.serve.frame import link, page
@@ -37,7 +37,7 @@ def render_trainings(folders: Folders, *, jobs: bool) -> str:
     rows = [_row(name, path) for name, path in found.items()]
     where = ", ".join(map(str, folders.roots))
     headings = ("training", "steps", "newest checkpoint", "updates")
-    parts: list[object] = [table(headings, rows, right=(1, 3), caption=f"In {where}")]
+    parts: list[object] = [table(headings, rows, right=(1, 3), caption=f"In {where}", stacks=(1, 3))]
     if not rows:
         parts = [tag("p", f"No training lies in {where}. Other folders are named by --folder.")]
     return page("Training", "Training runs", [("trainings", "Training runs", parts)], here="/training", jobs=jobs)
@@ -72,14 +72,15 @@ def _of_updates(updates: list[dict[str, Any]]) -> list[object]:
         for figure, value in _figures(line).items():
             series.setdefault(figure, []).append((line["update"], value))
     places = {float(line["update"]): _rollouts(line) for line in updates}
-    curves: list[object] = [
-        charts.curve(plain(figure), series[figure], over="update", link_of=places.get)
+    curves = [
+        (plain(figure), charts.curve(plain(figure), series[figure], over="update", link_of=places.get))
         for figure in UPDATE_FIGURES
         if len(series.get(figure, ())) > 1
     ]
     rows = [_update_row(line) for line in updates[::-1][:UPDATES_LISTED]]
     headings = ("update", "reward", "right, by turn", "answers", "verdicts", "seconds", "")
-    return [*curves, table(headings, rows, right=(0, 1, 2, 3, 4, 5), caption=f"{len(updates)} updates, newest first")]
+    listed = table(headings, rows, right=(0, 1, 2, 3, 4, 5), caption=f"{len(updates)} updates, newest first")
+    return [pictures(curves), long(listed, len(rows), f"{len(updates)} updates in figures")]
 
 
 def _figures(line: Mapping[str, Any]) -> dict[str, float]:
@@ -139,11 +140,10 @@ def _of_log(state: Path) -> list[object]:
     drawn = {figure: points for figure, points in series.items() if len(points) > 1}
     first = sorted((figure for figure in drawn if figure in FIRST), key=FIRST.index)
     rest = sorted(drawn.keys() - set(first))
-    parts: list[object] = [charts.curve(plain(figure), drawn[figure]) for figure in first]
+    curves = {figure: (plain(figure), charts.curve(plain(figure), points)) for figure, points in drawn.items()}
+    parts: list[object] = [pictures(curves[figure] for figure in first)]
     if rest:
-        parts.append(
-            folded(f"{len(rest)} more figures", *(charts.curve(plain(figure), drawn[figure]) for figure in rest))
-        )
+        parts.append(folded(f"{len(rest)} more figures", pictures(curves[figure] for figure in rest)))
     last = [(plain(figure), f"{points[-1][1]:.5g}", f"{points[-1][0]:g}") for figure, points in sorted(series.items())]
     return [*parts, table(("figure", "last", "at step"), last, right=(1, 2), caption="Last logged")]
 

@@ -281,6 +281,8 @@ def test_records_and_trainings_are_found_in_the_folder_and_nowhere_else(tmp_path
         assert "first" in text and "1 of 1" in text and "before" in text
         assert "1 of 1 problems solved" in running.text("/bench/record?name=first")
         assert "first and" in running.text("/bench/compare?a=first&b=second")
+        for place in ("/bench/record?name=first", "/bench/compare?a=first&b=second"):
+            assert {"/", "/bench", "/training"} <= set(running.outline(place).links), "no page is a dead end"
         with running.client() as client:
             for place in ("/training/run?name=../grpo", "/training/run?name=/etc", "/bench/record?name=.."):
                 assert client.get(place).status_code == 404

@@ -23,8 +23,8 @@ from triton_agent.tools.results import Interval
 OUTCOMES = {True: "solved", False: "not solved", None: "not known"}
 
 
-def render_comparison(found: Comparison, before: Record, after: Record) -> str:
-    """Return the page, as text in UTF-8."""
+def render_comparison(found: Comparison, before: Record, after: Record, *, above: object = None) -> str:
+    """Return the page, as text in UTF-8; it begins with what is `above`."""
     sections: list[tuple[str, str, Sequence[object]]] = [
         ("summary", "Summary", _summary(found, before, after)),
         ("speed", "Speed", _speed(found)),
@@ -34,7 +34,14 @@ def render_comparison(found: Comparison, before: Record, after: Record) -> str:
     heading = f"{found.before} and {found.after}"
     said = f"{after.head.title}, compared by triton-agent {__version__}"
     return document(
-        f"Comparison: {heading}", heading, said, sections, style=LOOKS, policy=ONLY_THIS_SCRIPT, after=sorting_script()
+        f"Comparison: {heading}",
+        heading,
+        said,
+        sections,
+        style=LOOKS,
+        policy=ONLY_THIS_SCRIPT,
+        above=above,
+        after=sorting_script(),
     )
 
 

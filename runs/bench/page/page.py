@@ -29,8 +29,8 @@ LOOKS = STYLE + WIDER + drawings.STYLE + SORTABLE_STYLE
 BY = {"": "", "group": "group", "dominant": "work", "dtype": "dtype"}
 
 
-def render_page(record: Record, name: str) -> str:
-    """Return the page, as text in UTF-8."""
+def render_page(record: Record, name: str, *, above: object = None) -> str:
+    """Return the page, as text in UTF-8; it begins with what is `above`."""
     found = summaries(record)
     sections: list[tuple[str, str, Sequence[object]]] = [
         ("summary", "Summary", _summary(record, found)),
@@ -43,7 +43,14 @@ def render_page(record: Record, name: str) -> str:
     title = f"{record.head.title}: {name}"
     said = f"{name}, {record.head.settings.get('policy', '')}, triton-agent {__version__}"
     return document(
-        title, record.head.title, said, sections, style=LOOKS, policy=ONLY_THIS_SCRIPT, after=sorting_script()
+        title,
+        record.head.title,
+        said,
+        sections,
+        style=LOOKS,
+        policy=ONLY_THIS_SCRIPT,
+        above=above,
+        after=sorting_script(),
     )
 
 

@@ -11,7 +11,7 @@ from triton_agent.runs.bench.public.figures import public_figures
 from triton_agent.runs.bench.rows import Against, Kind, ProblemRow, Record, Sample
 from triton_agent.runs.bench.standing import is_solved, speed_of, standing_for
 from triton_agent.runs.history.attempt_page import interval
-from triton_agent.runs.report.markup import Html, folded, table, tag
+from triton_agent.runs.report.markup import Html, folded, pictures, table, tag
 from triton_agent.tools.estimates import share_interval
 
 
@@ -89,12 +89,11 @@ def _drawn(record: Record, first: SpeedFigures) -> list[object]:
         if speed or not row.solved
     ]
     against = f"{BASELINES[first.against]}, {TIMES[first.kind]}"
+    ladder = drawings.ladder(points, "Speed-up of every problem", f"times as fast as {against}")
+    shares = f"How many are faster than a factor, {TIMES[first.kind]}"
     return [
-        tag("h3", f"Every problem, against {against}"),
-        drawings.ladder(points, "Speed-up of every problem", f"times as fast as {against}"),
+        pictures([(f"Every problem, against {against}", ladder), (shares, drawings.fast_curves(series))]),
         tag("p", "A disc with its interval is a kernel that passed; a cross is a problem without one.", class_="soft"),
-        tag("h3", f"How many are faster than a factor, {TIMES[first.kind]}"),
-        drawings.fast_curves(series),
     ]
 
 
