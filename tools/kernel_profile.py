@@ -26,10 +26,10 @@ WORTH_NAMING = 0.02
 FEW_WARPS = 0.25
 """Below this occupancy there are too few warps to hide the latency of memory."""
 WORTH_SPILLING = 64
-"""Fewer spilled bytes a thread are a few registers, and cost little."""
+"""Fewer spilled bytes per thread are not reported: they are a few registers and cost little."""
 PLAUSIBLE = 1.5
-"""A kernel that would have moved its arguments at more than this many times the rate of a copy was given more than it
-read: a launch for one row is given the whole tensor."""
+"""If moving all arguments in the kernel's time would take more than this multiple of a copy's rate, the kernel cannot
+have read them all: a launch for one row gets the whole tensor."""
 NEAR_FLOOR = 0.8
 """From this share of the floor on, a note says that little can be gained."""
 WORTH_SAVING = 0.1
@@ -118,7 +118,7 @@ class Roofline:
     empty_kernel_ms: float = 0.0
     """Measured device time of a kernel that does nothing."""
     products_each: int = 1
-    """Products in `unit` that make one of the accuracy that is asked for: 3 of tf32 for float32, otherwise 1."""
+    """Number of products on `unit` that replace one at the required accuracy: 3 of TF32 for float32, otherwise 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,9 +197,9 @@ def bottlenecks_of(kernels: Sequence[KernelTime], beside: Beside) -> tuple[Bottl
 
 
 def _within(kernels: Sequence[KernelTime], call_ms: float) -> Sequence[KernelTime]:
-    """Return the kernels with times that together are no longer than the call.
+    """Return the kernels with times scaled down, if necessary, so that their sum does not exceed the call's time.
 
-    Steps are timed one by one; in a call the start of one overlaps with the end of the one before.
+    Steps are timed one by one; in a call, the start of one step overlaps with the end of the one before.
     """
     total_ms = sum(kernel.device_ms for kernel in kernels)
     if not 0 < call_ms < total_ms:

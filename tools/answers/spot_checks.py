@@ -222,8 +222,8 @@ def tells_by_parts(tape: Tape, kernels: KernelSet) -> bool:
 
 
 def fillings(tape: Tape, kernels: KernelSet) -> list[Tape]:
-    """Return the tape twice, with memory that kernels write initially filled with one of two numbers. Return no tapes
-    if a single launch writes memory without initial contents.
+    """Return the tape twice: memory that kernels write is first filled with one number, then with another. Return no
+    tapes if a single launch writes memory without initial contents.
 
     Elements that depend on the fill value depend on skipped programs, or on contents they add to. Memory that torch
     copied data into and that one launch updates keeps its contents: a program finds its own part there.

@@ -99,7 +99,7 @@ def against(bytes_moved: int, flops: Sequence[UnitFlops], reach: Ceilings, condi
 
 
 def _products_each(unit: str, flops: Sequence[UnitFlops], conditions: Conditions) -> int:
-    """Return how many products in a unit make one of the accuracy that is asked for; see `units`."""
+    """Return how many products on this unit replace one product at the required accuracy: 3 of TF32 for float32."""
     split = unit == "tf32" and conditions.precision != "tf32" and any(part.unit == "matmul float32" for part in flops)
     return SPLIT_PRODUCTS if split else 1
 

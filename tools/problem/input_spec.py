@@ -307,7 +307,7 @@ class InputSet:
     def __post_init__(self) -> None:
         kinds = (self.inputs, self.inputs_file, self.lengths)
         if not self.name or sum(map(bool, kinds)) != 1:
-            raise ValueError("a set has a name, and inputs, a file of inputs or lengths")
+            raise ValueError("a set needs a name, and either inputs, a file of inputs or lengths")
         if not 0 < self.weight < math.inf:
             raise ValueError(f"a weight must be above zero, not {self.weight}")
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 CHUNK = 1 << 22
-"""Words of eight bytes that are processed at once."""
+"""Number of eight-byte words that are processed at a time."""
 
 
 class Digests:

@@ -1,8 +1,8 @@
-"""Copies of modules that call their own submodules, also through functions they hold.
+"""Copies modules together with the functions that they hold.
 
-`self.f = lambda x: mlp(x)` holds the module `mlp` in the function's closure. `copy.deepcopy` shares functions, so a
-copy would go on calling the submodule that it was copied from, with its parameters. Not covered: default arguments of
-functions, and objects of other kinds that hold a function.
+In `self.f = lambda x: mlp(x)` the closure of the function holds the module `mlp`. `copy.deepcopy` shares functions, so
+the copy's `f` would still call the original `mlp`, with the original's parameters. Not covered: default arguments of
+functions, and other kinds of objects that hold a function.
 """
 
 from __future__ import annotations

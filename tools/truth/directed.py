@@ -257,7 +257,7 @@ def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
 
 
 def largest_asked(operators: Set[str], dtype: torch.dtype) -> float:
-    """Return the largest magnitude in inputs of this dtype at which right kernels agree with such a reference."""
+    """Return the largest magnitude of inputs at which correct kernels agree with a reference of these operators."""
     return HUGE_SCORE if makes_scores(operators) else HUGE.get(dtype, 1e15)
 
 

@@ -68,7 +68,7 @@ class Numbers:
     """All other values of constants, and arguments of torch operators. No other numbers are derived from them."""
 
     def floats(self) -> tuple[float, ...]:
-        """Return the numbers with both signs, with derived numbers; `tabled` ones as they are."""
+        """Return the numbers and those derived from them, with both signs; `tabled` ones unchanged."""
         named = [number for part in (self.in_text, self.given) for number in sorted(part) if _is_float32(number)]
         unusual = [float(number) for number in named if abs(number) not in TAME]
         found = {float(number): None for number in named}
@@ -179,7 +179,7 @@ def _is_float32(number: float) -> bool:
 
 
 def _as_bits(number: float) -> Iterator[float]:
-    """Yield the float32 values that have a whole number as their bits, or as either half of them."""
+    """Yield the float32 values whose 32 bits, or whose upper or lower 16 bits, are this integer."""
     if not isinstance(number, int) or not 256 <= abs(number) < 1 << 32:
         return
     small = number < 1 << 16
