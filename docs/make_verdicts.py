@@ -48,8 +48,8 @@ guard cannot check them without reading them, and they differ from call to call.
 - Host code that reads values of a tensor is refused (`reads_values`). Kernels may read them in memory.
 - Memory prepared from parameters is prepared again when they change. A result that still uses an old value is
   `stale_parameter`.
-- A call depends on its own inputs, on parameters and on buffers. Using values of an earlier call's inputs is refused
-  (`retained_input`); a workspace that each call initialises is allowed.
+- A call's result may depend only on its own inputs, on parameters and on buffers. Using values of an earlier call's
+  inputs is refused (`retained_input`); a workspace that each call initialises is allowed.
 - A number in the text that only fits the inputs as given (a scale, a range, a count of rows) fails at other sizes,
   magnitudes, signs and orders, as `values`, `non_finite` or `unwritten_output`. Some inputs equal the values that the
   reference compares them with, some rows begin or end with zeros, and inputs that share memory also get memory of their

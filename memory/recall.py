@@ -39,7 +39,7 @@ class RecallSettings:
     characters: int = 24_000
     """Characters of all texts together; kernels that do not fit are left out."""
     problems: int = 16
-    """Related problems that are read."""
+    """Maximum number of related problems to read."""
     kernels_looked_at: int = 4
     """Kernels read per related problem, the best by merit first."""
     techniques_looked_at: int = 12

@@ -422,9 +422,9 @@ def _spec(
             raise UsageError("example inputs go with a module", remedy=remedy)
         return dataclasses.replace(request, problem=os.fspath(given)).spec()
     if request.init is not None or request.inputs or request.inputs_file is not None or request.sets:
-        raise UsageError("init, inputs, inputs_file and sets go with a file", remedy="a module has its example_inputs")
+        raise UsageError("init, inputs, inputs_file and sets go with a file", remedy="for a module: example_inputs")
     if not has_examples:
-        raise UsageError("nothing says what the module is called with", remedy="evaluate(module, kernel, (x,))")
+        raise UsageError("no example inputs are given", remedy="pass them as in evaluate(module, kernel, (x,))")
     calls = calls_of(given, *examples)
     with loading.untouched():
         first, *more = (call.arguments for call in calls)

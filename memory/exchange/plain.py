@@ -65,7 +65,7 @@ def from_plain(kind: type[Record], data: Any, where: str) -> Record:
         place = ".".join(map(str, first["loc"]))
         raise _unfit(where, f"{kind.__name__}.{place}: {first['msg']}") from None
     if lost := _left_over(data, to_plain(record), kind.__name__):
-        raise _unfit(where, f"{lost} is not known here")
+        raise _unfit(where, f"{lost} is not a known field")
     return record
 
 

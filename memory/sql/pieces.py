@@ -78,8 +78,8 @@ class Pieces:
 
 
 def take_apart(attempt: Attempt, shelf: Shelf, shared: tuple[bytes, bytes] | None = None) -> Pieces:
-    """Take an attempt apart. `shared` holds the hashes of problem view and observation if they are on the shelf
-    already.
+    """Take an attempt apart. `shared` holds the hashes of problem view and observation if the shelf already has
+    them.
     """
     completion = attempt.completion
     view_sha, observation_sha = shared or put_observation(attempt.observation, shelf)

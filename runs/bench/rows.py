@@ -29,7 +29,7 @@ class Mode(enum.StrEnum):
 
     OWN_KERNELS = "own-kernels"
     ALLOW_LIBRARY = "allow-library"
-    """Heavy work may go to cuBLAS and cuDNN, beside an own kernel."""
+    """Heavy work may be done by cuBLAS and cuDNN if the candidate also has a kernel of its own."""
 
 
 class Against(enum.StrEnum):

@@ -167,7 +167,7 @@ def in_order(module: nn.Module, example_inputs: Any, example_kwargs: Mapping[str
     for value in ordered:
         _require_plain_value(value)
     if not any(True for _ in tensors_in(ordered)):
-        raise UsageError("no tensor is among the example inputs", remedy="give what forward is called with")
+        raise UsageError("no tensor is among the example inputs", remedy="give the arguments of forward")
     return ordered
 
 

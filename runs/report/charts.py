@@ -1,7 +1,7 @@
 """Charts of a run as SVG: speed-up over the turns and over sizes, the roofline, the tree of attempts.
 
 Each takes plain numbers and returns markup with a title and a description for screen readers. Colours come from the
-page's style; no meaning rests on colour alone.
+page's style; no information is given by colour alone.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from triton_agent.runs.cli.foreign_text import legible
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-"""Loads and runs nothing, even if an escape were missed."""
+"""Content security policy of the page: it loads and runs nothing, even if some text was not escaped."""
 UNCLOSED = frozenset({"meta", "br", "hr", "col", "input"})
 DRAWN = frozenset({"circle", "line", "path", "polyline", "rect"})
 """Shapes, which may have a title as content."""

@@ -20,7 +20,7 @@ from triton_agent.runs.serve.frame import attempt_link, link, page, run_link
 from triton_agent.tools.errors import UsageError
 
 DRAWN = 1000
-"""Most attempts of a run whose progress is drawn."""
+"""Maximum number of attempts of a run for which the progress is drawn."""
 
 
 def render_comparison(store: Store, query: Mapping[str, str], *, jobs: bool) -> str:

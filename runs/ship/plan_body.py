@@ -150,7 +150,7 @@ class Body:
         return f"{text}.as_strided({', '.join(where)})"
 
     def _retyped(self, base: Base, dtype: str) -> tuple[str, View]:
-        """Return an expression for the base read as another dtype, and the view that it is."""
+        """Return an expression that reads the base as another dtype, and the view that the expression gives."""
         held, size, wanted = base.view, DTYPES[base.view.dtype].itemsize, DTYPES[dtype].itemsize
         if size == wanted:
             return f"{base.name}.view(torch.{dtype})", dataclasses.replace(held, dtype=dtype)

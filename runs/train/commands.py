@@ -333,7 +333,7 @@ def _require_one_kind(online: bool, said: Mapping[str, Any], offline: Mapping[st
     if given:
         raise UsageError(f"{', '.join(given)} is for online training", remedy="add --online, or leave it out")
     if online and not said["problems"]:
-        raise UsageError("nothing says what to answer", remedy="add --problems FOLDER")
+        raise UsageError("no problems are given", remedy="add --problems FOLDER")
 
 
 OPTION_NAMES = {"version": "version_name"}

@@ -65,7 +65,7 @@ def sft(
     json: bool,
 ) -> int:
     if not data and not runs:
-        raise UsageError("nothing says what to train on", remedy="add --data FILE, or --runs all")
+        raise UsageError("no training data is given", remedy="add --data FILE, or --runs all")
     load_libraries()
     from triton_agent.policy.llm.prompting.prompt import as_messages
     from triton_agent.policy.train.update.session import Adapter, load_tokenizer
@@ -94,7 +94,7 @@ def sft(
 def grpo(request: GRPORequest) -> int:
     """Train by GRPO."""
     if not request.runs and not request.resume:
-        raise UsageError("nothing says what to train on", remedy="add --runs all, or a filter")
+        raise UsageError("no training data is given", remedy="add --runs all, or a filter")
     if request.start_by not in (None, "entropy"):
         raise UsageError(f"--start-by {request.start_by}", remedy="entropy, or leave it out")
     if bool(request.settings["evaluate_every"]) != bool(request.held_out):

@@ -86,7 +86,7 @@ def test_a_wrong_request_says_what_is_wrong(changes: dict, said: str, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "named", "said"),
     [
-        ((Add(1.0), KERNEL), {}, "what the module is called with"),
+        ((Add(1.0), KERNEL), {}, "no example inputs are given"),
         ((Add(1.0), KERNEL, torch.ones(8)), {"init": "1.0"}, "go with a file"),
         ((ROW_SUM / "problem.py", KERNEL, torch.ones(8)), {}, "go with a module"),
         ((ROW_SUM / "problem.py", "missing.py"), {}, "no such kernel file"),

@@ -107,7 +107,7 @@ class Comparison:
     unknown: int
     """Pairs for which at least one record does not tell whether the problem is solved."""
     chance_solved: float
-    """Probability of gains and losses as uneven, if both were equally likely."""
+    """Probability of a split at least as uneven, if gains and losses were equally likely."""
     against: Against
     kind: Kind
     """Kind of time of the speed-ups in `pairs`."""
