@@ -272,7 +272,8 @@ def _slowest_kernel(kernel: KernelTime, beside: Beside) -> Iterator[Bottleneck]:
     elif few := _few_programs(kernel, beside, computes=computes):
         yield Bottleneck(name="parallelism", lost_ms=lost_ms, words=f"{name} {few}")
     elif computes:
-        yield Bottleneck(name="compute", lost_ms=lost_ms, words=f"{name} {_computing(kernel, line)}")
+        idle = bool(needs) and all(item.tensor_cores is False for item in needs)
+        yield Bottleneck(name="compute", lost_ms=lost_ms, words=f"{name} {_computing(kernel, line, idle=idle)}")
     elif full is not None and full.warps_share < FEW_WARPS:
         words = (
             f"{name} fills {100 * full.warps_share:.0f}% of the warps a multiprocessor can hold, limited by "
@@ -308,8 +309,8 @@ def _few_programs(kernel: KernelTime, beside: Beside, *, computes: bool) -> str:
     )
 
 
-def _computing(kernel: KernelTime, line: Roofline) -> str:
-    """Describe the rate of a kernel that is limited by its operations."""
+def _computing(kernel: KernelTime, line: Roofline, *, idle: bool) -> str:
+    """Describe the rate of a kernel that is limited by its operations; `idle`: it has no tensor-core instructions."""
     reached = line.compute_ms / kernel.device_ms if kernel.device_ms else 0.0
     rate = line.flops_per_s.get(line.unit, 0.0) / line.products_each / 1e12
     measured = f"measured for products in {line.unit}; larger tiles, tl.dot, more stages"
@@ -317,7 +318,8 @@ def _computing(kernel: KernelTime, line: Roofline) -> str:
         measured = (
             'that float32 products reach with input_precision="tf32x3"; tl.dot with it, larger tiles, more stages'
         )
-    return f"computes at {100 * reached:.0f}% of the {rate:.3g} TFLOP/s {measured}"
+    without = "without tensor cores, " if idle and line.unit != "fp32" else ""
+    return f"computes {without}at {100 * reached:.0f}% of the {rate:.3g} TFLOP/s {measured}"
 
 
 def roofline_notes(roofline: Roofline, device_ms: float) -> list[str]:

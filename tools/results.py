@@ -177,6 +177,8 @@ class KernelResources:
     compile_ms: float
     constants: str = ""
     """The tl.constexpr arguments, as in `BM=64, BN=64`. They distinguish the configurations of an autotuned kernel."""
+    tensor_cores: bool | None = None
+    """True if the kernel has instructions for tensor cores; None if the assembly was not kept, and in older records."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

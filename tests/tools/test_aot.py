@@ -223,6 +223,30 @@ def test_spills_are_known_when_the_kernel_comes_from_the_cache(reports):
     assert reports[SPILLING]["asked"] == reports[SPILLING]["kernels"][0]["spill_bytes"]
 
 
+FLOAT32 = case(
+    "float32",
+    "cuda:90",
+    """
+    @triton.jit
+    def product(x, y, HOW: tl.constexpr):
+        at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+        block = tl.load(x + at)
+        tl.store(y + at, tl.dot(block, block, input_precision=HOW))
+
+    def main(launch):
+        x, y = torch.empty(64, 64), torch.empty(64, 64)
+        for how in ("tf32", "tf32x3", "ieee"):
+            launch(product, (1, 1), x, y, how)
+    """,
+)
+
+
+def test_tensor_cores_are_told_by_the_instructions(reports):
+    """A product in full float32 does without them."""
+    assert [kernel["tensor_cores"] for kernel in reports[FLOAT32]["kernels"]] == [True, True, False]
+    assert [reports[name]["kernels"][0]["tensor_cores"] for name in (SPECIALISED, AMD)] == [True, True]
+
+
 AMD = case(
     "amd",
     "gfx942",

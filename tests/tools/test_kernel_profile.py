@@ -160,6 +160,8 @@ FLOAT32 = against(128 << 20, [UnitFlops(unit="matmul float32", flops=2 * 10**10)
         ([kernel(programs=256)], beside(resources=[needs()]), "parallelism", 0.0664, "12% of the warps that 132"),
         ([kernel(device_ms=0.4)], beside(roofline=PRODUCT), "compute", 0.3, "25% of the 800 TFLOP/s"),
         ([kernel(device_ms=0.5)], beside(roofline=FLOAT32), "compute", 0.35, "30% of the 133 TFLOP/s that float32"),
+        ([kernel(device_ms=0.5)], beside(roofline=FLOAT32, resources=[needs(tensor_cores=False)]), "compute", 0.35,
+         "computes without tensor cores, at 30% of the 133"),
         ([kernel(device_ms=0.4)], beside(roofline=PRODUCT, resources=[needs(spill_bytes=8)]), "compute", 0.3, "25%"),
     ],
 )  # fmt: skip

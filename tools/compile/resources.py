@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from triton_agent.tools.results import KernelResources
@@ -26,6 +26,9 @@ SIZED_FORMAT = 0x04
 FRAME_SIZE = 0x11
 STACK_WITH_CALLEES = 0x12
 REGISTER_COUNT = 0x2F
+
+TENSOR_CORES = re.compile(r"\b(?:wgmma\.mma_async|mma\.sync|tcgen05\.mma|v_mfma_|v_smfmac_|v_wmma_)")
+"""Instructions for products of blocks, in PTX and in AMD's assembly."""
 
 _SPILLS = re.compile(r"(\d+) bytes spill stores")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -54,7 +57,14 @@ def resources_of(kernel: Any, *, target: str, compile_ms: float) -> KernelResour
         shared_bytes=kernel.metadata.shared,
         stack_bytes=binary.stack_bytes,
         compile_ms=compile_ms,
+        tensor_cores=uses_tensor_cores(kernel.asm),
     )
+
+
+def uses_tensor_cores(asm: Mapping[str, Any]) -> bool | None:
+    """Return whether a kernel multiplies blocks on tensor cores; None without its assembly."""
+    text = next((asm[name] for name in ("ptx", "amdgcn") if name in asm), None)
+    return None if text is None else TENSOR_CORES.search(text) is not None
 
 
 def read_binary(kernel: Any) -> BinaryResources:

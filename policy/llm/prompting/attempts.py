@@ -117,8 +117,9 @@ def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | N
         return
     fast, slow = (f"attempt {short_key(item.attempt)} ({facts.verdict(item)})" for item in (faster, slower))
     chosen = slower.role is Role.CONTRAST
-    shown = facts.attempt_facts(slower) if chosen else []
-    words = functools.partial(worded, "contrast", fast=fast, slow=slow, facts=bullets(shown))
+    shown = bullets(facts.attempt_facts(slower)) if chosen else ""
+    told = f"Attempt {short_key(slower.attempt)}, the slower one:\n\n{shown}" if chosen else ""
+    words = functools.partial(worded, "contrast", fast=fast, slow=slow, facts=told)
     yield part("contrast", form(Rank.CONTRAST_FACTS, lambda: words().rstrip()))
     if chosen:
         key, ranks = short_key(slower.attempt), (Rank.CONTRAST_KERNELS, Rank.CONTRAST)

@@ -223,6 +223,7 @@ def resource_facts(resources: Sequence[KernelResources]) -> list[str]:
         told += [f"{kernel.registers} registers a thread"] if kernel.registers is not None else []
         told += [f"spills {kernel.spill_bytes:,} bytes a thread"] if kernel.spill_bytes else []
         told += [f"{kernel.shared_bytes:,} bytes of shared memory a program"]
+        told += ["uses tensor cores"] if kernel.tensor_cores else []
         constants = f" with {inline(kernel.constants, 120)}" if kernel.constants else ""
         lines[f"{inline(kernel.kernel, 60)}{constants}: {', '.join(told)}"] += 1
     forms = ((line, "" if count == 1 else f", in each of {count} compiled forms") for line, count in lines.items())
