@@ -20,6 +20,7 @@ from rich.table import Table
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.devices import choose_one
 from triton_agent.runs.evaluate import speed_page
+from triton_agent.runs.report.words import traffic_said
 from triton_agent.runs.ship.artefact import forced, is_shipped
 from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
@@ -274,7 +275,6 @@ def _row(path: str, verdict: Verdict) -> list[str]:
     resources = verdict.resources
     registers = [kernel.registers for kernel in resources if kernel.registers is not None]
     spills = [kernel.spill_bytes for kernel in resources if kernel.spill_bytes is not None]
-    ratio = verdict.diagnosis.traffic_ratio if verdict.diagnosis else None
     return [
         escape(path),
         f"[{colour}]{verdict.status}[/]",
@@ -282,7 +282,7 @@ def _row(path: str, verdict: Verdict) -> list[str]:
         str(max(registers)) if registers else "",
         str(max(spills)) if spills else "",
         f"{max(kernel.shared_bytes for kernel in resources):,}" if resources else "",
-        f"{ratio:.2f}x" if ratio else "",
+        traffic_said(verdict.diagnosis),
         _speedup(verdict),
         f"{sum(stage.wall_ms for stage in verdict.stages) / 1e3:.2f}",
     ]

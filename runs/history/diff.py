@@ -14,6 +14,7 @@ from triton_agent.runs.cli.foreign_text import in_a_line, legible
 from triton_agent.runs.cli.store_option import load_attempt, open_store
 from triton_agent.runs.history.attempt_page import coloured, diff_text, interval, table
 from triton_agent.runs.history.records import StoredAttempt
+from triton_agent.runs.report.words import traffic_said
 
 
 def diff(before: str, after: str, *, store: str | None, json: bool) -> int:
@@ -68,5 +69,4 @@ def _most(item: StoredAttempt, name: str) -> str:
 
 
 def _traffic(item: StoredAttempt) -> str:
-    diagnosis = item.evaluation.diagnosis if item.evaluation is not None else None
-    return f"{diagnosis.traffic_ratio:.2f}x" if diagnosis is not None and diagnosis.traffic_ratio is not None else ""
+    return traffic_said(item.evaluation.diagnosis if item.evaluation is not None else None)

@@ -20,7 +20,7 @@ from triton_agent.runs.cli.selection import RunSelection, select_runs
 from triton_agent.runs.cli.store_option import load_history, open_store
 from triton_agent.runs.history.attempt_page import attempt_page, coloured, interval, table
 from triton_agent.runs.history.records import History, StoredAttempt, short_key
-from triton_agent.runs.report.words import plain
+from triton_agent.runs.report.words import plain, traffic_said
 from triton_agent.tools.errors import UsageError
 
 PLAN_WIDTH = 56
@@ -134,9 +134,8 @@ def _attempts_table(attempts: Sequence[StoredAttempt], best: StoredAttempt | Non
         parent, verdict = item.attempt.parent, item.evaluation
         finding = verdict.finding.value if verdict is not None and verdict.finding is not None else ""
         mark = "*" if best is not None and item.key == best.key else ""
-        diagnosis = verdict.diagnosis if verdict is not None else None
-        ratio = diagnosis.traffic_ratio if diagnosis is not None else None
-        figure = interval(item.speedup) if timed or ratio is None else f"{ratio:.2f}x"
+        traffic = traffic_said(verdict.diagnosis if verdict is not None else None)
+        figure = interval(item.speedup) if timed else traffic
         cells = (finding, figure, in_a_line(without_notes(item.attempt.plan), PLAN_WIDTH))
         origin = "" if parent is None else short_key(parent) if parent.startswith(f"{item.attempt.run}/") else parent
         shown.add_row(Text(f"{item.name}{mark}"), Text(legible(origin)), coloured(item.status), *map(Text, cells))

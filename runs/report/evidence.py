@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from triton_agent.runs.report import bars
 from triton_agent.runs.report.markup import Html, facts, folded, long, pictures, table, tag
-from triton_agent.runs.report.words import baseline_said, bytes_said, finding_said, interval, ms_said
+from triton_agent.runs.report.words import baseline_said, bytes_said, finding_said, interval, ms_said, traffic_said
 from triton_agent.tools.results import KINDS_OF_TIME, CaseAccuracy, Determinism, Evaluation, Timing
 
 CASES_AT_MOST = 200
@@ -211,7 +211,7 @@ def kernels(evaluation: Evaluation) -> Iterator[object]:
     told: list[tuple[str, object]] = [("same bits every time", evaluation.determinism if known else "")]
     if diagnosis is not None:
         told += [
-            ("bytes moved over the fewest", f"{diagnosis.traffic_ratio:.2f}" if diagnosis.traffic_ratio else ""),
+            ("bytes moved over the fewest", traffic_said(diagnosis)),
             ("memory of a call", bytes_said(diagnosis.peak_bytes)),
             ("the reference's", bytes_said(diagnosis.original_peak_bytes)),
             ("bound by", diagnosis.roofline.bound if diagnosis.roofline else ""),

@@ -7,7 +7,7 @@ from typing import Any
 
 from triton_agent.agent.settings import MEANS, StopReason
 from triton_agent.memory.listing import AttemptHeader
-from triton_agent.tools.results import DECISIONS, Finding, Interval, asked_as
+from triton_agent.tools.results import DECISIONS, Diagnosis, Finding, Interval, asked_as
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -49,6 +49,13 @@ def baseline_said(baseline: str) -> str:
     if kind == "eager":
         return "the reference"
     return mode or "torch.compile" if kind == "compile" else baseline
+
+
+def traffic_said(diagnosis: Diagnosis | None) -> str:
+    """Return the bytes that kernels moved over the fewest. Those of torch's operators are not counted, so say `own`."""
+    if diagnosis is None or diagnosis.traffic_ratio is None:
+        return ""
+    return f"{diagnosis.traffic_ratio:.2f}x" + (" own" if diagnosis.torch_operators else "")
 
 
 def bytes_said(count: int | None) -> str:

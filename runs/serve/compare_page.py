@@ -15,7 +15,7 @@ from triton_agent.runs.report import attempts, charts, lines
 from triton_agent.runs.report.evidence import method, reasons, times
 from triton_agent.runs.report.markup import Html, facts, pictures, table, tag
 from triton_agent.runs.report.page import headline
-from triton_agent.runs.report.words import bytes_said, end_said, interval, plain
+from triton_agent.runs.report.words import bytes_said, end_said, interval, plain, traffic_said
 from triton_agent.runs.serve.frame import attempt_link, link, page, run_link
 from triton_agent.tools.errors import UsageError
 
@@ -104,8 +104,7 @@ def _memory(item: StoredAttempt) -> str:
 
 
 def _traffic(item: StoredAttempt) -> str:
-    diagnosis = item.evaluation.diagnosis if item.evaluation is not None else None
-    return f"{diagnosis.traffic_ratio:.2f}" if diagnosis is not None and diagnosis.traffic_ratio is not None else ""
+    return traffic_said(item.evaluation.diagnosis if item.evaluation is not None else None)
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------

@@ -13,8 +13,9 @@ from tests.runs.pages import BROWSER, Outline, browse
 
 from triton_agent.memory.store import Store
 from triton_agent.runs.report.drawing import ticks
-from triton_agent.runs.report.page import render_report
+from triton_agent.runs.report.page import headline, render_report
 from triton_agent.runs.report.view import RunView
+from triton_agent.runs.report.words import traffic_said
 from triton_agent.tools.results import Interval
 
 
@@ -110,6 +111,15 @@ def test_where_nothing_was_timed_the_headline_is_what_is_known() -> None:
     assert "1.50x the fewest bytes" in text and "1 launch no operator of torch is left" in text
     assert "6 checks within their limits the largest error is" in text
     assert text.index("1.50x the fewest bytes") < text.index("best attempt")
+
+
+def test_traffic_is_that_of_own_kernels_where_operators_of_torch_are_left() -> None:
+    evaluation = sample.evaluation(None, None, gpu=False)
+    assert evaluation.diagnosis is not None
+    diagnosis = dataclasses.replace(evaluation.diagnosis, traffic_ratio=0.01, torch_operators=("aten.addmm",))
+    shown = Outline(headline(dataclasses.replace(evaluation, diagnosis=diagnosis))).text
+    assert "0.01x the fewest bytes memory traffic of its own kernels only" in shown
+    assert "and 1 operator of torch" in shown
 
 
 def test_each_clock_is_drawn_once_with_all_it_was_timed_against(page: str) -> None:
@@ -227,3 +237,10 @@ def test_the_page_can_be_printed(page: str, tmp_path: Path) -> None:
     address = (tmp_path / "report.html").as_uri()
     browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={tmp_path / 'page.pdf'}", address)
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF-")
+
+
+def test_traffic_is_said_to_be_that_of_own_kernels_where_it_is() -> None:
+    diagnosis = sample.evaluation(None, None).diagnosis
+    assert diagnosis is not None
+    assert traffic_said(diagnosis) == "1.50x" and traffic_said(None) == ""
+    assert traffic_said(dataclasses.replace(diagnosis, torch_operators=("aten.mm",))) == "1.50x own"
