@@ -33,7 +33,7 @@ ALLOWED_ALL_THE_SAME = frozenset(
     f"torch.jit.{name}"
     for name in "ignore unused export is_scripting is_tracing script script_if_tracing trace freeze".split()
 )
-"""Decorators for torch's compilers, functions that ask whether one is at work, and compilers that the tracer replaces
+"""Decorators for torch's compilers, functions that return whether one is active, and compilers that the tracer replaces
 by functions that return the model as is."""
 
 FORBIDDEN_CALLS = frozenset("eval exec compile open __import__ input breakpoint globals locals memoryview".split())
