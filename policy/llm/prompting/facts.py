@@ -24,6 +24,8 @@ PLAN_CHARACTERS = 400
 LINE_CHARACTERS = 300
 SIZE_FAULTS = frozenset({Finding.VALUES, Finding.NON_FINITE, Finding.OUT_OF_BOUNDS, Finding.UNWRITTEN_OUTPUT})
 """Findings that point to wrong handling of some sizes if other sizes were right."""
+CASE = re.compile(r"^case [^:]*: ")
+"""The case that a message begins with, which takes the room of what is wrong in a line."""
 NO_FIGURE = re.compile("[^0-9.]")
 
 
@@ -240,7 +242,11 @@ def in_short(item: Tried) -> str:
     """State the verdict, the time and the plan of an attempt in one line, for a list within a fence."""
     outcome = verdict(item).partition(":")[0] + (")" if item.finding else "")
     _, _, cause = item.message.partition("\nlikely cause: ")
-    said = f": {on_a_line(cause or item.message, 120)}" if item.message and item.status is not Status.PASSED else ""
+    said = (
+        f": {on_a_line(cause or CASE.sub('', item.message), 120)}"
+        if item.message and item.status is not Status.PASSED
+        else ""
+    )
     time = f"{item.device_ms:.4g} ms" if item.device_ms is not None else "not timed"
     idea = on_a_line(_plan(item), 120) or "no plan given"
     return " | ".join((f"attempt {short_key(item.attempt)}", outcome + said, time, idea))
