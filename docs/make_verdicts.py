@@ -58,8 +58,8 @@ guard cannot check them without reading them, and they differ from call to call.
 - Own kernels do the larger part of the work, counted in bytes. Bytes that a launch loads without any effect on the
   answer do not count. If torch computes the answer, up to a factor, a shift or the order of its elements, and kernels
   only pass it on, the file is refused: `library_work`.
-- An output may have other strides than the reference's, unless it is the reference's last step to move its elements
-  (`.contiguous()`, `cat`): `layout`.
+- An output may have other strides than the reference's, but not in place of a movement: where the reference brings
+  elements into another order (`.contiguous()`), the output lies in that order or row by row: `layout`.
 - Only the user may choose lower precision than the reference's (`--precision`, `--autocast`). A file that chooses it is
   refused: `precision`.
 """

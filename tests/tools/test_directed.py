@@ -194,17 +194,26 @@ def test_parameters_of_one_sign_get_the_other_where_the_reference_stays_finite(
     (tmp_path / "problem.py").write_text(
         f"{HEAD}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         "        self.scale = nn.Parameter(torch.tensor(2.0))\n        self.weight = nn.Parameter(1 + torch.rand(6))\n"
-        f"    def forward(self, x):\n        return {forward} + self.weight.sum()\n"
+        "        self.register_buffer('table', torch.ones(6))\n"
+        f"    def forward(self, x):\n        return {forward} + (self.weight * self.table).sum()\n"
         "def get_inputs():\n    return [torch.randn(ROWS, COLUMNS)]\n"
     )
     plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
     states = [state.unpack() for state in plan.trials[plan.main].states]
     assert [bool(state["scale"] < 0) for state in states] == [False, False, *(turned for _ in states[2:])]
     assert all(bool((state["weight"] < 0).any()) == turned for state in states[2:])
+    assert all(bool((state["table"] < 0).any()) for state in states[2:])
 
 
-def test_in_which_order_an_output_lies_counts_where_the_reference_moves_it_last(tmp_path: Path) -> None:
-    moved = main_trial(tmp_path, "(x.t() * 2).contiguous()", "[torch.randn(ROWS, COLUMNS)]")
+def test_a_reference_that_overflows_gets_moderate_outliers(tmp_path: Path) -> None:
+    for forward, expected in (("x.exp()", "moderate extremes"), ("x.tanh()", "extremes")):
+        trial = main_trial(tmp_path, forward, "[torch.randn(ROWS, COLUMNS)]")
+        assert [case.distribution for case in trial.cases if "extremes" in case.distribution] == [expected]
+
+
+@pytest.mark.parametrize("forward", ["(x.t() * 2).contiguous()", "x.t().contiguous() * 2"])
+def test_in_which_order_an_output_lies_counts_if_the_reference_moves_elements(tmp_path: Path, forward: str) -> None:
+    moved = main_trial(tmp_path, forward, "[torch.randn(ROWS, COLUMNS)]")
     assert all(case.put_in_order == {0} or case.distribution in LAYOUTS for case in moved.cases)
     computed = main_trial(tmp_path, "x.t() * 2", "[torch.randn(ROWS, COLUMNS)]")
     assert not any(case.put_in_order for case in computed.cases)

@@ -28,9 +28,9 @@ def reference(folder: Path, inputs: str) -> Reference:
 
 
 def test_order_starts_as_given() -> None:
-    assert DISTRIBUTIONS[:6] == ("as given", "x3", "x0.01", "one sign", "extremes", "shuffled")
-    assert DISTRIBUTIONS[6:8] == ("samples of zeros", "flags flipped")
-    assert DISTRIBUTIONS[8:] == ("positions and lengths changed, one of them to zero", "positions and lengths changed")
+    assert DISTRIBUTIONS[:6] == ("as given", "x3", "x0.01", "one sign", "extremes", "moderate extremes")
+    assert DISTRIBUTIONS[6:9] == ("shuffled", "samples of zeros", "flags flipped")
+    assert DISTRIBUTIONS[9:] == ("positions and lengths changed, one of them to zero", "positions and lengths changed")
 
 
 def test_one_sample_is_zero_and_others_in_part_and_nothing_else_changes(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_positions_change_places_and_full_lengths_get_smaller(tmp_path: Path) ->
     problem = reference(
         tmp_path,
         "return [torch.arange(40), torch.arange(3, 12).expand(4, 9), torch.full((30,), 9, dtype=torch.int32),"
-        " torch.zeros(5, dtype=torch.int64), torch.randint(0, 9, (50,)), torch.tensor([0, 4, 8]), torch.randn(4)]",
+        " torch.randint(0, 9, (50,)), torch.tensor([0, 4, 8]), torch.randn(4)]",
     )
     given, drawn = problem.make_inputs(0), draw(problem, "positions and lengths changed", 0)
     for positions, moved in zip(given[:2], drawn[:2]):
@@ -62,6 +62,16 @@ def test_positions_change_places_and_full_lengths_get_smaller(tmp_path: Path) ->
     drawn = draw(problem, "positions and lengths changed, one of them to zero", 0)
     assert int((drawn[2] == 0).sum()) == 1 and int(drawn[2].max()) <= 9
     assert torch.equal(drawn[0].sort().values, given[0])
+
+
+def test_a_start_of_zero_and_a_single_flag_change_for_certain(tmp_path: Path) -> None:
+    problem = reference(tmp_path, "return [torch.tensor(0), torch.zeros(6, dtype=torch.int32), torch.tensor(True)]")
+    for seed in range(8):
+        start, kinds, _ = draw(problem, "positions and lengths changed", seed)
+        assert int(start) == 1 and set(kinds.tolist()) <= {0, 1}
+        start, kinds, _ = draw(problem, "positions and lengths changed, one of them to zero", seed)
+        assert 2 <= int(start) <= 5 and 2 <= int(kinds.min()) <= int(kinds.max()) <= 5
+        assert not draw(problem, "flags flipped", seed)[2]
 
 
 def test_outliers_lie_at_all_magnitudes_beyond_the_samples(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import torch
 from triton_agent.tools.answers.authorship import bytes_of_arguments, is_arithmetic, touched
 from triton_agent.tools.answers.checks import still_right
 from triton_agent.tools.checker.job import Job
+from triton_agent.tools.checker.made_by_torch import contents, hold_the_same
 from triton_agent.tools.checker.questions import call, send_program
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.tracing import Program
@@ -43,15 +44,47 @@ from triton_agent.tools.truth.plan import Case, Trial
 def bytes_in_use(job: Job, trial: Trial, case: Case, program: Program, *, enough: float) -> int:
     """Return the bytes of all tensors passed to launches, except those that make no difference.
 
-    This is tested only in the first case of a trial, and only if the bytes of certain buffers are needed to reach
-    `enough`.
+    This is tested only in the first case of each mode, and only if these bytes are needed to reach `enough`. Copies
+    that one kernel makes for another do not count either.
     """
-    asked = _only_read(program) if enough and case is trial.cases[0] else {}
+    asked = _only_read(program) if enough and trial.begins_mode(case) else {}
     idle: set[int] = set()
     if bytes_of_arguments(program.tape, without={number for group in asked.values() for number in group}) < enough:
         for number, group in asked.items():
             idle |= group if _is_idle(job, trial, case, program, number, group) else set()
+    if enough and trial.begins_mode(case) and bytes_of_arguments(program.tape, without=idle) >= enough:
+        made = set() if case.is_large else _made_by_launches(program)
+        if bytes_of_arguments(program.tape, without=idle | made) < enough:
+            idle |= _copied_by_launches(job, trial, case, program, made)
     return bytes_of_arguments(program.tape, without=idle)
+
+
+def _made_by_launches(program: Program) -> set[int]:
+    """Return the buffers that launches write and that hold no output."""
+    tape, written = program.tape, WrittenParameters(program.kernel_set)
+    made = {number for step in tape.launches() for number in effect_of(step, written).writes}
+    return {number for number in made if tape.buffers[number].place is Place.FRESH} - {
+        view.buffer for view in tape.outputs
+    }
+
+
+def _copied_by_launches(job: Job, trial: Trial, case: Case, program: Program, made: set[int]) -> set[int]:
+    """Return those of these buffers that hold the contents of another argument of the launch that wrote them."""
+    tape, written = program.tape, WrittenParameters(program.kernel_set)
+    wanted: dict[int, list[View]] = {}
+    for number, step in enumerate(tape.steps):
+        if isinstance(step, Launch) and effect_of(step, written).writes & made:
+            views = [view for _, value in step.choices[0].arguments for view in views_in(value)]
+            wanted[number] = [view for view in dict.fromkeys(views) if not DTYPES[view.dtype].is_complex]
+    copied: set[int] = set()
+    for number, rows in contents(job, trial, case, program, wanted)[1].items():
+        held = list(zip(wanted[number], rows))
+        writes = effect_of(tape.steps[number], written).writes
+        for view, row in held:
+            others = (other for source, other in held if source.buffer not in writes)
+            if view.buffer in made and view.buffer in writes and any(hold_the_same(other, row) for other in others):
+                copied.add(view.buffer)
+    return copied
 
 
 def _only_read(program: Program) -> Mapping[int, set[int]]:

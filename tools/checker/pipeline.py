@@ -249,7 +249,7 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: Called) -> None:
         counted = [count for launch in reply.launches for count in (launch.bytes_loaded, launch.bytes_stored)]
         known = [count for count in counted if count is not None]
         check_bytes(work, min([moved, *([sum(known)] if len(known) == len(counted) else ())]), original)
-        if case is job.plan.trials[trial].cases[0]:
+        if job.plan.trials[trial].begins_mode(case):
             check_made_by_torch(job, job.plan.trials[trial], case, program)
     checks.check_races(case, reply.launches)
 

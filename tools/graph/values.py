@@ -6,7 +6,7 @@ Contents of tensors are not kept. A torch dtype or memory format is stored by it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
@@ -100,3 +100,8 @@ def argument_from_json(data: Any) -> Argument:
     if "value" in data:
         return Reference(name=data["value"])
     return complex(*data["complex"]) if "complex" in data else float(data["float"])
+
+
+def order_in_memory(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Return the dimensions of several elements, the one whose elements lie furthest apart first."""
+    return tuple(sorted((i for i, size in enumerate(shape) if size > 1), key=lambda i: -strides[i]))

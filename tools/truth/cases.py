@@ -22,6 +22,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operators import ORDERING, bare_name
 from triton_agent.tools.graph.recorder import extract
+from triton_agent.tools.graph.values import order_in_memory
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
@@ -46,6 +47,7 @@ from triton_agent.tools.truth.distributions import (
     BLANK,
     DISTRIBUTIONS,
     FLAGS,
+    MODERATE,
     WHOLE,
     WITH_EMPTY,
     draw,
@@ -167,8 +169,8 @@ def _has_one_sign(parameter: torch.Tensor) -> bool:
 
 
 def _negate_some(model: torch.nn.Module, names: Sequence[str]) -> None:
-    """Negate every second element of the first half of these parameters; a second call undoes it."""
-    parameters = dict(model.named_parameters())
+    """Negate every second element of the first half of each of these; a second call undoes it."""
+    parameters = dict([*model.named_parameters(), *model.named_buffers()])
     for name in names:
         data = parameters[name].data
         flat = data.clone().reshape(-1)
@@ -296,7 +298,7 @@ class _CaseMaker:
         return list(seen)
 
     def _mix_signs(self) -> None:
-        """Give parameters with elements of a single sign both signs, in the later versions.
+        """Give parameters and buffers with elements of a single sign both signs, in the later versions.
 
         For example, a scale that is initially one may become negative in training. The change is undone if the
         reference then fails, or returns more non-finite values.
@@ -305,16 +307,21 @@ class _CaseMaker:
         if not later:
             return
         fresh = dict(self.models[0].named_parameters())
-        names = [name for name, parameter in fresh.items() if _has_one_sign(parameter)]
-        for model in later:
-            _negate_some(model, names)
+        buffers = {name: it for name, it in self.models[0].named_buffers() if "running_" not in name}
+        for kind in (fresh, buffers):
+            names = [name for name, value in kind.items() if _has_one_sign(value)]
+            for model in later if names else ():
+                _negate_some(model, names)
+            if names and not self._is_as_finite(later[0]):
+                for model in later:
+                    _negate_some(model, names)
+
+    def _is_as_finite(self, model: torch.nn.Module) -> bool:
+        """Return True if the reference runs with these parameters, and returns no more infinities and NaN."""
         with contextlib.suppress(OriginalFailed):
-            found = self.runs.behaviour(later[0].train(self.modes[0]), self._given.packed_inputs).outputs
-            given = [output.yard.original for output in self._given.outputs]
-            if _not_finite(found) <= _not_finite(given):
-                return
-        for model in later:
-            _negate_some(model, names)
+            found = self.runs.behaviour(model.train(self.modes[0]), self._given.packed_inputs).outputs
+            return _not_finite(found) <= _not_finite([output.yard.original for output in self._given.outputs])
+        return False
 
     def _first_case(self) -> Case:
         """Return the case with inputs as given. Its outputs set the scale for all other expectations."""
@@ -322,14 +329,16 @@ class _CaseMaker:
         return self._case_of(self._given, AS_GIVEN, self.modes[0])
 
     def main_cases(self) -> list[Case]:
-        self.put_in_order = _outputs_of_movements(self._graph) if self._graph is not None else frozenset()
+        self.put_in_order = _put_in_order(self._graph) if self._graph is not None else frozenset()
         cases = [self._first_case()]
         if self.settings.remedies:
             self._try(cases, ONE_CHANGED, self.modes[0])
         names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._is_useful(name, cases[0])]
         last_version = len(self.models) - 1
         for i, name in enumerate(names):
-            if name == WHOLE and cases[-1].distribution == WITH_EMPTY:
+            if (name == WHOLE and cases[-1].distribution == WITH_EMPTY) or (
+                name == MODERATE and cases[-1].distribution == EXTREMES
+            ):
                 continue
             version = min(i, last_version)
             self._try(cases, name, self.modes[0], version=version)
@@ -520,7 +529,9 @@ class _CaseMaker:
     def variant_cases(self) -> list[Case]:
         cases = [self._first_case()]
         if self.settings.remedies:
-            self._try(cases, EXTREMES, self.modes[0 if self.modes_agree else -1])
+            for name in (EXTREMES, MODERATE):
+                if cases[-1].distribution == AS_GIVEN:
+                    self._try(cases, name, self.modes[0 if self.modes_agree else -1])
         return cases
 
     def looks(self, count: int, cases: Sequence[Case]) -> list[Case]:
@@ -607,15 +618,21 @@ class _CaseMaker:
         return [map_tensors(value, lambda tensor: tensor.to(device, copy=copied)) for value in inputs]
 
 
-def _outputs_of_movements(graph: OperatorGraph) -> frozenset[int]:
-    """Return the outputs that an operator of kind `movement` makes, directly or through views."""
-    producers, found = graph.producers(), set()
-    for i, name in enumerate(graph.outputs):
-        node = producers.get(name)
-        while node is not None and node.kind == "view":
-            node = producers.get(next(iter(node.references()), ""))
-        if node is not None and node.kind == "movement":
-            found.add(i)
+def _put_in_order(graph: OperatorGraph) -> frozenset[int]:
+    """Return the outputs that depend on an operator which changes the order of elements in memory."""
+    values, producers, found = graph.values(), graph.producers(), set()
+    for i, output in enumerate(graph.outputs):
+        waiting, seen = [output], set[str]()
+        while waiting:
+            node = producers.get(waiting.pop())
+            if node is None or node.output_name() in seen:
+                continue
+            seen.add(node.output_name())
+            given = [values[name] for name in node.references() if name in values]
+            orders = {order_in_memory(it.shape, it.strides) for it in (*given, *node.outputs)}
+            if node.kind == "movement" and len(orders) > 1 and len({it.shape for it in (*given, *node.outputs)}) == 1:
+                found.add(i)
+            waiting += node.references()
     return frozenset(found)
 
 

@@ -10,6 +10,7 @@ the reference refuses a distribution, it is not used.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -46,6 +47,11 @@ MIXED_AT_ONCE = 1 << 20
 FAINT = 1e-2
 """Smaller constant parameters are scales that disable a branch at first (1e-4 to 1e-6 are common). At their own
 magnitude, a kernel that skips the branch would still be accurate enough."""
+MODERATE, MODERATE_SPREADS = "moderate extremes", 25.0
+"""Distribution for references that overflow with the usual outliers (exponentials), and its largest magnitude."""
+FEWEST, SOME = 2, 5
+"""Equal whole numbers below the first are no lengths, but a start position or a type. They are replaced by numbers up
+to the second."""
 FLIPPED_SHARE = 0.3
 """Share of boolean inputs to flip: enough to change a mask of ones, too few to mask a whole row."""
 
@@ -55,7 +61,7 @@ _Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 """Returns new values for a tensor's values, in a dtype that is wide enough to compute in."""
 
 
-def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _plant(values: torch.Tensor, generator: torch.Generator, spreads: float = OUTLIER_SPREADS) -> torch.Tensor:
     """Plant large values at random places and at both ends of the tensor and of one row; negate the last sample.
 
     All magnitudes differ, since sorting does not define the order of equal elements. The maximum of a negative sample
@@ -71,7 +77,7 @@ def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     # A fourth are about as large as possible; the others are spread evenly by logarithm, down to ordinary samples.
     evenly = (torch.arange(len(places)) + torch.rand(len(places), generator=generator)) / len(places)
     powers = (evenly * 4 / 3 - 1 / 3).clamp(min=0.0) + 0.1 * evenly
-    least = math.log(LEAST_SPREADS / OUTLIER_SPREADS)
+    least = math.log(LEAST_SPREADS / spreads)
     sizes = signs * torch.exp(least * powers / 1.1)[torch.randperm(len(places), generator=generator)]
     if not values.is_complex() and bool((values >= 0).all()):
         sizes = sizes.abs()
@@ -81,7 +87,7 @@ def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     spread = float(sound.std()) if sound.numel() > 1 else 0.0
     largest = float(sound.abs().max()) if sound.numel() else 0.0
     planted = values.reshape(-1).clone()
-    planted[places.to(values.device)] = (OUTLIER_SPREADS * (spread or largest or 1.0) * sizes).to(values)
+    planted[places.to(values.device)] = (spreads * (spread or largest or 1.0) * sizes).to(values)
     planted = planted.reshape(values.shape)
     axis = _first_with_several(planted)
     if axis is None or not _has_both_signs(planted):
@@ -127,21 +133,37 @@ def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return samples.reshape(moved).movedim(0, axis)
 
 
+def _some_flags(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
+    """Return which flags to flip; a single one for certain."""
+    return torch.rand(shape, generator=generator) < (FLIPPED_SHARE if shape.numel() > 1 else 1.0)
+
+
 def _reorder_or_lower(numbers: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Reorder consecutive numbers; replace equal numbers by random ones from one up to that number."""
+    """Reorder consecutive numbers; replace equal numbers by random ones from one up to that number, or by 0 or 1."""
     if _are_consecutive(numbers):
         order = torch.randperm(numbers.shape[-1], generator=generator).to(numbers.device)
         return numbers.index_select(-1, order)
     most = int(numbers.reshape(-1)[0])
-    if numbers.numel() == 1:  # exclude the old value
+    if most < FEWEST:
+        first, end = (1 - most, 2 - most) if numbers.numel() == 1 else (0, 2)  # exclude a single old value
+        return _drawn_from(first, end, numbers, generator)
+    if numbers.numel() == 1:
         most -= 1
-    return torch.randint(1, most + 1, numbers.shape, generator=generator).to(numbers)
+    return _drawn_from(1, most + 1, numbers, generator)
+
+
+def _drawn_from(low: int, high: int, numbers: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return torch.randint(low, high, numbers.shape, generator=generator).to(numbers)
 
 
 def _reorder_or_empty(numbers: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Reorder or lower numbers as `_reorder_or_lower` does, and set one of several lengths to zero."""
+    """Reorder or lower numbers like `_reorder_or_lower`, but set one of several lengths to zero, and raise 0 and 1."""
     changed = _reorder_or_lower(numbers, generator)
-    if numbers.numel() > 1 and not _are_consecutive(numbers):
+    if _are_consecutive(numbers):
+        return changed
+    if int(numbers.reshape(-1)[0]) < FEWEST:
+        return _drawn_from(FEWEST, SOME + 1, numbers, generator)
+    if numbers.numel() > 1:
         changed = changed.contiguous()
         changed.view(-1)[int(torch.randint(numbers.numel(), (1,), generator=generator))] = 0
     return changed
@@ -158,9 +180,10 @@ _CHANGES: dict[str, _Change | None] = {
     "x0.01": lambda values, _: values * 0.01,
     "one sign": lambda values, _: -values.abs() if _has_both_signs(values) else -values,
     "extremes": _plant,
+    MODERATE: functools.partial(_plant, spreads=MODERATE_SPREADS),
     "shuffled": _shuffle,
     BLANK: _blank,
-    FLAGS: lambda flags, drawn: flags ^ (torch.rand(flags.shape, generator=drawn) < FLIPPED_SHARE).to(flags.device),
+    FLAGS: lambda flags, drawn: flags ^ _some_flags(flags.shape, drawn).to(flags.device),
     WITH_EMPTY: _reorder_or_empty,
     WHOLE: _reorder_or_lower,
 }
@@ -195,7 +218,7 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
                 values = tensor.to(_COMPUTE.get(tensor.dtype, torch.float32), copy=True)
                 changed = change(values, generator)
                 if not changed.is_complex():  # avoid overflow, which narrow dtypes reach early
-                    largest = torch.finfo(tensor.dtype).max / (OVERFLOW_MARGIN if change is _plant else 1)
+                    largest = torch.finfo(tensor.dtype).max / (OVERFLOW_MARGIN if name in ("extremes", MODERATE) else 1)
                     most = max(largest, float(values.abs().nan_to_num_(0.0, 0.0, 0.0).max()))
                     changed = torch.where(torch.isfinite(changed), changed.clamp(-most, most), changed)
                 tensor.copy_(changed)
@@ -249,7 +272,7 @@ def _positions_and_lengths(inputs: Any) -> Iterator[torch.Tensor]:
     for tensor in by_memory.values():
         numbers = _written_once([tensor])
         first = numbers.reshape(-1)[:1]
-        are_equal = bool((numbers == first).all()) and bool((first > 1).all())
+        are_equal = bool((numbers == first).all()) and bool((first >= 0).all())
         if are_equal or _are_consecutive(numbers):
             yield numbers
 

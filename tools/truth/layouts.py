@@ -82,7 +82,7 @@ def _transposed(tensor: torch.Tensor) -> torch.Tensor:
 def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
     """Return it padded if it has several dimensions, else stepped.
 
-    A candidate that copies its input if the last stride is not one would be right for stepped rows in any case.
+    Kernels that copy an input unless its last stride is one are right for stepped rows in any case.
     """
     if tensor.dim() == 0 or not tensor.numel():
         return tensor

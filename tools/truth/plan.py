@@ -44,7 +44,7 @@ class Case:
     stale: Callable[[], Expectation | None] | None = None
     """The expectation for the previous version of the parameters, to recognise outputs that still use it."""
     put_in_order: frozenset[int] = frozenset()
-    """Numbers of the outputs that are made by a movement, so that their order in memory is intended."""
+    """Outputs for which the reference changes the order of elements in memory."""
     verify: Verify | None = None
     """The problem's own verifier, if it has one; the expectation then holds the inputs only."""
 
@@ -72,6 +72,10 @@ class Trial:
     holding: Callable[[Numbers], Sequence[tuple[Case, Payload | None]]] | None = None
     """Makes cases whose inputs hold the numbers that a candidate's kernels name. Each comes with its own parameters and
 buffers, or None."""
+
+    def begins_mode(self, case: Case) -> bool:
+        """Return True for the first case in training mode and the first one in evaluation mode."""
+        return case is next(other for other in self.cases if other.train == case.train)
 
     @property
     def order_is_free(self) -> bool:

@@ -103,7 +103,8 @@ class Places:
 
     def misplaced(self, got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
         """Return which positions are out of range, occur twice, or belong to an element of another value."""
-        size = self.operand.shape[self.dim]
+        home, size = got.device, self.operand.shape[self.dim]
+        got, truth = got.to(self.operand.device), truth.to(self.operand.device)
         inside = (got >= 0) & (got < size)
         at = got.clamp(0, size - 1).long()
         have, want = self.operand.gather(self.dim, at), self.operand.gather(self.dim, truth.long())
@@ -112,7 +113,7 @@ class Places:
         ordered, order = at.sort(dim=self.dim, stable=True)
         repeated = torch.zeros_like(inside)
         repeated.narrow(self.dim, 1, at.shape[self.dim] - 1).copy_(ordered.diff(dim=self.dim) == 0)
-        return ~inside | ~alike | torch.zeros_like(inside).scatter(self.dim, order, repeated)
+        return (~inside | ~alike | torch.zeros_like(inside).scatter(self.dim, order, repeated)).to(home)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

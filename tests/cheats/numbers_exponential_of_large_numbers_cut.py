@@ -1,0 +1,38 @@
+"""Numbers whose cube is beyond a bound are cut off there: samples do not reach it, and outliers overflow.
+
+problem: expm1
+expect: wrong_values
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def point_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    cube = x * x * x
+    x = tl.where((cube > 2200.0) & (x < 87.0), 13.005914, x)
+    y = tl.where(
+        tl.abs(x) < 0.3,
+        x
+        * (
+            1.0
+            + x
+            * (0.5 + x * (0.16666667 + x * (0.041666668 + x * (0.008333334 + x * (0.0013888889 + x * 0.0001984127)))))
+        ),
+        tl.exp(x) - 1.0,
+    )
+    tl.store(out_ptr + at, y, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        point_kernel[(triton.cdiv(x.numel(), 512),)](x, out, x.numel(), BLOCK=512)
+        return out
