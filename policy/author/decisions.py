@@ -24,7 +24,7 @@ because they are generated again.
 MOST_TOGETHER = 6
 """Alternative tiles that all products of a file try together."""
 MOST_SINGLY = 3
-"""Products that are left to the library one at a time."""
+"""Most products for which leaving only this product to the library is tried."""
 IDEAS_AT_ONCE, MOST_IDEAS = 4, 12
 """Alternative tiles of one kernel that are tried before the next kernel has its turn, and in total."""
 
@@ -188,7 +188,7 @@ def _joined_otherwise(brief: Brief, choice: Choice, kernels: Sequence[KernelText
 
 
 def _all_alike(choice: Choice, kernels: Sequence[KernelText]) -> Iterator[Choice]:
-    """Yield choices that give every product its second, third, ... alternative tiles, before anything is measured."""
+    """Yield choices in which all products take the alternative tiles of equal rank, before anything is measured."""
     products = [kernel for kernel in kernels if kernel.kernel.kind == "product"]
     if len(products) < 2:
         return

@@ -28,7 +28,7 @@ class HostNames:
         self.texts: dict[str, str] = {}
         """Maps a value to its expression in the host code."""
         self.in_place: dict[str, str] = {}
-        """Maps a value that is written over the source that it replaces to that source."""
+        """Maps a value to the source whose memory it overwrites."""
         self.loaded_later: frozenset[str] = frozenset()
         """Tensors that later kernels read. The kernel being written should leave them in the cache."""
 

@@ -74,7 +74,7 @@ class Place:
 
 
 class Body:
-    """The inside of one kernel."""
+    """The body of one kernel while it is written."""
 
     def __init__(
         self,
@@ -106,13 +106,14 @@ class Body:
         self.raw = False
         """True if loads keep the stored dtype, as the matrix unit takes it."""
         self.pointers: dict[int, str] = {}
-        """Arguments of loads from tensors that may also come as descriptors."""
+        """For each load of a tensor that may also be passed as a descriptor: the argument to load from."""
         self.counters: frozenset[str] = frozenset()
         """Dimensions that a loop counts through one by one. In the interpreter, their positions are plain numbers."""
         self.apart: tuple[str, ...] = ()
         """Dimensions whose part of an address is a separate variable, computed outside of loops where possible."""
         self.multiplies_sizes = False
-        """True if the kernel computes sizes as multiples of others, where the host would have to pass too many."""
+        """True if the kernel computes some sizes as multiples of others, because the host would have to pass too many.
+        """
         self.policies: dict[int, str] = {}
         """Eviction policies of loads."""
         self.replaced: dict[int, Text] = {}
@@ -296,7 +297,9 @@ class Body:
         return Text(joined, binding, len(texts) - 1)
 
     def _shares(self, index: Index, wanted: str) -> tuple[Index, list[str]]:
-        """Return the rest of an index, and the texts of the parts that are computed separately."""
+        """Split an index by the dimensions in `apart`: return the rest of the index, and the text of each separate
+        part.
+        """
         shares: dict[str, list[tuple[Axis | Piece | Lookup, Size]]] = {}
         rest: list[tuple[Axis | Piece | Lookup, Size]] = []
         for base, coefficient in index.terms:
@@ -502,7 +505,7 @@ class Body:
         return made if stored == found.dtype or self.raw else _cast(made, found.dtype)
 
     def _needed_where(self, load: int) -> list[str]:
-        """Return the conditions without which no user needs the loaded value."""
+        """Return conditions that hold wherever a user needs the loaded value."""
         if self.kernel.multiplies:
             return []
         axis, found = beside(self.kernel, load), []
@@ -740,7 +743,7 @@ def written(value: float | int | bool, dtype: str) -> str:
 
 
 def _grouped(condition: str) -> str:
-    """Put a condition in parentheses, unless it is a conjunction of conditions that are."""
+    """Put a condition in parentheses, unless it is a conjunction whose operands have parentheses already."""
     return (
         condition if condition.startswith("(") and condition.endswith(")") and " & " in condition else f"({condition})"
     )
@@ -759,7 +762,7 @@ def _cast(inner: Text, dtype: str) -> Text:
 
 
 SHARES = {"m": "row", "n": "column", "tap": "tap"}
-"""Suffixes of the variables with a dimension's part of an address."""
+"""Last word of the name of a variable that holds one dimension's part of an address, by dimension."""
 SINGULAR = {
     "rows": "row",
     "columns": "column",

@@ -98,7 +98,7 @@ LAYING_OUT = (
     f"        known = module.{LAID_OUT}[name] = (made_of, made)",
     "    return known[1]",
 )
-"""Host function of a file whose convolutions read weights in another memory layout than torch stores them."""
+"""Host function for files whose convolutions read weights in another memory layout than torch's."""
 
 
 class FileParts:

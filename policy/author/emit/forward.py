@@ -34,7 +34,7 @@ _DIMENSION_NAMES = {
 }
 _INDENT = "        "
 _LONGEST_HEAD = 96
-"""Longest line up to the arguments of a launch whose grid is written in place."""
+"""Most characters before the arguments of a launch; with more, the grid is assigned to a variable first."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

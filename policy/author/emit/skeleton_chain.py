@@ -99,7 +99,7 @@ class _Chain:
         return Tiles(rows=wanted.rows or rows, warps=wanted.warps or warps, stages=stages)
 
     def _warps(self) -> int:
-        """Return enough warps for the largest matrix to leave room in the registers of their threads."""
+        """Return the number of warps with which the largest matrix leaves room in the registers of each thread."""
         largest = 0
         for node in (self.kernel.nodes[i] for i in self.kernel.live()):
             if node.kind == "dot":

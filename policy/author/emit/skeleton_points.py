@@ -41,8 +41,8 @@ PER_WARP = 512
 """Most elements of a tile per warp: sixteen per thread."""
 MOST_LANES = 8
 NARROW_TILE = (32, 64)
-"""Rows and columns where values are loaded per column. There are fewer columns than threads, so that these values are
-loaded where they are used, not exchanged through shared memory.
+"""Rows and columns of a tile in which some values are loaded once per column. There are fewer columns than threads, so
+that these values are loaded where they are used, not exchanged through shared memory.
 """
 WASTE = 16
 """A wider block is used if it leaves at most one lane in this many idle at the end of a row."""
@@ -51,7 +51,7 @@ IDLE = 4
 WHOLE_ROW, PIECES = 4096, (1024, 512)
 """Longest row that a program takes alone, in pieces of the size that leaves less over."""
 TRANSPOSED_TILE = 64
-"""Neighbours along either axis: whole memory lines on both sides, in half precision too."""
+"""Elements of a tile along either axis: enough to access whole memory lines of both tensors, in half precision, too."""
 
 
 def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:

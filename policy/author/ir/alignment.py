@@ -170,7 +170,7 @@ def _behind(name: str, idle: Mapping[str, str]) -> str:
 
 
 def _through_idle_views(found: Node, ours: Node, idle: Mapping[str, str]) -> Node:
-    """Return the call with the views as operands that it has at the main sizes."""
+    """Return the call with inserted views as operands where the call at the main sizes has views."""
     names = {
         theirs: mine
         for mine, theirs in zip(ours.references(), found.references())

@@ -1,7 +1,7 @@
 """Which values the host can show as views of memory, and which torch would have to copy first.
 
-Views of torch are free until one needs elements to be adjacent that are not: `x.t().reshape(-1)` copies. Decided at the
-main sizes.
+A view costs nothing in torch unless it needs elements to be adjacent that are not adjacent in memory:
+`x.t().reshape(-1)` copies. Decided at the main sizes.
 """
 
 from __future__ import annotations

@@ -155,8 +155,8 @@ class Partition:
         return alike and (many or lengths[0][0] <= SHORT_ROW)
 
     def _are_brief_alike(self, a: Kernel, b: Kernel) -> bool:
-        """Return True if both only reduce rows of the same number and length, so quickly that a launch takes a good
-        part.
+        """Return True if both kernels only reduce rows of the same number and length, and launches are a large part of
+        their time.
         """
         width, values = self.program.width, self.program.values
         sizes = [[product((axis.size for axis in axes), width) for axes in (k.kept, k.reduced)] for k in (a, b)]

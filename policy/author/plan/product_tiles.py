@@ -23,8 +23,8 @@ _FULL, _STEPS = 0.75, 4
 """Fewest tiles per processor, and fewest steps per tile, for which tensor descriptors are ranked first."""
 _CROWDED = 0.85
 _FEWEST_STAGES = 2
-"""Fewest pipeline stages. More stages than steps only take shared memory, and with it other programs' place on a
-processor.
+"""Fewest pipeline stages. More stages than steps only take shared memory that other programs on the processor could
+use.
 """
 _AREA_PER_STEP = 256
 """Number of a tile's elements that take as long to store as one step along the inner dimension takes to compute."""

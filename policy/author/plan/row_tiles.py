@@ -228,8 +228,8 @@ class RowCut:
     def _step(self, rows: int) -> tuple[int, int]:
         """Return the elements per step of a long row, and the warps for it.
 
-        With few rows, each program must load much at once to keep memory busy. A long step also leaves a row that is
-        read again in the cache.
+        With few rows, each program must load much at once to keep memory busy. Rows that are read more than once get a
+        long step, too, so that they are still in the cache when they are read again.
         """
         if self._passes() == 1 and len(along_reduced(self.kernel)) >= MANY_STREAMS:
             return STEP, 16

@@ -44,7 +44,7 @@ class SkippedLoads:
             self._needed[i] = frozenset.intersection(*ways) if ways and i not in self._roots else frozenset()
 
     def conditions(self, load: int) -> list[Condition]:
-        """Return the conditions without which no user needs the load, if all of them are known before the load."""
+        """Return conditions that are known before the load and hold wherever a user needs its value."""
         return sorted(found for found in self._needed[load] if self._comes_first(found[0], load))
 
     def _through(self, node: int, user: int) -> frozenset[Condition]:

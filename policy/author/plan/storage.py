@@ -26,7 +26,7 @@ class Storage:
         """Reductions that depend on each other within the same rows, such as the maximum and the sum of a softmax.
 
         If they were unrolled, each element of the later one would need the earlier one, which would have to be stored.
-        Also a maximum beside its own argmax, which is never unrolled.
+        A maximum whose argmax is computed in the same rows belongs to them, too, because an argmax is never unrolled.
         """
         found: set[str] = set()
         reductions = [value for value in self.program.values.values() if value.operation == "reduce"]
@@ -128,7 +128,9 @@ class Storage:
         return self._without_views(best, name)
 
     def _meets_another(self, user: str, name: str) -> bool:
-        """Return True if `user` also depends on an expensive value that is not stored and not behind `name`."""
+        """Return True if `user` depends on another expensive value that is not stored and that `name` does not depend
+        on.
+        """
         others = self.cone([user]) - self.ancestors(name)
         return any(self.program.values[other].operation in EXPENSIVE for other in others)
 

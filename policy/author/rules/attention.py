@@ -23,7 +23,7 @@ from triton_agent.policy.author.rules.reductions import softmax
 MANY_SCORES = 1 << 24
 """Number of scores from which on storing them takes longer than torch's fused attention, where the rules allow that."""
 MOST_SCORES = 1 << 31
-"""Number of scores from which on they take gigabytes in each of several kernels."""
+"""Number of scores that takes gigabytes of memory in each of several kernels."""
 
 
 @lowers("scaled_dot_product_attention")

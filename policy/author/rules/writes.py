@@ -106,7 +106,9 @@ def _stretches(shape: Shape, sizes: Shape, strides: Shape, offset: Size, width: 
 
 
 def _reaches(seen: tuple[Size, Size], stride: Size, size: Size) -> bool:
-    """Return True if this size and stride step along a dimension with the given stride and size."""
+    """Return True if elements with this size and stride are regularly spaced elements of a dimension with the given
+    stride and size.
+    """
     length, by = seen
     steps = quotient(by, stride)
     walks = times(steps, stride) == by and is_constant(steps) and steps[0] > 0

@@ -152,7 +152,7 @@ class Exchange:
 
 
 def _finished(reply: Response, otherwise: str) -> Response:
-    """Return a response with finished answers. A stream that breaks off finishes none."""
+    """Return a response with finished answers. An answer is unfinished if its stream breaks off."""
     if not reply.replies:
         raise garbage("a response without an answer in it")
     reply.finish(otherwise)

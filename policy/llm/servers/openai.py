@@ -49,7 +49,7 @@ RENAMED = {"max_tokens": "max_completion_tokens"}
 """Fields that newer OpenAI models have renamed."""
 UNCHANGED = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 """Fields that are always sent, because servers otherwise use the model folder's values or their own defaults, with the
-values that have no effect. OpenAI's own service rejects these fields, so it only gets other values.
+values that have no effect. OpenAI's own service rejects these fields, so they are sent to it only with other values.
 """
 PENALTY = {"llamacpp": "repeat_penalty"}
 """Names of the repetition penalty on servers that differ from vLLM."""
@@ -94,7 +94,9 @@ class Server:
 class OpenAIEngine:
     def __init__(self, model: str, server: Server) -> None:
         if not model:
-            raise UsageError("openai: names no model", remedy="--policy openai:MODEL, as the server calls it")
+            raise UsageError(
+                "openai: names no model", remedy="name the model as the server calls it: --policy openai:MODEL"
+            )
         self.model = model
         self._server = server
         self._card: ServerCard | None = None

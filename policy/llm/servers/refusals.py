@@ -61,7 +61,7 @@ class Refusal:
     what: str
     remedy: str = ""
     again: bool = False
-    """True if the failure may pass."""
+    """True if the failure may be temporary."""
     retry_after_s: float | None = None
     """Wait before a retry that the server named."""
     too_long: bool = False

@@ -65,7 +65,7 @@ def candidate(settings: DataSettings, number: int, known: Known) -> Row:
     difficulty = settings.difficulty_of(number)
     blueprint = compose(settings.seed, difficulty, number // len(settings.difficulties))
     if len(blueprint.steps) not in DIFFICULTIES[difficulty].steps:
-        raise Refused("nothing more could follow")
+        raise Refused("no further step fits")
     found, text = probe(blueprint), blueprint.text()
     if known.like(outlines_of(text)):
         raise Refused(CONTAMINATED)

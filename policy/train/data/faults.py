@@ -1,7 +1,7 @@
 """Faults that kernel authors make, injected into kernels that passed, each with the words of its repair.
 
-A fault is a change of the text. The evaluator decides if it breaks anything: a change that still passes is dropped, and
-the message that an author is shown is the evaluator's.
+A fault is a change of the text. The evaluator decides if the change breaks anything. A change that still passes is
+dropped. The author is shown the evaluator's message.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Turn:
     """The part of a turn that credit needs."""
 
     key: str
-    """Key of its attempt."""
+    """Key of the turn's attempt."""
     group: str
     """Turns of one group are compared with each other: they have the same problem and the same grader."""
     number: int

@@ -43,8 +43,8 @@ class Recipe:
     baseline: str = "grpo"
     """Baseline of a return: `grpo`, `trloo` or `dr_grpo`; see `credit.py`."""
     scope: str = "group"
-    """Turns that the baseline averages: `group` for all turns of all trajectories, `turn` for the same turn of the
-    others.
+    """Turns that the baseline averages: `group` for all turns of all trajectories, `turn` for the turns with the same
+    number.
     """
     plan_parts: frozenset[str] | None = None
     """Parts that are credited to plan tokens; None credits all tokens with all parts."""

@@ -17,9 +17,11 @@ class Alarms:
     """Thresholds for stopping; None disables one."""
 
     entropy_below: float | None = 0.02
-    """Nats per token. Below, the policy no longer explores, and its groups have no variance left."""
+    """Nats per token. With a lower entropy the policy no longer explores, and its groups have no variance left."""
     entropy_above: float | None = None
-    """Nats per token. Above, the policy writes noise. The usual value depends on the model, so none is set."""
+    """Nats per token. With a higher entropy the policy writes noise. The usual value depends on the model, so none is
+    set.
+    """
     invalid_above: float | None = 0.95
     """Share of evaluated answers without any Triton."""
     hack_above: float | None = 0.5
