@@ -18,7 +18,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-mcp test-verifiers test-openenv test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
+.PHONY: help demo test test-train test-mcp test-verifiers test-openenv test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-profiles bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -127,6 +127,9 @@ bench-products: $(STAMP) ## half-precision matrix products by the built-in autho
 
 bench-prompts: $(STAMP) ## the cost of prompts and answers of language models, per turn
 	@$(BIN)/python benchmarks/prompts.py
+
+bench-profiles: $(STAMP) ## whether profiles lead to faster kernels, and what they cost, on this machine's GPU; four minutes
+	@$(BIN)/python benchmarks/profile_reader.py && $(BIN)/python benchmarks/profiling.py
 
 bench-data: $(STAMP) ## problems that `data make` composes in a minute, checked
 	@$(BIN)/python benchmarks/data_make.py

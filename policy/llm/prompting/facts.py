@@ -209,7 +209,9 @@ def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.profile is not None:
         for kernel in diagnosis.profile.kernels[:KERNELS_SHOWN]:
             whose = "" if kernel.own else " (an operator of torch)"
-            given = f", {kernel.argument_bytes:,} bytes of arguments" if kernel.argument_bytes else ""
+            each = round((kernel.argument_bytes or 0) / max(1.0, kernel.launches))
+            given = f", {each:,} bytes of arguments" if each else ""
+            given += " each time" if each and kernel.launches > 1 else ""
             share = f"{kernel.device_ms:.4g} ms, {100 * kernel.share:.0f}% of the device time"
             often = f", {kernel.launches:g} launches" if kernel.launches > 1 else ""
             often += f", {kernel.programs:,} programs in a launch" if kernel.programs is not None else ""
