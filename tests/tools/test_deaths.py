@@ -34,6 +34,13 @@ def test_what_happens_before_a_worker_is_ready_is_never_the_candidates_fault(
             f"trace took longer than 20 s\nlikely cause: {ENDLESS}",
         ),
         (
+            Ending(sign=Sign.SILENT, doing="call", limit_s=0.2, of_verdict=True, detail="no answer in time"),
+            [],
+            Finding.TOO_SLOW,
+            "call took longer than the time that was left for the verdict\n"
+            f"likely cause: {ENDLESS}, or a busy machine: --timeout gives more time",
+        ),
+        (
             Ending(sign=Sign.GARBLED, doing="trace", detail="not a length"),
             [],
             Finding.TAMPERED,

@@ -359,6 +359,34 @@ def test_an_infinite_loop_ends_in_a_timeout_and_the_next_kernel_is_none_the_wors
     assert right.status is Status.PASSED
 
 
+SLOW_OVER_EARLIER_RESULTS = """
+@triton.jit
+def slow_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    left_there = tl.load(y_ptr + at, mask=at < n, other=0.0)
+    again = tl.sum(((at < n) & (tl.abs(left_there - 2 * x) < 4.5)).to(tl.int32), 0) * 100000
+    for _ in range(again):
+        x = x + 0.0
+    tl.store(y_ptr + at, 2 * x, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        slow_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+        return y
+"""
+
+
+def test_a_call_that_is_too_slow_over_earlier_results_is_a_timeout(judge) -> None:  # type: ignore[no-untyped-def]
+    """The call whose memory holds an earlier answer runs out of time; nothing is known of its values."""
+    settings = EvaluatorSettings(target=None, call_timeout_s=2, total_timeout_s=60)
+    (verdict,) = judge(DOUBLE_PROBLEM, SLOW_OVER_EARLIER_RESULTS, settings=settings)
+    assert verdict.status is Status.TIMEOUT, verdict.message
+
+
 def test_an_original_that_raises_is_a_problem_error_with_its_line(judge) -> None:  # type: ignore[no-untyped-def]
     problem = """
     class Model(nn.Module):

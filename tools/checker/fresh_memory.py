@@ -50,7 +50,7 @@ def check_fresh_memory(job: Job, trial: Trial, case: Case) -> None:
         answer, _ = call(job, trial, case, program=_sent(job, trial, case, program, filled))
         judge(job, trial, case, answer)
     except Failed as failed:
-        if failed.worker_died:
+        if failed.ending is not None:  # the worker died or was too slow, which says nothing about the answer
             raise
         raise Failed(
             Finding.UNWRITTEN_OUTPUT,

@@ -127,7 +127,8 @@ class Session:
         `expected_bytes` is the size of the correct answer, if known.
         """
         began = time.monotonic()
-        limit_s = min(timeout_s or self.call_timeout_s, max(0.05, self.deadline - began))
+        wanted_s, left_s = timeout_s or self.call_timeout_s, max(0.05, self.deadline - began)
+        limit_s = min(wanted_s, left_s)
         self.is_sound = False
         try:
             send_request(self.channel, request, payloads)
@@ -136,7 +137,13 @@ class Session:
             rows = collect(self.channel, plain, data, expected_bytes=expected_bytes, timeout_s=left_s)
             reply: Raised | Answer = from_plain(Raised | answer, plain)
         except tuple(SIGNS) as error:
-            ending = Ending(sign=SIGNS[type(error)], doing=request.does, limit_s=limit_s, detail=str(error))
+            ending = Ending(
+                sign=SIGNS[type(error)],
+                doing=request.does,
+                limit_s=limit_s,
+                of_verdict=limit_s < wanted_s,
+                detail=str(error),
+            )
             cause = cause_of(ending)
             assert cause.finding is not None
             raise Failed(cause.finding, cause.message, ending=ending) from error

@@ -35,6 +35,8 @@ class Ending:
     """The request that it did not answer; empty if it never reported that it was ready."""
     limit_s: float = 0.0
     """Time limit of the request."""
+    of_verdict: bool = False
+    """True if the time limit is what was left for the whole verdict."""
     detail: str = ""
     """The channel's error."""
 
@@ -68,7 +70,9 @@ def cause_of(ending: Ending, exits: Sequence[Exit] = ()) -> Cause:
     if not ending.doing:  # the worker had not received the candidate, so machine or sandbox is the cause
         return Cause(finding=None, message=f"a candidate worker ended before it was ready ({ending.detail})")
     if ending.sign is Sign.SILENT:
-        slow = f"{ending.doing} took longer than {ending.limit_s:.0f} s\nlikely cause: {ENDLESS}"
+        limit = "the time that was left for the verdict" if ending.of_verdict else f"{ending.limit_s:.0f} s"
+        busy = ", or a busy machine: --timeout gives more time" if ending.of_verdict else ""
+        slow = f"{ending.doing} took longer than {limit}\nlikely cause: {ENDLESS}{busy}"
         return Cause(finding=Finding.TOO_SLOW, message=slow)
     if ending.sign is Sign.GARBLED:
         return Cause(finding=Finding.TAMPERED, message=f"the verdict channel was written to ({ending.detail})")
