@@ -102,8 +102,8 @@ def test_peak_counts_what_is_alive_at_one_time_and_takes_no_memory(own: Path) ->
 def test_authors_are_shown_the_graph_at_the_sizes_as_given_where_a_cpu_can_run_it(own: Path) -> None:
     """The head width is 16 at all scaled sizes but 64 as given, so an author must not write it as a constant."""
     spec = parse_problem(f"{own}:Attention", init="256, 4", inputs=["f32[8,128,256]"])
-    call, *others = prepare._nearer_those_given(spec, train=False)
+    call, *others = prepare._near_given_sizes(spec, train=False)
     assert call.graph.sources()["x0"].shape == (8, 128, 256) and not others
     huge = parse_problem(f"{own}:Wide", init="8192", inputs=["f32[64,512,8192]"])
-    smaller = [call.graph.sources()["x0"].numel for call in prepare._nearer_those_given(huge, train=False)]
+    smaller = [call.graph.sources()["x0"].numel for call in prepare._near_given_sizes(huge, train=False)]
     assert all(numel <= FULL_SIZE.elements_at_most for numel in smaller)

@@ -95,6 +95,22 @@ def test_sizes_that_the_inputs_depend_on_are_free() -> None:
     assert sizes_of(text) == {"A": 3, "B": 16, "C": 10, "S[0]": 20, "S[1]": 30}
 
 
+def test_a_repeated_width_is_one_size(tmp_path: Path) -> None:
+    """A deep network as benchmarks write it: its layers become narrow together, and their number stays."""
+    text = (
+        "from torch import nn, rand\nWIDTHS = [1024] * 3\nclass Model(nn.Module):\n"
+        "    def __init__(self, widths):\n        super().__init__()\n"
+        "        pairs = zip([64, *widths], [*widths, 64])\n"
+        "        self.layers = nn.Sequential(*[nn.Linear(a, b) for a, b in pairs])\n"
+        "    def forward(self, x): return self.layers(x)\n"
+        "def get_inputs(): return [rand(8, 64)]\ndef get_init_inputs(): return [WIDTHS]\n"
+    )
+    spec = problem(tmp_path, text)
+    assert free_sizes(spec, ast.parse(text))["WIDTHS[0]"] == 1024
+    model = load(spec, {"WIDTHS[0]": 32}).make_model(0)
+    assert [layer.out_features for layer in model.layers] == [32, 32, 32, 64]
+
+
 def test_sizes_that_a_class_reads_are_not_free() -> None:
     text = (
         "batch = 10\nwidth = 20\nclass Model(nn.Module):\n"

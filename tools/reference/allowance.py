@@ -1,8 +1,9 @@
-"""A limit on the bytes that the operators in a block of code may allocate for tensors."""
+"""Limits on a run of the reference: the bytes that its operators may allocate, and the time that it may take."""
 
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import torch
@@ -91,3 +92,20 @@ def memory_of(tensor: torch.Tensor) -> int:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):
         return 0
+
+
+SLOWED_AT_MOST = 3.0
+"""Factor by which a busy machine may stretch the limit. Beyond it, time spent waiting counts as well."""
+
+
+class TimeLimit:
+    """Counts wall time or processor time, whichever is less: a process with many threads uses more of the latter."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._wall, self._processor = time.monotonic(), time.process_time()
+
+    @property
+    def is_over(self) -> bool:
+        wall, processor = time.monotonic() - self._wall, time.process_time() - self._processor
+        return max(min(wall, processor), wall / SLOWED_AT_MOST) > self.seconds

@@ -11,7 +11,6 @@ import dataclasses
 import logging
 import math
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -27,7 +26,7 @@ from torch.overrides import TorchFunctionMode
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.reference.allowance import TooLarge, elements_made
+from triton_agent.tools.reference.allowance import TimeLimit, TooLarge, elements_made
 from triton_agent.tools.reference.flop_meter import FlopMeter
 from triton_agent.tools.reference.index_bounds import refusing
 from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
@@ -93,10 +92,10 @@ class Footprint:
 class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
     """Records the largest result of any operator, and stops the run at a size or time limit."""
 
-    def __init__(self, elements_at_most: float = math.inf, deadline: float = math.inf) -> None:
+    def __init__(self, elements_at_most: float = math.inf, limit: TimeLimit | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.elements_at_most = elements_at_most
-        self.deadline = deadline
+        self.limit = limit
         self.largest = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -115,7 +114,7 @@ class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
     def _refuse(self, elements: int) -> None:
         if elements > self.elements_at_most:
             raise TooLarge(f"the reference makes a tensor of {elements} elements")
-        if time.monotonic() > self.deadline:
+        if self.limit is not None and self.limit.is_over:
             raise TooLarge("the reference takes too long")
 
 
@@ -143,15 +142,15 @@ class NotFollowed(ProblemError):
         """True if the only reason is that it branches on values, or has shapes that depend on them."""
 
 
-def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> Footprint:
+def estimate(reference: Reference, seed: int, *, limit: TimeLimit | None = None) -> Footprint:
     """Measure on fake tensors, which hold no data. Inputs and parameters computed from values are made for real.
 
     Raise `ProblemError` if the reference does not run, `NotFollowed` if fake tensors may be the reason.
     """
-    measured = counter, meter, calls = FlopMeter(), _Meter(deadline=deadline), _Calls()
+    measured = counter, meter, calls = FlopMeter(), _Meter(limit=limit), _Calls()
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    inputs = _fake_if_possible(lambda: reference.make_inputs(seed), fake, deadline)
-    model = _fake_if_possible(lambda: _model(reference, seed), fake, deadline)
+    inputs = _fake_if_possible(lambda: reference.make_inputs(seed), fake, limit)
+    model = _fake_if_possible(lambda: _model(reference, seed), fake, limit)
     inputs = [map_tensors(value, lambda t: t if isinstance(t, FakeTensor) else fake.from_tensor(t)) for value in inputs]
     try:
         with _silent(), torch.no_grad(), fake, meter, counter, calls:
@@ -163,12 +162,12 @@ def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> 
     return _footprint(model, inputs, outputs, *measured)
 
 
-def _fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, deadline: float) -> _Made:
+def _fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, limit: TimeLimit | None) -> _Made:
     try:
         with _silent(), fake:
             return make()
     except ProblemError:
-        with _Meter(MOST_UNCUT_ELEMENTS, deadline):
+        with _Meter(MOST_UNCUT_ELEMENTS, limit):
             return make()
 
 
@@ -195,17 +194,17 @@ class _Nothing(nn.Module):
 
 
 def prove(
-    reference: Reference, seed: int, *, limits: Limits, deadline: float = math.inf, device: str = "cpu"
+    reference: Reference, seed: int, *, limits: Limits, limit: TimeLimit | None = None, device: str = "cpu"
 ) -> Footprint:
     """Measure by running the reference. Raise `ProblemError` if it fails, `TooLarge` if it exceeds the limits."""
-    measured = counter, meter, calls = FlopMeter(), _Meter(limits.elements_at_most, deadline), _Calls()
+    measured = counter, meter, calls = FlopMeter(), _Meter(limits.elements_at_most, limit), _Calls()
     uncut = limits.elements_at_most if reference.batch is None else MOST_UNCUT_ELEMENTS
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices=devices), torch.no_grad():  # a forward with dropout draws numbers
-        with _Meter(uncut, deadline):
+        with _Meter(uncut, limit):
             made = reference.make_inputs_on(device, seed)
             inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in made]
-        with _Meter(limits.elements_at_most, deadline):
+        with _Meter(limits.elements_at_most, limit):
             model = _model(reference, seed).to(device)
         with refusing(on_gpu=device != "cpu"), meter, counter, calls:
             outputs = reference.call(model, inputs)

@@ -1,6 +1,6 @@
 """Trial runs of a problem at other sizes: does the reference run there, and how large is a call?
 
-A search has one deadline. Results are cached, since a search meets the same sizes repeatedly.
+A search has one time limit. Results are cached, since a search meets the same sizes repeatedly.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.reference.allowance import TooLarge
+from triton_agent.tools.reference.allowance import TimeLimit, TooLarge
 from triton_agent.tools.reference.footprint import RUN_ON_GPU, Footprint, Limits, NotFollowed, estimate, prove
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant, free_sizes, label
@@ -35,7 +35,7 @@ class Trials:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        self.deadline = time.monotonic() + self.limits.seconds_at_most
+        self.limit = TimeLimit(self.limits.seconds_at_most)
         self.sizes = free_sizes(self.spec, self.spec.source().tree)
         self._only_runs_tell = False
         self._runs_are_quick = self.device != "cpu"
@@ -46,7 +46,7 @@ class Trials:
 
     @property
     def out_of_time(self) -> bool:
-        return time.monotonic() > self.deadline
+        return self.limit.is_over
 
     def variant(self, sizes: Mapping[str, int], given: Mapping[str, int]) -> Variant:
         """Return the variant with these sizes, without those that equal the given ones."""
@@ -104,11 +104,11 @@ class Trials:
             with contextlib.suppress(ProblemError):
                 began = time.monotonic()
                 try:
-                    return prove(reference, self.seed, limits=RUN_ON_GPU, deadline=self.deadline, device=self.device)
+                    return prove(reference, self.seed, limits=RUN_ON_GPU, limit=self.limit, device=self.device)
                 finally:
                     self._runs_are_quick = time.monotonic() - began < QUICK_S
         try:
-            return estimate(reference, self.seed, deadline=self.deadline)
+            return estimate(reference, self.seed, limit=self.limit)
         except NotFollowed as error:
             as_given = not reference.constants and reference.batch is None
             self._only_runs_tell |= error.looks_at_values or as_given
@@ -125,7 +125,7 @@ class Trials:
 
     def _proven(self, variant: Variant, reference: Reference) -> Footprint:
         """Run the reference and cache the result: drawing large inputs takes longer than the run on a GPU."""
-        found = prove(reference, self.seed, limits=self.limits, deadline=self.deadline, device=self.device)
+        found = prove(reference, self.seed, limits=self.limits, limit=self.limit, device=self.device)
         self._proofs[variant] = found
         return found
 

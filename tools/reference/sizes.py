@@ -2,7 +2,7 @@
 
 Each size has a key of one of three kinds:
 
-    batch_size, shape[1]   a whole number at the module's top level, or one in a tuple there
+    batch_size, shape[1]   a whole number at the module's top level, or one in a tuple or list there
     inputs 512             every 512 written in get_inputs (for a user module: in its --input)
     sizes 512              every 512 written in get_inputs or get_init_inputs (in its --input or --init)
 
@@ -183,8 +183,9 @@ def _places(tree: ast.Module) -> dict[str, ast.expr]:
         if len(nodes) == 1 and nodes[0] is not None and name not in rebound:
             node = nodes[0]
             items = {name: node}
-            if isinstance(node, (ast.Tuple, ast.List)):
-                items = {f"{name}[{i}]": item for i, item in enumerate(node.elts)}
+            listed = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else node
+            if isinstance(listed, (ast.Tuple, ast.List)):  # `widths = [1024] * 16` has one width, for all layers
+                items = {f"{name}[{i}]": item for i, item in enumerate(listed.elts)}
             places |= {key: item for key, item in items.items() if _fold(item) is not None}
     return places
 
