@@ -2,8 +2,8 @@
 
 A value counts as a secret by its name (`api_key`, `hf_token`, `client_secret`), by its form (a password in a URL, the
 prefixes that providers give their keys), or because it is the value of an environment variable with such a name.
-Numbers are never secrets (`max_tokens`). Sources and messages of people and models are not searched: they have to be
-kept unchanged.
+Numbers are never redacted, as in `max_tokens`. Sources and messages of people and models are not searched: they have
+to be kept unchanged.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
 
 
 def _matching(connection: Connection, text: str) -> ColumnElement[bool]:
-    """Select runs by a search. Few matches are looked up by id and problem; of many, the newest are found one by
-    one.
+    """Select runs by a search. Few matches are found by the indexes of id and problem; if there are many, the newest
+    runs are tested one by one.
     """
     in_name = ViewRow.name.icontains(text, autoescape=True)
     problems = select(ViewRow.id).where(or_(in_name, _begins(ViewRow.digest, text)))

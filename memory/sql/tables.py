@@ -1,7 +1,7 @@
 """The tables of the store, equal on SQLite and PostgreSQL.
 
 There are three kinds. *Records* are only ever added: `blobs`, `answers`, `gradings`, `ends`, `events`. *Headers*
-(`problems`, `runs`, `attempts`) are added once; beside their identity they carry what lists and recall need fast. These
+(`problems`, `runs`, `attempts`) are added once; besides their identity they have columns for lists and recall. These
 columns, marked below, follow from the records and are updated in the transaction that adds a record. *Counts*
 (`structures`, `structure_operators`, `failures`, `techniques`) are kept up to date as records arrive.
 

@@ -18,7 +18,7 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 
 SUITE = "suite"
-"""Name of the suite's core as a benchmark; another part is named by it and its own name."""
+"""Benchmark name of the suite's part `core`; another part has the name `suite-PART`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -347,7 +347,7 @@ def _referred_to(module: nn.Module) -> tuple[list[type], list[Any]]:
 
 
 def _has_a_name(thing: Any) -> bool:
-    """Return whether the thing has a name to look up its source by; an attribute that needs one without is left out."""
+    """Return whether the source can be found by name; attributes that refer to things without a name are left out."""
     return "<" not in getattr(thing, "__qualname__", "<")
 
 

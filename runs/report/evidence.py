@@ -234,7 +234,7 @@ def stages(evaluation: Evaluation) -> Html:
 
 
 def evidence(evaluation: Evaluation, *more: tuple[str, object]) -> Iterator[object]:
-    """Yield everything but the reasons: pictures first, `more` among them, then what can be unfolded."""
+    """Yield all evidence except the reasons: first the charts, including `more`, then the folded tables."""
     yield pictures(
         [
             (TIMES, times(evaluation)),

@@ -132,7 +132,7 @@ def headline(evaluation: Evaluation | None) -> Html:
 
 
 def _untimed(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
-    """Yield what is known of a correct kernel without a clock."""
+    """Yield figures of a correct kernel that was not timed: memory traffic, launches, accuracy."""
     diagnosis = evaluation.diagnosis
     if diagnosis is not None and diagnosis.traffic_ratio:
         beneath = "memory traffic; 1.00x is the least"

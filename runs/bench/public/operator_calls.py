@@ -55,7 +55,7 @@ def halves(source: SourceFile) -> tuple[str, ast.Module]:
 
 
 def callables(source: SourceFile, operator: ast.Module) -> Callables:
-    """Return what the first half defines and Python can call."""
+    """Return the names in the first half that Python code can call, with their definitions."""
     names: Callables = {}
     for statement in operator.body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -125,9 +125,7 @@ class Tracing:
         return found
 
     def _loose(self) -> frozenset[Loose]:
-        """Return compile-time arguments with more values than brackets are allowed: sizes that are given to the
-        compiler.
-        """
+        """Return compile-time arguments with more values than the limit of brackets; these are taken to be sizes."""
         values: dict[tuple[int, str, str], set[int]] = {}
         for module in self._known.values():
             for form in module.forms:
