@@ -341,7 +341,7 @@ class _Attempt:
             raise BeyondAuthor("a reduction that chains do not support")
         kept = tuple(size for dim, size in enumerate(source.shape) if dim not in value.detail)
         if product(kept, self.width) != self.count:
-            raise BeyondAuthor("a reduction of other rows")
+            raise BeyondAuthor("a reduction over other rows")
         self._require_own_rows(at, value.shape)
         sizes = tuple(source.shape[dim] for dim in value.detail)
         length = product(sizes, self.width)

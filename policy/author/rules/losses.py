@@ -30,7 +30,7 @@ def _smooth(builder: Builder, call: Call) -> str:
     dtype, huber = call.dtype, call.aligned.operator == "aten.huber_loss"
     bend = float(call.plain("delta" if huber else "beta", 1.0))
     if bend == 0:
-        raise BeyondAuthor("a bend of zero")
+        raise BeyondAuthor("a transition point of zero")
     apart = builder.point("sub", call.tensor("self"), call.tensor("target"), dtype=dtype, hint="difference")
     far = builder.point("abs", apart, dtype=dtype, hint="distance")
     near = builder.point("mul", builder.point("square", far, dtype=dtype), builder.number(0.5), dtype=dtype)

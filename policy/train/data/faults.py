@@ -1,4 +1,4 @@
-"""Faults that kernel authors make, injected into kernels that passed, each with the words of its repair.
+"""Faults that kernel authors make, injected into kernels that passed, each with a sentence that describes its repair.
 
 A fault is a change of the text. The evaluator decides if the change breaks anything. A change that still passes is
 dropped. The author is shown the evaluator's message.

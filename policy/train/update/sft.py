@@ -182,7 +182,7 @@ def conversation(row: Mapping[str, Any]) -> Row:
     if not plain[0] or [message["role"] for message in plain[1]] != ["assistant"]:
         raise UsageError(
             "a row must be a conversation that ends with one answer",
-            remedy='a row has "messages", the last the assistant\'s, or "prompt" and "completion"',
+            remedy='give each row "messages" that end with the answer, or "prompt" and "completion"',
         )
     return {"prompt": plain[0], "completion": plain[1]}
 
