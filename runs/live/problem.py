@@ -25,6 +25,7 @@ from triton_agent.runs.ship.source.source_parts import Import, import_block
 from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem.named_tuples import is_named, without_classes
+from triton_agent.tools.problem.problem import AS_GIVEN
 from triton_agent.tools.reference import calling
 from triton_agent.tools.reference.input_tensors import map_tensors, own_copy, tensors_in
 from triton_agent.tools.tape.outline import passed
@@ -137,7 +138,7 @@ def _require_fit(path: Path) -> None:
 
 def class_name(module: nn.Module) -> str:
     """Name of the class in the written file that constructs this module."""
-    return f"{type(module).__name__}AsGiven"
+    return f"{type(module).__name__}{AS_GIVEN}"
 
 
 def _file_name(module: nn.Module) -> str:

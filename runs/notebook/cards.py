@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from triton_agent.policy.answer import without_notes
 from triton_agent.runs.cli.foreign_text import in_a_line
 from triton_agent.runs.report.markup import Html, facts, folded, table, tag
-from triton_agent.runs.report.words import end_said
+from triton_agent.runs.report.words import end_said, finding_said, plain
 from triton_agent.tools.results import KINDS_OF_TIME, Evaluation, Interval, Status, Timing
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def evaluation_card(evaluation: Evaluation) -> Html:
     place = evaluation.environment
     where = f"on {place.device}" if place.mode == "gpu" else "in the interpreter; speed not measured"
     return _card(
-        _title(evaluation.status.value, passed, evaluation.finding, where),
+        _title(plain(evaluation.status.value), passed, finding_said(evaluation.finding), where),
         tag("pre", evaluation.message) if evaluation.message else None,
         _times(evaluation.timings),
         _accuracy(evaluation),
@@ -57,7 +57,7 @@ def outcome_card(outcome: Optimized) -> Html:
     named = [("why", outcome.why), ("file", outcome.file), ("report", outcome.report), ("run", outcome.run)]
     named += [(name, _interval(speedup)) for name, speedup in outcome.by_set.items()]
     return _card(
-        _title(what, outcome.file is not None, None, ""),
+        _title(what, outcome.file is not None, "", ""),
         facts(named),
         *(tag("p", line) for line in outcome.ranges),
         folded("the shipped file's verdict", evaluation_card(outcome.evaluation)) if outcome.evaluation else None,
@@ -70,15 +70,15 @@ def run_card(history: History) -> Html:
     passed = sum(item.passed for item in history.attempts)
     ending = f"ended: {end_said(end.stop_reason)}" if end else "open"
     return _card(
-        _title(f"run {run.id}", None, None, f"{run.problem.name} by {run.policy} on {run.problem.device}"),
+        _title(f"run {run.id}", None, "", f"{run.problem.name} by {run.policy} on {run.problem.device}"),
         tag("p", f"{len(history.attempts)} attempts, {passed} passed; {ending}"),
         table(
-            ("attempt", "status", "finding", "speed-up", "plan"),
+            ("attempt", "status", "because", "speed-up", "plan"),
             [
                 (
                     f"{item.name} (best)" if best is not None and item.key == best.key else item.name,
-                    _mark(item.status, item.passed if item.evaluation else None),
-                    item.evaluation.finding if item.evaluation and item.evaluation.finding else "",
+                    _mark(plain(item.status), item.passed if item.evaluation else None),
+                    finding_said(item.evaluation.finding) if item.evaluation else "",
                     _interval(item.speedup),
                     in_a_line(without_notes(item.attempt.plan), PLAN_WIDTH),
                 )
@@ -94,7 +94,7 @@ def attempt_card(item: StoredAttempt) -> Html:
     """Draw an attempt: its verdict, plan and code."""
     source = item.attempt.source
     return _card(
-        _title(f"attempt {item.key}", None, None, item.status),
+        _title(f"attempt {item.key}", None, "", plain(item.status)),
         evaluation_card(item.evaluation) if item.evaluation else None,
         tag("pre", without_notes(item.attempt.plan)) if item.attempt.plan else None,
         folded("code", tag("pre", source)) if source else None,
@@ -113,8 +113,8 @@ def _card(*parts: object) -> Html:
     return tag("div", *shown, style="border: 1px solid #8884; border-radius: 6px; padding: .6em 1em; margin: .3em 0")
 
 
-def _title(what: str, passed: bool | None, finding: object, beside: str) -> Html:
-    told = [_mark(what, passed), f" ({finding})" if finding else "", f"  {beside}" if beside else ""]
+def _title(what: str, passed: bool | None, because: str, beside: str) -> Html:
+    told = [_mark(what, passed), f": {because}" if because else "", f" ({beside})" if beside else ""]
     return tag("div", tag("strong", told[0]), *told[1:])
 
 

@@ -85,6 +85,11 @@ def test_the_file_is_named_as_people_name_files(name: str, file: str, tmp_path: 
     assert problem._file_name(module) == file
 
 
+def test_the_problem_has_the_name_of_the_module_s_class(tmp_path: Path) -> None:
+    written = problem.write(nn.Linear(4, 4).eval(), [torch.randn(2, 4)], tmp_path)
+    assert parse_problem(written.target, inputs_file=written.inputs_file).name == "Linear"
+
+
 def test_the_same_module_gives_the_same_problem(tmp_path: Path) -> None:
     module = samples.Block(samples.Config())
     digests = []

@@ -43,7 +43,9 @@ def test_a_verdict_shows_times_accuracy_and_what_was_wrong() -> None:
     seen = Seen(evaluation_card(told.best.evaluation))
     assert "passed" in seen.text and "device time" in seen.text and "comparisons with float64" in seen.text
     wrong = next(item.evaluation for item in told.attempts if item.evaluation and item.evaluation.message)
-    assert wrong.message.splitlines()[0] in Seen(evaluation_card(wrong)).text
+    text = Seen(evaluation_card(wrong)).text
+    assert wrong.message.splitlines()[0] in text
+    assert "wrong values: values differ from the float64 truth" in text and "wrong_values" not in text
 
 
 def test_nothing_of_a_candidate_becomes_markup() -> None:
@@ -71,4 +73,4 @@ def test_the_example_notebook_runs(tmp_path: Path) -> None:
     ]
     outcome, run, best, refused = map(Seen, shown)
     assert "draft" in outcome.text and "(best)" in run.text and "code" in best.text
-    assert "wrong_values" in refused.text
+    assert "wrong values" in refused.text

@@ -46,6 +46,10 @@ class ProblemKind(enum.StrEnum):
     """A file with `get_inputs()` and `verify(inputs, outputs) -> bool`, without a reference."""
 
 
+AS_GIVEN = "AsGiven"
+"""Ends the name of a class that constructs a module given in memory, beside that module's own class."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemSpec:
     """One problem as the user named it."""
@@ -93,7 +97,7 @@ class ProblemSpec:
     @property
     def name(self) -> str:
         """A short name for people: the class if one was given, else the file."""
-        return self.class_name or Path(self.path).stem
+        return (self.class_name or "").removesuffix(AS_GIVEN) or Path(self.path).stem
 
     @property
     def saved_files(self) -> tuple[str, ...]:
