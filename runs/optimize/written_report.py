@@ -24,6 +24,7 @@ def write_report(store: Store, outcome: Outcome, folder: Path, tell: Callable[[s
     view = RunView(
         history=history,
         shipped=shipped.evaluation if shipped else None,
+        elsewhere=naming(store),
         ranges=shipped.ranges if shipped else (),
     )
     page, path = render_report(view), folder / "report.html"

@@ -45,21 +45,23 @@ def marks(lines: Sequence[AttemptHeader], best: str | None, address: Address) ->
 
 
 def overview(lines: Sequence[AttemptHeader], best: str | None, address: Address, *, caption: str) -> Html:
-    """Return a table with a row for each attempt."""
-    rows = [
-        (
-            join([tag("a", short(line.key), href=address(line.key)), " ★ best" if line.key == best else None]),
-            status_mark(line),
-            interval(line.speedup),
-            link(line.parent, line.key, address) if line.parent else "a fresh start",
-            result_said(line),
-            " ".join(filter(None, (line.policy, line.policy_version))),
-        )
-        for line in lines
-    ]
-    return table(
-        ("attempt", "status", "speed-up", "from", "because", "author"), rows, right=(2,), caption=caption, stacks=(3,)
-    )
+    """Return a table with a row for each attempt. Columns that would be empty are left out."""
+    columns: dict[str, list[object]] = {
+        "attempt": [
+            join([tag("a", short(line.key), href=address(line.key)), " ★ best" if line.key == best else None])
+            for line in lines
+        ],
+        "status": [status_mark(line) for line in lines],
+        "speed-up": [interval(line.speedup) for line in lines],
+        "from": [link(line.parent, line.key, address) if line.parent else "a fresh start" for line in lines],
+        "because": [result_said(line) for line in lines],
+        "author": [" ".join(filter(None, (line.policy, line.policy_version))) for line in lines],
+    }
+    shown = {name: cells for name, cells in columns.items() if any(cells)}
+    names = list(shown)
+    right = [names.index("speed-up")] if "speed-up" in shown else []
+    rows = list(zip(*shown.values(), strict=True))
+    return table(names, rows, right=right, caption=caption, stacks=(names.index("from"),) if rows else ())
 
 
 def link(key: str, beside: str, address: Address) -> Html:

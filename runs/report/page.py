@@ -77,7 +77,7 @@ def _summary(run: RunView) -> list[object]:
         facts(
             [
                 ("compared with", measured.baseline if measured else None),
-                ("to measure it", tag("code", f"triton-agent promote {run.run.id}") if draft else None),
+                ("to measure it", tag("code", f"triton-agent promote {run.run.id}{run.elsewhere}") if draft else None),
                 ("best attempt", lines.link(best.key, best.key, address) if best else "none"),
                 ("ranges of sizes", "; ".join(run.ranges)),
                 ("attempts", f"{len(run.attempts)} ({counts})" if counts else "none"),
@@ -273,7 +273,9 @@ def _attempts(run: RunView) -> list[object]:
     address, best = _address(run), run.best
     headers = [item.header for item in run.attempts]
     key = best.key if best else None
-    listed = lines.overview(headers, key, address, caption="All attempts; speed-ups in device time, with intervals")
+    timed = any(line.speedup for line in headers)
+    caption = "All attempts; speed-ups in device time, with intervals" if timed else "All attempts"
+    listed = lines.overview(headers, key, address, caption=caption)
     ordered = sorted(run.attempts, key=lambda item: (item.attempt.turn, item.attempt.index))
     told = (attempts.article(item, run.history.parent_of(item), best=item is best, address=address) for item in ordered)
     return [

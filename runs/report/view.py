@@ -23,6 +23,8 @@ class RunView:
     """Measured ceilings of its GPU; without them the roofline shows only the roof that binds."""
     shipped: Evaluation | None = None
     """Evaluation of the shipped file; None shows the best attempt's."""
+    elsewhere: str = ""
+    """The option with which commands find the run's store, such as ` --store runs.db`; empty for the default store."""
     ranges: tuple[str, ...] = ()
     """What runs where in the problem's ranges of sizes, a sentence each."""
 

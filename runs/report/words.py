@@ -58,6 +58,11 @@ def traffic_said(diagnosis: Diagnosis | None) -> str:
     return f"{diagnosis.traffic_ratio:.2f}x" + (" own" if diagnosis.torch_operators else "")
 
 
+def counted(count: int, word: str) -> str:
+    """Return a number of things: `1 run`, `12 runs`."""
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
 def bytes_said(count: int | None) -> str:
     """Return an amount of memory with three digits: `64 MiB`."""
     if count is None:

@@ -17,7 +17,7 @@ from triton_agent.runs.report import charts, evidence, lines
 from triton_agent.runs.report.markup import Html, facts, figures, folded, join, pictures, tag
 from triton_agent.runs.report.page import headline, problem_facts, roofline, tree
 from triton_agent.runs.report.view import main_timing
-from triton_agent.runs.report.words import end_said, interval, plain, settings_said
+from triton_agent.runs.report.words import counted, end_said, interval, plain, settings_said
 from triton_agent.runs.serve.frame import attempt_link, link, page, run_link
 from triton_agent.tools.results import Status
 
@@ -69,7 +69,7 @@ def _summary(store: Store, run: RunSummary, problem: ProblemView, best: StoredAt
     yield headline(best.evaluation if best else None)
     yield figures(
         [
-            (f"{run.attempts:,}", "attempts", f"in {run.turns:,} turns"),
+            (f"{run.attempts:,}", "attempts", f"in {counted(run.turns, 'turn')}"),
             (f"{run.passed:,}", "passed", f"of {run.judged:,} judged"),
             *([(f"{run.tokens:,}", "tokens written", "")] if run.tokens else []),
         ]

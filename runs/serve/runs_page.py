@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from triton_agent.memory.listing import RunFilter, RunState, RunSummary
 from triton_agent.memory.store import Store
 from triton_agent.runs.report.markup import Html, join, table, tag
-from triton_agent.runs.report.words import end_said, interval
+from triton_agent.runs.report.words import counted, end_said, interval
 from triton_agent.runs.serve.frame import link, page, run_link
 
 ROWS = 50
@@ -73,7 +73,7 @@ def _table(runs: Sequence[RunSummary]) -> Html:
         for run in runs
     ]
     headings = ("problem", "best speed-up", "passed", "state", "run", "policy", "device")
-    return table(headings, rows, right=(1, 2), caption=f"{len(runs)} runs, newest first", stacks=(2,))
+    return table(headings, rows, right=(1, 2), caption=f"{counted(len(runs), 'run')}, newest first", stacks=(2,))
 
 
 def state_mark(run: RunSummary) -> Html:

@@ -98,10 +98,10 @@ def test_what_was_not_measured_is_said_to_be_not_measured() -> None:
     assert "Its speed was not measured: no GPU was used; kernels ran in Triton's interpreter." in text
     history = sample.history(gpu=False)
     assert history.best is not None
-    draft = RunView(history=history, shipped=history.best.evaluation)
+    draft = RunView(history=history, shipped=history.best.evaluation, elsewhere=" --store runs.db")
     said = Outline(render_report(draft)).text
     assert "The draft is correct. Its speed was not measured" in said
-    assert f"to measure it triton-agent promote {sample.RUN}" in said and "promote" not in text
+    assert f"to measure it triton-agent promote {sample.RUN} --store runs.db" in said and "promote" not in text
     assert "floor not measured" in text
     assert "Roofline" not in text
 
@@ -140,6 +140,7 @@ def test_attempts_that_are_all_fresh_starts_make_no_tree() -> None:
     starts = tuple((0, index, None, None, 1.1) for index in range(3))
     page = render_report(RunView(history=sample.history(attempts=starts)))
     assert "Tree of attempts" not in page and "All attempts" in page
+    assert ">speed-up</th>" in page and ">because</th>" not in page
 
 
 def test_without_ceilings_there_is_no_roofline_but_the_rest() -> None:

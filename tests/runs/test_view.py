@@ -184,9 +184,9 @@ def test_a_port_in_use_is_named_with_a_way_out(served: Served) -> None:
 
 def test_the_list_finds_runs_by_problem_run_policy_and_state(served: Served) -> None:
     assert "2 runs" in served.text("/")
-    assert "1 runs" in served.text("/?q=SOFT") and "1.61x [1.56, 1.66]" in served.text("/?q=soft")
+    assert "1 run," in served.text("/?q=SOFT") and "1.61x [1.56, 1.66]" in served.text("/?q=soft")
     assert DRAFT in served.text(f"/?q={DRAFT[:10]}") and DRAFT not in served.text("/?policy=author")
-    assert "1 runs" in served.text("/?state=open") and "1 runs" in served.text("/?q=dddddddd")
+    assert "1 run," in served.text("/?state=open") and "1 run," in served.text("/?q=dddddddd")
     assert "No run matches." in served.text("/?q=100%25&state=ended")
 
 
