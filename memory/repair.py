@@ -1,8 +1,8 @@
 """Saves what can be read of a damaged SQLite store into a new one.
 
-First rows: every table is read in the order of its row numbers, skipping pages that cannot be read. Then records: each
-run, attempt and grading that is complete and matches its hashes is added to the new store as usual, so that indices
-and counts are right. The rest is dropped and counted. The damaged file is not changed.
+First it reads the rows of every table in the order of their numbers, skipping pages that cannot be read. Then each run,
+attempt and grading that is complete and matches its hashes is added to the new store as usual, so that indices and
+counts are right. The rest is dropped and counted. The damaged file is not changed.
 
 If the root page of a table is lost, so is the whole table; a tool that reads single pages, such as `.recover` of the
 sqlite3 shell, may still find some of it.

@@ -29,7 +29,7 @@ MOST_OF_AN_OPERATOR = 4_000
 MOST_PROBLEMS = 400
 """Newest problems that are compared, per relation."""
 _DOUBLINGS_THAT_MATTER = 12
-"""Differences in size beyond a factor of 4,096 count no more."""
+"""Differences in size are capped at a factor of 4,096."""
 
 
 class Relation(enum.IntEnum):

@@ -24,7 +24,7 @@ CHILDREN = 50
 
 
 class Offer(Protocol):
-    """Return what can be done with an attempt."""
+    """Returns buttons for the actions on an attempt."""
 
     def __call__(self, run: RunSummary, name: str, /, *, judged: bool) -> Html: ...
 
