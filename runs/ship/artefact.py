@@ -55,9 +55,11 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
     kernels, launching, calls, known = _plan_sections(written, changes)
     constants = _constants(problem, plans, facts, original, draft=draft)
     plain, guard = _plain_and_guard(machinery, _features(plans, facts), with_order=IN_ORDER in constants)
+    if facts.call.is_bare:
+        guard = _bare(guard)
     if PLAIN in constants:
         constants = f"{plain}\n\n\n{constants}"
-    imports = _imports(written, changes, original, machinery, with_plain=PLAIN in constants)
+    imports = _imports(written, changes, original, machinery, f"{constants}\n{guard}")
     sections = [
         "\n\n".join([docstring, imports, _titled("the kernels", kernels)]),
         _titled("launching them", launching),
@@ -133,7 +135,11 @@ def _is_compiler(node: ast.expr) -> bool:
 
 
 def _machinery() -> Parts:
-    return Parts(Path(__file__).with_name("machinery.py").read_text(encoding="utf-8"))
+    return _beside("machinery.py")
+
+
+def _beside(name: str) -> Parts:
+    return Parts(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
 def reserved_names(problem: ProblemSpec) -> dict[str, str]:
@@ -180,11 +186,10 @@ def _docstring(problem: ProblemSpec, facts: ShippedFacts, original: Original, *,
     return f'"""{plain}\n"""'
 
 
-def _imports(
-    candidate: Parts, changes: dict[str, str], original: Original, machinery: Parts, *, with_plain: bool
-) -> str:
-    items = [item for parts in (candidate, machinery) for part in parts.parts for item in part.imports]
-    items = [item for item in items if item.module != "types" or with_plain]
+def _imports(candidate: Parts, changes: dict[str, str], original: Original, machinery: Parts, text: str) -> str:
+    """Return the imports of all parts; those of the guard only where `text`, the guard of this file, needs them."""
+    items = [item for part in machinery.parts for item in part.imports if re.search(rf"\b{item.local}\b", text)]
+    items = [*(item for part in candidate.parts for item in part.imports), *items]
     items = [item for item in items if item.module != "__future__" and not item.module.startswith("triton_agent")]
     block = import_block([*(_with_local(item, changes) for item in items), *original.imports])
     future = candidate.future or original.future
@@ -231,6 +236,20 @@ def _plain_and_guard(machinery: Parts, features: Collection[str], *, with_order:
     text = "\n".join(line for line in lines if line != UNUSED)
     text = text[text.index(MARKER) :].strip("\n").replace(f"{plain}\n\n\n", "")
     return plain, text if with_order else text.replace("*_in_order(*args, **kwargs)", "*args, **kwargs")
+
+
+def _bare(guard: str) -> str:
+    """Return the guard with the parts for models that have no parameters, buffers and submodules."""
+    replacing = {name: part for part in _beside("bare_guard.py").parts if not part.imports for name in part.binds}
+    for part in Parts(guard).parts:
+        name = next(iter(part.binds), "")
+        if name in replacing:
+            guard = guard.replace(part.text, replacing[name].text)
+        elif name == "OF_TENSORS":
+            guard = guard.replace(f"{part.text}\n", "")
+        elif name == "_verified_state":
+            guard = guard.replace(f"{part.text}\n\n\n", "")
+    return guard
 
 
 def _features(plans: str, facts: ShippedFacts) -> set[str]:

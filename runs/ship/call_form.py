@@ -83,6 +83,7 @@ def _from_json(data: Mapping[str, Any]) -> CallForm:
         parameters=tuple(data["parameters"]),
         keyword_only=data["keyword_only"],
         defaults=ast.literal_eval(data["defaults"]),
+        is_bare=data["is_bare"],
         state=tuple((name, _form_from(form)) for name, form in data["state"]),
         calls=tuple(
             Call(
@@ -135,6 +136,7 @@ def _examine(spec: ProblemSpec) -> dict[str, Any]:
         state = dict(model.named_parameters(remove_duplicate=False))
         state |= model.named_buffers(remove_duplicate=False)
         calls = [_call(reference, model.train(train), inputs) for train in (False, True)]
+        is_bare = not (model._parameters or model._buffers or model._modules)
         written = [[name, _form(tensor)] for name, tensor in state.items() if isinstance(tensor, torch.Tensor)]
     return {
         "constructed": None if None in given else ", ".join(map(str, given)),
@@ -142,6 +144,7 @@ def _examine(spec: ProblemSpec) -> dict[str, Any]:
         "keyword_only": len(reference.keyword_only()),
         "defaults": repr({item.name: item.default for item in taken if _literal(item.default) is not None}),
         "state": written,
+        "is_bare": is_bare,
         "calls": calls,
     }
 

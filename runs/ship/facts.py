@@ -57,6 +57,8 @@ class CallForm:
     """Defaults of forward's parameters that can be written as text."""
     state: tuple[tuple[str, TensorForm], ...]
     """Names and forms of the parameters, then of the buffers."""
+    is_bare: bool = False
+    """True if the model has no parameters, buffers or submodules."""
     calls: tuple[Call, ...]
     """Calls with the problem's inputs, in eval and in train mode."""
 

@@ -212,9 +212,8 @@ def _tables(module: Module, calls: Sequence[str], at: int, sized: Sequence[Sized
         found.setdefault(tuple(checks), (tensors, {}))[1].setdefault(form.train, name)
     for one in sized:
         found.setdefault(tuple(one.checks), (one.tensors, {}))[1].setdefault(one.train, one.name)
-    absent = (
-        [f"{name}: Any = ..." for name in given] if alike else ["*args: Any"]
-    )  # an omitted argument differs from None
+    # An omitted argument differs from None.
+    absent = [f"{name}: Any = ..." for name in given] if alike else ["*args: Any"]
     text = [*lines(Group(f"def plan_for{suffix}(", ["training: bool", *absent], ") -> Any:"), 0)]
     text.append('    """Return the plan of a call and the tensors that it takes; None where there is no plan."""')
     for conditions, (tensors, by_mode) in found.items():

@@ -218,6 +218,84 @@ for model in (fast.Model(), fast.Model(factor=2.0), fast.Model(3.0)):
     assert said.split() == ["True", "2.0", "True", "2.0", "False", "3.0"]
 
 
+def test_a_model_without_parts_is_known_by_its_attributes(tmp_path: Path, nursery: Nursery) -> None:
+    """Its file has a shorter guard, without lists of parameters and modules."""
+    original = (
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.factors = [2.0]\n    def forward(self, x):\n"
+        "        return x * self.factors[0]\ndef get_inputs():\n    return [torch.randn(3)]\n"
+    )
+    (tmp_path / "problem.py").write_text(original)
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    candidate = CANDIDATE.replace("self.weight = nn.Parameter(torch.zeros(3))", "pass")
+    facts = samples.facts(spec, form=call_form.find(spec))
+    text = ship(spec, samples.plans(spec, candidate, nursery), facts, draft=True)
+    assert "itemgetter" not in text and "_verified_state" not in text
+    (tmp_path / "fast.py").write_text(text)
+    said = run_python(
+        tmp_path,
+        """
+import copy, pickle, torch, fast
+from torch import nn
+fast.ModelNew.use_kernels = "always"
+torch.set_grad_enabled(False)
+
+def runs_kernels(model, change=lambda model: None):
+    model(torch.ones(3))
+    change(model)
+    return fast._admitted(model, (torch.ones(3),), {}) is not None
+
+made = fast.Model()
+print(runs_kernels(made), runs_kernels(copy.deepcopy(made)), runs_kernels(pickle.loads(pickle.dumps(made))))
+print(runs_kernels(made, lambda model: model.eval()))
+print(runs_kernels(made, lambda model: setattr(model, "use_kernels", "always")))
+for change in (
+    lambda model: model.factors.append(1.0),
+    lambda model: setattr(model, "factors", (2.0,)),
+    lambda model: setattr(model, "more", 1),
+    lambda model: delattr(model, "factors"),
+    lambda model: model.add_module("act", nn.ReLU()),
+    lambda model: model.register_buffer("more", torch.ones(1)),
+    lambda model: setattr(model, "weight", nn.Parameter(torch.ones(1))),
+    lambda model: setattr(model, "forward", lambda x: x),
+):
+    print(runs_kernels(fast.Model(), change), end=" ")
+handle = nn.modules.module.register_module_forward_hook(lambda module, given, result: None)
+print(runs_kernels(made))
+handle.remove()
+""",
+        TRITON_INTERPRET="1",
+    )
+    assert said.split() == ["True"] * 5 + ["False"] * 9
+
+
+@pytest.mark.slow  # starts torch.compile
+def test_a_compiled_graph_of_a_model_without_parts_runs_the_kernels(tmp_path: Path, nursery: Nursery) -> None:
+    spec, source = samples.problem("softmax_f32"), samples.kernel("softmax_f32", "right_block.py")
+    text = ship(spec, samples.plans(spec, source, nursery), samples.facts(spec), draft=True)
+    (tmp_path / "fast.py").write_text(text)
+    said = run_python(
+        tmp_path,
+        """
+import torch, fast
+fast.ModelNew.use_kernels = "always"
+seen = []
+for name, (plan, *forms) in list(fast.CALLS.items()):
+    fast.CALLS[name] = (lambda *args, plan=plan: (seen.append(1), plan(*args))[1], *forms)
+shape, _, strides = fast.CALLS["call"][2][1]
+x = torch.randn(shape)
+with torch.no_grad():
+    model = fast.Model()
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    print(torch.allclose(compiled(x), fast.OriginalModel()(x), atol=1e-5), len(seen))
+    model.more = 1
+    print(torch.allclose(compiled(x), fast.OriginalModel()(x), atol=1e-5))
+""",
+        TRITON_INTERPRET="1",
+    )
+    assert said.split() == ["True", "1", "True"]
+
+
 CONFIGURED = """
 import dataclasses
 import torch
