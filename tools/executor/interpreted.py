@@ -28,6 +28,8 @@ class InterpretedLauncher:
 
     def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
         """Forget earlier launches; from now on run programs in the order of this seed, or only the listed ones."""
+        if only is not None:  # their numbers belong to the grid of the first configuration
+            self._turn = 0
         self._interpreter.only = only
         self._interpreter.order_seed = order
         self._interpreter.launches.clear()
