@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from triton_agent.tools.answers.spot_checks import position_named, programs_to_run
 from triton_agent.tools.kernels.kernel import JitFunction, KernelSet, Parameter
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.reference.reference import load
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.tape.tape import Choice, Launch, Tape
+from triton_agent.tools.truth.cases import make_trial
 from triton_agent.tools.truth.named_numbers import Numbers, _places, groups, numbers_on, plant
 
 
@@ -114,3 +120,31 @@ def test_places_are_free_and_none_is_taken_twice(count: int) -> None:
     rows, columns = _places(torch.zeros(10, 10), free, count, torch.Generator().manual_seed(1))
     found = (rows * 10 + columns).tolist()
     assert len(found) == len(set(found)) == min(count, 34) and all(free[found])
+
+
+DEEP = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(*[nn.Linear(8, 8) for _ in range(5)])
+    def forward(self, x):
+        return self.layers(x)
+def get_inputs():
+    return [torch.randn(16, 8)]
+"""
+
+
+def test_named_numbers_in_the_parameters_of_a_deep_network_do_not_overflow(tmp_path: Path) -> None:
+    """The product of five parameters has to stay far from the largest float; inputs still hold the number."""
+    (tmp_path / "problem.py").write_text(DEEP)
+    reference = load(parse_problem(str(tmp_path / "problem.py")))
+    trial, _ = make_trial(reference, "as given", EvaluatorSettings(target=None, modes=("eval",)), [], main=True)
+    assert trial.holding is not None
+    inputs, parameters = [], []
+    for case, state in trial.holding(Numbers(in_text=frozenset({1234567.0}))):
+        inputs += [float(it.abs().max()) for it in case.expectation.packed_inputs.unpack()]
+        parameters += [float(it.abs().max()) for it in state.unpack().values()] if state is not None else []
+    assert max(inputs) >= 1234567.0
+    assert 1.0 < max(parameters) <= 1e3
