@@ -204,6 +204,12 @@ def _is_fit(place: Any) -> bool:
     return known[place]
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _is_exporting() -> bool:
+    """Return whether torch.export traces; in graphs of torch 2.11, torch's own function always says so."""
+    return torch.compiler.is_exporting()
+
+
 def _may_run_on(device: torch.device, forced: bool, traced: bool) -> bool:
     """Check how torch is set, and the device."""
     kind = device.type
@@ -228,7 +234,7 @@ def _admitted(model: Any, args: Any, kwargs: Any, traced: bool = False) -> Any:
     if not traced:
         jit = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
         state = None if jit else model._watch.state_of(model)
-    elif torch.compiler.is_exporting() or not tensors or CALLS[plan.__name__][2] is None:
+    elif _is_exporting() or not tensors or CALLS[plan.__name__][2] is None:
         state = None  # exported programs are for others, who may not have the kernels
     else:
         state = _traced_state(model)
