@@ -28,11 +28,19 @@ class Watch:
 
     def __init__(self, model: nn.Module, verified: bool) -> None:
         self.made: Any = _made_of(model) if verified else None
+        self.seen: Any = None
+
+    def __getstate__(self) -> Any:
+        return {"made": self.made, "seen": None}  # a copy of the model is examined itself
 
     def state_of(self, model: Any) -> Any:
         """Return parameters and buffers by name, which are none; None if the reference has to run."""
-        parts = model._parameters or model._buffers or model._modules or any(HOOKS_ON_ALL)
-        return None if parts or _made_of(model) != self.made else {}
+        own = vars(model)
+        if own != self.seen:
+            made = _made_of(model)
+            self.seen = {**own, **made} if made == self.made else None
+        parts = own["_parameters"] or own["_buffers"] or own["_modules"] or any(HOOKS_ON_ALL)
+        return None if parts or self.seen is None else {}
 
 
 def _traced_state(model: Any) -> Any:
