@@ -69,7 +69,10 @@ def _made_by_launches(program: Program) -> set[int]:
 
 
 def _copied_by_launches(job: Job, trial: Trial, case: Case, program: Program, made: set[int]) -> set[int]:
-    """Return those of these buffers that hold the contents of another argument of the launch that wrote them."""
+    """Return those of these buffers that hold the contents of another argument of the launch that wrote them.
+
+    A buffer that holds an output is no such copy: torch may return what a kernel has computed in other memory.
+    """
     tape, written = program.tape, WrittenParameters(program.kernel_set)
     wanted: dict[int, list[View]] = {}
     for number, step in enumerate(tape.steps):
@@ -77,14 +80,19 @@ def _copied_by_launches(job: Job, trial: Trial, case: Case, program: Program, ma
             views = [view for _, value in step.choices[0].arguments for view in views_in(value)]
             wanted[number] = [view for view in dict.fromkeys(views) if not DTYPES[view.dtype].is_complex]
     copied: set[int] = set()
-    for number, rows in contents(job, trial, case, program, wanted)[1].items():
-        held = list(zip(wanted[number], rows))
+    outputs, found = contents(job, trial, case, program, wanted)
+    for number, rows in found.items():
+        held = [pair for pair in zip(wanted[number], rows) if not any(_same_bits(pair[1], it) for it in outputs)]
         writes = effect_of(tape.steps[number], written).writes
         for view, row in held:
             others = (other for source, other in held if source.buffer not in writes)
             if view.buffer in made and view.buffer in writes and any(hold_the_same(other, row) for other in others):
                 copied.add(view.buffer)
     return copied
+
+
+def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one.view(torch.uint8), other.view(torch.uint8))
 
 
 def _only_read(program: Program) -> Mapping[int, set[int]]:
