@@ -148,3 +148,31 @@ def test_named_numbers_in_the_parameters_of_a_deep_network_do_not_overflow(tmp_p
         parameters += [float(it.abs().max()) for it in state.unpack().values()] if state is not None else []
     assert max(inputs) >= 1234567.0
     assert 1.0 < max(parameters) <= 1e3
+
+
+UNROLLED = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(8, 8)
+    def forward(self, x):
+        h = x.new_zeros(16, 8)
+        for t in range(3):
+            h = self.cell(x[:, t], h)
+        return h
+def get_inputs():
+    return [torch.randn(16, 3, 8)]
+"""
+
+
+def test_named_numbers_beyond_the_range_of_sums_are_not_planted_where_recurrent_cells_multiply(tmp_path: Path) -> None:
+    """A cell is one operator in the graph, and its products overflow as others do."""
+    (tmp_path / "problem.py").write_text(UNROLLED)
+    reference = load(parse_problem(str(tmp_path / "problem.py")))
+    trial, _ = make_trial(reference, "as given", EvaluatorSettings(target=None, modes=("eval",)), [], main=True)
+    assert trial.holding is not None
+    for case, state in trial.holding(Numbers(in_text=frozenset({1e30, 1234567.0}))):
+        assert all(float(it.abs().max()) < 1e16 for it in case.expectation.packed_inputs.unpack())
+        assert state is None or all(float(it.abs().max()) < 1e6 for it in state.unpack().values())

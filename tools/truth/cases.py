@@ -34,7 +34,6 @@ from triton_agent.tools.truth.directed import (
     DIRECTED,
     NORMS,
     NOT_FINITE,
-    PRODUCTS,
     SHARE_JUDGED,
     STILL,
     SUMMING,
@@ -450,7 +449,7 @@ class _CaseMaker:
             if share_memory(inputs):
                 return None
             ceiling = min((largest_asked(names, it.dtype) for it in _floats(inputs)), default=math.inf)
-            is_bounded = self._graph is None or bool(names & SUMMING) or makes_scores(names)
+            is_bounded = self._graph is None or bool(names & SUMMING or self._products) or makes_scores(names)
             chosen = tuple(number for number in floats if abs(number) <= ceiling or not is_bounded)
             if refused == REFUSALS - 1 or self._casts_to_whole():
                 within = [(float(it.min()), float(it.max())) for it in _floats(inputs)]
@@ -480,9 +479,12 @@ class _CaseMaker:
 
     @property
     def _products(self) -> int:
-        """Number of products in the reference. Huge parameters in several of them overflow in some orders of sums."""
+        """Number of products in the reference, where a recurrent cell counts as one.
+
+        Huge parameters in several products overflow in some orders of sums.
+        """
         nodes = self._graph.nodes if self._graph is not None else ()
-        return sum(bare_name(node.operator) in PRODUCTS for node in nodes)
+        return sum(node.kind == "heavy" for node in nodes)
 
     def _casts_to_whole(self) -> bool:
         return self._graph is not None and any(
