@@ -171,7 +171,7 @@ def show(outcome: Outcome, report: Path | None, screen: Console, *, elsewhere: s
     if shipped is None:
         screen.print("nothing is shipped" + (": the reference is as fast" if timings else ""))
     elif shipped.draft:
-        screen.print(f"[bold]draft[/] {escape(str(shipped.path))}")
+        screen.print(f"[bold]draft[/] {escape(str(shipped.path))}", soft_wrap=True)
         screen.print(
             "A draft's kernels were proven correct but not timed. The file runs the reference until "
             f"`triton-agent promote {outcome.run.id}{elsewhere}` has measured it on a machine with a GPU.",
@@ -179,9 +179,9 @@ def show(outcome: Outcome, report: Path | None, screen: Console, *, elsewhere: s
             soft_wrap=True,
         )
     else:
-        screen.print(f"[bold green]shipped[/] {escape(str(shipped.path))}")
+        screen.print(f"[bold green]shipped[/] {escape(str(shipped.path))}", soft_wrap=True)
     if report is not None:
-        screen.print(f"report {escape(str(report))}")
+        screen.print(f"report {escape(str(report))}", soft_wrap=True)
 
 
 def _timing_table(timings: tuple[Timing, ...]) -> Table:
