@@ -75,7 +75,7 @@ def measured(problem: Path, options: argparse.Namespace) -> dict[str, dict[str, 
     with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
 
         def start(way: str) -> Evaluator:
-            settings = EvaluatorSettings(device=options.device, profile=Profiling(way))
+            settings = EvaluatorSettings(device=options.device, profile=Profiling(way), waits_for_memory=False)
             return stack.enter_context(Evaluator(spec, settings))
 
         with concurrent.futures.ThreadPoolExecutor(len(ways)) as starters:

@@ -61,6 +61,9 @@ class EvaluatorSettings:
     call_timeout_s: float = CALL_TIMEOUT_S
     compile_timeout_s: float = COMPILE_TIMEOUT_S
     total_timeout_s: float = 120.0
+    waits_for_memory: bool = True
+    """On a GPU: wait until the card has enough memory free. Set to False beside an evaluator that holds memory already:
+    who holds some must not wait for more."""
     memory_bytes: int = 4 << 30
     """Host memory that one candidate may use."""
     trust: bool = True

@@ -181,15 +181,11 @@ class Bench:
             return dataclasses.replace(
                 row, unusable="its reference launches Triton kernels, which needs a GPU", needs_gpu=True
             )
-        async with contextlib.AsyncExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             try:
                 problem = await self.references.of(task)
                 row = dataclasses.replace(row, digest=problem.spec.digest)
-                what = f"triton-agent: judging {problem.spec.name}"
-                await stack.enter_async_context(self.references.admitted(place.card, problem.verdict_bytes, what))
-                judging = self._judging(task, place)
-                made = await asyncio.to_thread(Evaluator, problem.spec, judging, nursery=place.nursery)
-                evaluator = stack.enter_context(made)
+                evaluator = stack.enter_context(await self._evaluator(task, problem.spec, place))
             except (UsageError, NotJudgeableHere) as error:
                 reason = first_line(error.what)
                 wants_gpu = isinstance(error, NotJudgeableHere) and self.settings.device == "cpu"
@@ -200,6 +196,15 @@ class Bench:
             notes = (*filter(None, (problem.sentence, facts.scaled)), *facts.notes)
             samples = await self._samples(task, problem.spec, evaluator, place.public)
         return dataclasses.replace(row, samples=samples, notes=notes)
+
+    async def _evaluator(self, task: Task, spec: ProblemSpec, place: Place) -> Evaluator:
+        """Open an evaluator, which waits until the card's memory is free."""
+        judging, say = self._judging(task, place), self.watcher.say
+        try:
+            return await asyncio.to_thread(Evaluator, spec, judging, nursery=place.nursery, say=say)
+        except asyncio.CancelledError:  # the benchmark ends, and does not wait for memory any longer
+            place.nursery.close()
+            raise
 
     def _judging(self, task: Task, place: Place) -> EvaluatorSettings:
         """Return the evaluator's settings, without a compiled baseline that is known to fail, to save the wait."""

@@ -146,7 +146,7 @@ def _solved(folder: DatasetFolder, request: MakeRequest) -> int:
     done = sum(1 for _ in folder.lines(SOLVED))
     with _progress() as bar:
         task = bar.add_task("solving", total=len(rows), completed=done)
-        unmeasured = solve_all(folder, rows, settings, lambda _: bar.update(task, advance=1))
+        unmeasured = solve_all(folder, rows, settings, lambda _: bar.update(task, advance=1), bar.console.print)
     folder.write_conversations(conversations_of(folder, rows, request.prompt_tokens))
     return unmeasured
 

@@ -60,7 +60,11 @@ class _Solved:
 
 
 def solve_all(
-    folder: DatasetFolder, rows: Sequence[Row], settings: SolveSettings, on_progress: Callable[[str], None]
+    folder: DatasetFolder,
+    rows: Sequence[Row],
+    settings: SolveSettings,
+    on_progress: Callable[[str], None],
+    say: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Solve what is not solved yet; return how many problems could not be measured."""
     there = {line["name"] for line in folder.lines(SOLVED)}
@@ -75,7 +79,7 @@ def solve_all(
         def solve(row: Row) -> _Solved:
             spec = parse_problem(str(folder.file_of(row)))
             try:
-                with evaluator_for(spec, settings.evaluator, nursery=nursery) as evaluator:
+                with evaluator_for(spec, settings.evaluator, nursery=nursery, say=say) as evaluator:
                     view = ProblemView.of(spec, evaluator.facts, settings.cards)
                     return asyncio.run(_solve(row, view, _JudgedOnce(evaluator), settings))
             except ProblemError as error:
@@ -102,6 +106,7 @@ def solve_all(
         finally:
             for future in futures:
                 future.cancel()
+            nursery.close()  # ends what an interruption leaves behind, waits for memory too
     return unmeasured
 
 

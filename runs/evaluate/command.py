@@ -80,7 +80,7 @@ def run(request: EvaluateRequest) -> int:
     sources = [(path, read_kernel(path)) for path in request.kernels]
     spec = request.spec()
     began = time.perf_counter()
-    with _Screen(len(sources)) as screen, evaluator_for(spec, settings) as evaluator:
+    with _Screen(len(sources)) as screen, evaluator_for(spec, settings, say=screen.say) as evaluator:
         verdicts: list[tuple[str, Verdict]] = []
         for path, verdict in _evaluate_all(evaluator, sources, request.jobs or os.cpu_count() or 1, screen):
             verdicts.append((path, verdict))
@@ -335,6 +335,9 @@ class _Screen:
 
     def __exit__(self, *exception: object) -> None:
         self.bar.stop()
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False, soft_wrap=True)
 
     def ready(self, facts: ProblemFacts) -> None:
         self.bar.update(self.task, description=f"{facts.name}: {facts.cases} cases")

@@ -158,9 +158,10 @@ def judge_again(
     *,
     jobs: int = 0,
     on_stage: Callable[[str, str], None] = lambda name, stage: None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Generator[Comparison, None, None]:
     """Yield outcomes in the order of the subjects, each as soon as possible."""
-    with evaluator_for(spec, settings) as evaluator:
+    with evaluator_for(spec, settings, say=say) as evaluator:
 
         def one(subject: StoredCandidate) -> Evaluation | InstrumentError:
             try:

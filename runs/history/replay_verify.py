@@ -98,7 +98,11 @@ def watched(
         def on_stage(name: str, stage: str) -> None:
             bar.update(task, description=f"{name}: {stage}")
 
-        with contextlib.closing(judge_again(spec, subjects, settings, jobs=jobs, on_stage=on_stage)) as outcomes:
+        def say(text: str) -> None:
+            err.print(text, markup=False, soft_wrap=True)
+
+        judging = judge_again(spec, subjects, settings, jobs=jobs, on_stage=on_stage, say=say)
+        with contextlib.closing(judging) as outcomes:
             for outcome in outcomes:
                 bar.advance(task)
                 if not err.is_terminal:

@@ -6,9 +6,10 @@ code runs in the sandbox unless the server was started with `--trust`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,9 @@ from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.ship.artefact import forced, is_shipped
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluate.checker_process import audit_problem
-from triton_agent.tools.evaluate.sets_evaluator import evaluator_for
+from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.problem.input_spec import parse_sets
+from triton_agent.tools.processes.zygotes import own_nursery
 
 TIMEOUT_S = 120.0
 """Time limit for one kernel, as in the commands."""
@@ -74,8 +76,7 @@ class Service:
         """Judge a kernel file, or the text of one."""
         request = dataclasses.replace(self._request(asked), allow_library=allow_library, profile=profile)
         source = kernel if "\n" in kernel else read_kernel(str(self._settings.roots.file(kernel)))
-        with evaluator_for(request.spec(), settings_from(request)) as evaluator:
-            on_open(evaluator.close)
+        with self._evaluator(request, on_open) as evaluator:
             facts = evaluator.facts
             verdict = evaluator.evaluate(forced(source), as_given=is_shipped(source))
         head = f"{facts.name}: {len(facts.variants)} shapes, {facts.cases} cases"
@@ -92,17 +93,25 @@ class Service:
     def lessons(self, asked: AskedProblem, on_open: OnOpen) -> str:
         """Recall what earlier runs teach about this problem and similar ones."""
         request = self._request(asked)
-        spec = request.spec()
         try:
             opened = self._opened()
         except NotInStore:
             return "no run is stored yet, so there are no lessons; optimize_start makes the first run"
-        with opened as store, evaluator_for(spec, settings_from(request)) as evaluator:
-            on_open(evaluator.close)
-            view = ProblemView.of(spec, evaluator.facts, choose(self._settings.device).gpus)
+        with opened as store, self._evaluator(request, on_open) as evaluator:
+            view = ProblemView.of(evaluator.spec, evaluator.facts, choose(self._settings.device).gpus)
             lessons = recall(store, view)
         told = [f"{item.kind} {item.attempt}\n{item.why}\n{item.text}" for item in lessons]
         return legible("\n\n".join(told)) or "earlier runs teach nothing about this problem or similar ones"
+
+    @contextlib.contextmanager
+    def _evaluator(self, request: EvaluateRequest, on_open: OnOpen) -> Iterator[AnyEvaluator]:
+        """Open an evaluator that is ended when its request is cancelled, while it waits for memory, too."""
+        settings = settings_from(request)
+        with own_nursery(settings.card) as nursery:
+            on_open(nursery.close)
+            with evaluator_for(request.spec(), settings, nursery=nursery) as evaluator:
+                on_open(evaluator.close)
+                yield evaluator
 
     def attempt(self, name: str) -> str:
         """Show an attempt: the verdicts first, then plan and code."""

@@ -25,6 +25,7 @@ from triton_agent.runs.ship.shipped import ship_best
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.machine.hardware import visible_gpus
+from triton_agent.tools.processes.zygotes import own_nursery
 from triton_agent.tools.ranking import best_of
 
 CANDIDATES = 4
@@ -49,7 +50,10 @@ async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outc
     )
     machine = machine_here(request.seed, choose("cuda"))
     screen.say(f"measuring the best {len(drafts)} of run {ledger.run.id} on {machine.gpu}")
-    with await asyncio.to_thread(evaluator_for, spec, request.judging()) as evaluator:
+    with (
+        own_nursery() as nursery,
+        await asyncio.to_thread(evaluator_for, spec, request.judging(), nursery=nursery, say=screen.say) as evaluator,
+    ):
         graded = [await _measured(item, evaluator, store, machine, screen) for item in drafts]
         best = best_of([item for item in graded if item.standing.speedup is not None])
         shipped = best and await ship_best(spec, ledger.run, best, evaluator, request, folder, screen)

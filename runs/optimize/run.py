@@ -47,7 +47,7 @@ from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery, own_nursery
 from triton_agent.tools.ranking import best_of, standing
 from triton_agent.tools.results import Evaluation, to_json
 from triton_agent.tools.versions import project_version
@@ -110,10 +110,19 @@ async def optimize(
     screen.say(f"reading {spec.name}: running the reference, finding sizes to check at")
 
     def judging_on(card: str) -> contextlib.AbstractContextManager[AnyEvaluator]:
-        return evaluator_for(spec, request.judging(card), nursery=None if card else nursery)
+        judging = request.judging(card)
+        # Two runs that each hold a card and wait for the other's would wait forever, so a run waits for one card only.
+        # The evaluators of the whole model hold memory while those of a part are opened.
+        if card != min(chosen.uuids) or request.part_of:
+            judging = dataclasses.replace(judging, waits_for_memory=False)
+        shared = nursery if nursery is not None and not card else nurseries.enter_context(own_nursery(card))
+        return evaluator_for(spec, judging, nursery=shared, say=screen.say)
 
     asyncio.get_running_loop().call_soon(_import_ahead)  # while the evaluators are being opened
-    async with opened_on(chosen.uuids, judging_on, screen.say) as evaluators:
+    async with (
+        contextlib.AsyncExitStack() as nurseries,  # closing them ends a wait for memory after an interruption
+        opened_on(chosen.uuids, judging_on, screen.say) as evaluators,
+    ):
         taken_up = Ledger.resume(store, resume) if resume else None
         ledger = taken_up or _begin(store, spec, evaluators[0], request, fork, chosen.gpus)
         if prepare is not None:

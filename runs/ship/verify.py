@@ -110,7 +110,7 @@ def verify(
         spec = problem_of(text, path, given, store, Path(folder))
         form = call_form.find(spec, trust=trust)
         say(f"judging {path.name}")
-        with Evaluator(spec, _settings(text, device, card, trust)) as evaluator:
+        with Evaluator(spec, _settings(text, device, card, trust), say=say) as evaluator:
             source, known = forced(text), evaluator.facts
             found = evaluator.evaluate(source, as_given=True)
             if found.status is not Status.PASSED:

@@ -189,6 +189,7 @@ def judges(attempts: Sequence[Attempt]) -> Iterator[Any]:
                     allow_library=rules.allow_library,
                     precision=rules.precision,
                     profile=Profiling.ALL,
+                    waits_for_memory=False,  # all evaluators stay open
                 )
                 folder = scratch / digest[:16]
                 os.makedirs(folder, exist_ok=True)

@@ -219,6 +219,7 @@ class Judges:
             card=self._chosen.uuids[place],
             target=rules.target,
             profile=Profiling.ALL,
+            waits_for_memory=False,  # many evaluators stay open
         )
         evaluator = evaluator_for(self._specs[name], settings, nursery=self._nurseries[place])
         view = ProblemView.of(self._specs[name], evaluator.facts, self._chosen.gpus)

@@ -319,7 +319,7 @@ def test_a_bundle_is_judged_again_with_problem_and_candidates_confined(
     asked: list[Any] = []
     real = judge_again.evaluator_for
     monkeypatch.setattr(
-        judge_again, "evaluator_for", lambda spec, settings: asked.append(settings) or real(spec, settings)
+        judge_again, "evaluator_for", lambda spec, settings, say: asked.append(settings) or real(spec, settings)
     )
     call("bundle", RUN, "--redact", "-o", "e.zip")
     done = call("verify-bundle", "e.zip", "--all", "--json")

@@ -196,7 +196,7 @@ def shared(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
     from triton_agent.runs.history import judge_again
 
     real = judge_again.evaluator_for
-    monkeypatch.setattr(judge_again, "evaluator_for", lambda spec, settings: real(spec, settings, nursery=nursery))
+    monkeypatch.setattr(judge_again, "evaluator_for", lambda spec, settings, say: real(spec, settings, nursery=nursery))
 
 
 def test_verdicts_that_come_out_as_stored_agree(place: Path, shared: None) -> None:
@@ -244,7 +244,7 @@ def test_only_a_problem_of_ones_own_is_trusted(
     asked: list[bool] = []
     real = judge_again.evaluator_for
 
-    def watched(spec: ProblemSpec, settings: EvaluatorSettings) -> Evaluator:
+    def watched(spec: ProblemSpec, settings: EvaluatorSettings, say: object) -> Evaluator:
         asked.append(settings.trust)
         return real(spec, dataclasses.replace(settings, trust=True), nursery=nursery)
 

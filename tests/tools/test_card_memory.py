@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.machine.card_memory import Reservation, reservations, reserved
+from triton_agent.tools.machine.card_memory import Reservation, reservations
 
 CARD = "GPU-5c2a0b1e-0000-1111-2222-333344445555"
 CAPACITY = 100
@@ -61,26 +60,37 @@ def test_cards_are_apart(folder: Path) -> None:
     assert request(folder, CAPACITY).granted() and other.granted()
 
 
-def test_a_dead_process_holds_nothing_and_one_that_waits_too_long_names_the_holder(folder: Path) -> None:
+def test_work_beside_a_reservation_of_its_own_takes_more_than_there_is(folder: Path) -> None:
+    first, beside, other = (request(folder, size) for size in (60, 60, 1))
+    assert first.granted()
+    beside.take()
+    assert not other.granted()
+    beside.close()
+    assert other.granted()
+
+
+def test_a_dead_process_holds_nothing_and_who_waits_is_told_of_a_live_one(folder: Path) -> None:
     program = textwrap.dedent(f"""
         import sys
         from pathlib import Path
-        from triton_agent.tools.machine.card_memory import reserved
-        with reserved({CARD!r}, 70, capacity_bytes={CAPACITY}, what="another program", folder=Path({str(folder)!r})):
-            print("held", flush=True)
-            sys.stdin.read()
+        from triton_agent.tools.machine.card_memory import Reservation
+        made = Reservation({CARD!r}, 70, capacity_bytes={CAPACITY}, what="another", folder=Path({str(folder)!r}))
+        print(made.granted(), flush=True)
+        sys.stdin.read()
     """)
     other = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
     )
+    said: list[str] = []
     try:
-        assert other.stdout is not None and other.stdout.readline() == "held\n"
-        waiting = reserved(CARD, 60, capacity_bytes=CAPACITY, what="a test", wait_s=0.0, folder=folder)
-        with pytest.raises(InstrumentError, match="another program"), waiting:
-            pass
+        assert other.stdout is not None and other.stdout.readline() == "True\n"
+        waiting = request(folder, 60)
+        assert not waiting.wait(said.append, given_up=lambda: True)
+        assert len(said) == 1 and f"by pid {other.pid} of" in said[0] and "(another)" in said[0]
     finally:
         other.kill()
         other.wait()
-    with reserved(CARD, 60, capacity_bytes=CAPACITY, what="a test", folder=folder):
-        assert [holder.pid for holder in reservations(CARD, folder)] == [os.getpid()]
+    assert waiting.wait(said.append, given_up=lambda: True) and len(said) == 1
+    assert [holder.pid for holder in reservations(CARD, folder)] == [os.getpid()]
+    waiting.close()
     assert reservations(CARD, folder) == ()

@@ -57,6 +57,8 @@ from triton_agent.tools.processes.protocol import (
     LoadProblem,
     ProblemLoaded,
     Refused,
+    Size,
+    Sized,
     Sketched,
     Taped,
     TapedModule,
@@ -71,6 +73,7 @@ from triton_agent.tools.race.clock_room import ClockRoom, Place
 from triton_agent.tools.race.compiled_process import CompiledProcess
 from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.race.timekeeper import Timekeeper
+from triton_agent.tools.reference.peak_memory import predicted_peak
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.settings import EvaluatorSettings
@@ -88,11 +91,12 @@ def main(channel: Channel, plain: dict[str, Any]) -> None:
     checker = Checker(channel, told.problem, told.settings)
     while True:
         asked, _, fds = channel.receive_with_fds()
-        request = from_plain(LoadProblem | Judge | Audit, asked)
+        request = from_plain(LoadProblem | Judge | Audit | Size, asked)
         if isinstance(request, Judge):
             threading.Thread(target=checker.judge, args=(request, fds), daemon=True).start()
         else:
-            checker.reply(checker.prepare() if isinstance(request, LoadProblem) else checker.audit())
+            answers = {LoadProblem: checker.prepare, Audit: checker.audit, Size: checker.size}
+            checker.reply(answers[type(request)]())
 
 
 FORGET_TIMEOUT_S = 10.0
@@ -185,6 +189,17 @@ class Checker:
     def _times(self) -> bool:
         """Whether candidates are timed: on a GPU, for a problem with a reference."""
         return self.settings.timed and self.settings.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
+
+    def size(self) -> Sized | Refused | Bug:
+        """Predict the memory of one call, without the card."""
+        try:
+            reference = load(self.spec)
+        except BaseException as error:
+            return reported(error)
+        try:
+            return Sized(peak_bytes=predicted_peak(reference).peak_bytes)
+        except Exception:  # fake tensors fail in many ways, of which few are faults of the problem
+            return Sized(peak_bytes=None)
 
     def audit(self) -> Audited | Refused | Bug:
         """Try to pass the problem with wrong answers, reporting progress."""

@@ -40,7 +40,7 @@ from triton_agent.tools.processes.protocol import (
     Wanted,
 )
 from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
-from triton_agent.tools.processes.zygotes import Child, Nursery
+from triton_agent.tools.processes.zygotes import Child, Nursery, Zygote
 from triton_agent.tools.settings import EvaluatorSettings
 
 SILENCE_S = 300.0
@@ -91,7 +91,7 @@ class CheckerProcess:
         assert self._channel is not None
         with _deaths_reported(self._nursery, "while it loaded the problem"):
             plain, _ = self._channel.receive(SILENCE_S)
-        prepared = _required(ProblemLoaded, _understood(ProblemLoaded | Refused | Bug, plain))
+        prepared = required(ProblemLoaded, understood(ProblemLoaded | Refused | Bug, plain))
         self.lent = {(device, number): size for device, number, size in prepared.lent}
         with self._lock:
             self._lost = ""
@@ -137,7 +137,7 @@ class CheckerProcess:
             raise InstrumentError("the checker gave no verdict in time") from error
         if isinstance(plain, _Lost):
             raise WorkerLost(plain.why, remedy="evaluate it again")
-        answer: AtStage | JobAnswer = _understood(AtStage | JobAnswer, plain)
+        answer: AtStage | JobAnswer = understood(AtStage | JobAnswer, plain)
         if not isinstance(answer, (AtStage, Refused, Bug)):
             self._deaths = 0
         return answer
@@ -211,7 +211,7 @@ class CheckerJob:
                     on_stage(message.stage)
                 continue
             team.keep(message.workers)
-            return _required(kind, message)
+            return required(kind, message)
 
 
 def audit_problem(
@@ -231,23 +231,33 @@ def audit_problem(
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         if nursery is None:
             nursery = stack.enter_context(Nursery(str(folder / "zygote.log")))
-        channel, theirs = Channel.pair()
-        stack.callback(channel.close)
         if not trust:
             require_layers()
         confinement = None if trust else confinement_for(spec, folder / "checker", gpu=False)
         settings = CheckerSettings(problem=spec, settings=EvaluatorSettings(), confinement=confinement)
-        child = nursery.base.fork("checker", theirs, settings)
-        stack.callback(child.reap)
+        channel = stack.enter_context(forked(nursery.base, settings))
         stack.enter_context(_deaths_reported(nursery, "while it tried the problem"))
         channel.send(to_plain(Audit()))
         while True:
             plain, _ = channel.receive(SILENCE_S)
-            message = _understood(AuditStep | Audited | Refused | Bug, plain)
+            message = understood(AuditStep | Audited | Refused | Bug, plain)
             if not isinstance(message, AuditStep):
-                return _required(Audited, message).report
+                return required(Audited, message).report
             if on_progress is not None:
                 on_progress(message.tried, message.answers)
+
+
+@contextlib.contextmanager
+def forked(zygote: Zygote, settings: CheckerSettings) -> Iterator[Channel]:
+    """Fork a checker for a single question, and end it after the block."""
+    channel, theirs = Channel.pair()
+    with contextlib.closing(channel):
+        child = zygote.fork("checker", theirs, settings)
+        try:
+            yield channel
+        finally:
+            with contextlib.suppress(WorkerLost):  # its zygote has ended
+                child.reap()
 
 
 @contextlib.contextmanager
@@ -262,14 +272,14 @@ def _deaths_reported(nursery: Nursery, when: str) -> Iterator[None]:
         raise WorkerLost(f"the checker died {when}:\n{nursery.log_tail()}") from error
 
 
-def _understood(kind: Any, plain: dict[str, Any]) -> Any:
+def understood(kind: Any, plain: dict[str, Any]) -> Any:
     try:
         return from_plain(kind, plain)
     except ChannelGarbled as error:
         raise InstrumentError(f"a bug of ours: the checker's message cannot be read ({error})") from error
 
 
-def _required(kind: type[Kind], message: object) -> Kind:
+def required(kind: type[Kind], message: object) -> Kind:
     """Return the message if it is of this kind; raise the error that the checker reports instead."""
     if isinstance(message, Refused):
         raise message.error

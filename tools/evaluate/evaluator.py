@@ -19,6 +19,7 @@ from typing import Self
 from triton_agent.tools import workspace
 from triton_agent.tools.compile.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, WorkerNeverReady
+from triton_agent.tools.evaluate.admission import admitted
 from triton_agent.tools.evaluate.checker_process import CheckerProcess
 from triton_agent.tools.evaluate.worker_pool import (
     COMPILER,
@@ -50,9 +51,17 @@ class Evaluator:
     """Judges candidates for one problem. Use it as a context manager; `close` leaves no process and no file behind."""
 
     def __init__(
-        self, spec: ProblemSpec, settings: EvaluatorSettings | None = None, *, nursery: Nursery | None = None
+        self,
+        spec: ProblemSpec,
+        settings: EvaluatorSettings | None = None,
+        *,
+        nursery: Nursery | None = None,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Pass a `nursery` for the same card to share its zygotes; it stays open when this evaluator closes."""
+        """Pass a `nursery` for the same card to share its zygotes; it stays open when this evaluator closes.
+
+        On a GPU this waits until enough memory of the card is free, and tells `say`.
+        """
         self.spec = spec
         self.settings = settings or EvaluatorSettings()
         if self.settings.require_sandbox or not self.settings.trust:
@@ -62,14 +71,14 @@ class Evaluator:
         self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._nursery = nursery
         try:
-            self._start()
+            self._start(say)
         except BaseException:
             self._stack.close()
             raise
 
     # -- life ------------------------------------------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def _start(self, say: Callable[[str], None]) -> None:
         card = self.settings.card
         if self._nursery is None:
             self._nursery = self._stack.enter_context(Nursery(str(self._folder / "zygote.log"), card))
@@ -79,15 +88,16 @@ class Evaluator:
         trusted, folder = self.settings.trust, self._folder / "checker"
         cell = None if trusted else confinement_for(self.spec, folder, gpu=self.settings.device == "cuda")
         told = CheckerSettings(problem=self.spec, settings=self.settings, confinement=cell)
-        self._checker = CheckerProcess(self._nursery, told)
-        self._stack.callback(self._checker.close)
-        self._checker.begin()
         on_gpu = self.settings.device == "cuda"
         kinds = (TRACER, GPU if on_gpu else INTERPRETER)
         zygotes = {kind: self._nursery.mode(kind, target) for kind in kinds}
         compiles = (on_gpu and _cores() >= CORES_TO_COMPILE_AHEAD) or (not on_gpu and self.settings.target is not None)
         if compiles:
             zygotes[COMPILER] = self._nursery.mode(COMPILER, target)  # probably the right target; imports start early
+        self._stack.enter_context(admitted(self._nursery, told, say))
+        self._checker = CheckerProcess(self._nursery, told)
+        self._stack.callback(self._checker.close)
+        self._checker.begin()
         prepared = self._checker.facts()
         self.facts = prepared.facts
         if card and self.facts.gpu != card:

@@ -37,27 +37,36 @@ class SetsEvaluator:
     """Judges at several sets of inputs; used like `Evaluator`."""
 
     def __init__(
-        self, spec: ProblemSpec, settings: EvaluatorSettings | None = None, *, nursery: Nursery | None = None
+        self,
+        spec: ProblemSpec,
+        settings: EvaluatorSettings | None = None,
+        *,
+        nursery: Nursery | None = None,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.spec = spec
         self.settings = settings or EvaluatorSettings()
         self._stack = contextlib.ExitStack()
         try:
             shared = nursery or self._stack.enter_context(own_nursery(self.settings.card))
-            at_once = READY_AT_ONCE if self.settings.device == "cpu" else 1
-            with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-                futures = [pool.submit(self._evaluator, number, shared) for number in range(len(spec.sets))]
-            self._at = [(item, future.result()) for item, future in zip(spec.sets, futures)]
+            open_one, numbers = functools.partial(self._evaluator, nursery=shared, say=say), range(len(spec.sets))
+            if self.settings.device == "cpu":
+                with concurrent.futures.ThreadPoolExecutor(READY_AT_ONCE) as pool:
+                    opened = list(pool.map(open_one, numbers))
+            else:
+                opened = list(map(open_one, numbers))
+            self._at = list(zip(spec.sets, opened))
             self.facts = merged_sets.merged_facts([(item, one.facts) for item, one in self._at], spec.digest)
         except BaseException:
             self._stack.close()
             raise
 
-    def _evaluator(self, number: int, nursery: Nursery) -> Evaluator:
-        item = self.spec.sets[number]
-        settings = self.settings if number == 0 else dataclasses.replace(self.settings, shapes="given")
+    def _evaluator(self, number: int, nursery: Nursery, say: Callable[[str], None]) -> Evaluator:
+        item, settings = self.spec.sets[number], self.settings
+        if number > 0:
+            settings = dataclasses.replace(settings, shapes="given", waits_for_memory=False)
         try:
-            made = Evaluator(self.spec.at(item), settings, nursery=nursery)
+            made = Evaluator(self.spec.at(item), settings, nursery=nursery, say=say)
         except (ProblemError, InstrumentError) as error:
             raise type(error)(f"at {item.name}: {error.what}", where=error.where, remedy=error.remedy) from error
         self._stack.callback(made.close)
@@ -135,10 +144,14 @@ AnyEvaluator = Evaluator | SetsEvaluator
 
 
 def evaluator_for(
-    spec: ProblemSpec, settings: EvaluatorSettings | None = None, *, nursery: Nursery | None = None
+    spec: ProblemSpec,
+    settings: EvaluatorSettings | None = None,
+    *,
+    nursery: Nursery | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> AnyEvaluator:
     """Make the evaluator for a problem with one call or several."""
-    return (SetsEvaluator if spec.sets else Evaluator)(spec, settings, nursery=nursery)
+    return (SetsEvaluator if spec.sets else Evaluator)(spec, settings, nursery=nursery, say=say)
 
 
 Judging = Callable[[str, Callable[[str], None] | None], Evaluation]

@@ -1,9 +1,9 @@
 """Reservations of a card's memory, made before the memory is allocated, so that concurrent work on the card fits.
 
-A reservation is a number of bytes of one card, held by a triton-agent process while it works there: for a problem, a
-baseline or a worker. Requests are granted in the order they were made, each as soon as its bytes fit beside those
-already reserved. A reservation larger than the card is granted when there is no other. Reservations and the queue are
-notes of `lease.py`, so those of a dead process vanish.
+A reservation is a number of bytes of one card, held by a triton-agent process while it works there, for a problem or
+for baselines. Requests are granted in the order they were made, each as soon as its bytes fit beside those already
+reserved. A reservation larger than the card is granted when there is no other. Reservations and the queue are notes of
+`lease.py`, so they hold across processes and users, and those of a dead process vanish.
 
 Not covered: a holder that takes more than it reserved, and programs that do not ask.
 """
@@ -13,15 +13,20 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.machine.lease import FOLDER, Holder, Mode, holders, lease
 
-POLL_S = 0.05
+POLL_S = 0.1
 KEPT_FREE_BYTES = 2 << 30
 """Kept free on every card, for contexts of processes that reserve nothing, and for fragmentation."""
+
+
+def capacity_of(gpu: Gpu) -> int:
+    """Return the bytes of the card that may be reserved; 0 if its memory is unknown."""
+    return max(0, (gpu.memory_bytes or 0) - KEPT_FREE_BYTES)
 
 
 class Reservation:
@@ -45,36 +50,38 @@ class Reservation:
             reserved = sum(map(_bytes, reservations(self._card, self._folder)))
             if reserved and reserved + self._size_bytes > self._capacity_bytes:
                 return False
-            key = _granted(self._card)
-            self._held.enter_context(lease(key, what=self._note, mode=Mode.SHARED, folder=self._folder))
-            self._queue.close()
+            self.take()
             return True
+
+    def take(self) -> None:
+        """Reserve the memory even if it does not fit, for work that would otherwise wait for itself."""
+        self._held.enter_context(lease(_granted(self._card), what=self._note, mode=Mode.SHARED, folder=self._folder))
+        self._queue.close()
+
+    def wait(self, say: Callable[[str], None], given_up: Callable[[], bool]) -> bool:
+        """Wait for the memory without a time limit, and `say` so once. Return False if it was given up."""
+        if self.granted():
+            return True
+        say(str(self))
+        while not given_up():
+            time.sleep(POLL_S)
+            if self.granted():
+                return True
+        return False
+
+    def __str__(self) -> str:
+        """Return a sentence for the user who waits."""
+        held = [
+            f"{_gib(_bytes(one))} are held by pid {one.pid} of {one.user} ({one.what.partition(': ')[2] or one.what})"
+            for one in reservations(self._card, self._folder)
+        ]
+        others = ", ".join(held) or "others came first"
+        return f"waiting for {_gib(self._size_bytes)} of the GPU's memory: {others}"
 
     def close(self) -> None:
         """Release the memory, or leave the queue."""
         self._queue.close()
         self._held.close()
-
-
-@contextlib.contextmanager
-def reserved(
-    card: str, size_bytes: int, *, capacity_bytes: int, what: str, wait_s: float = 3600.0, folder: Path = FOLDER
-) -> Iterator[None]:
-    """Hold a reservation for the duration of the block; after `wait_s`, raise `InstrumentError` naming the holders."""
-    deadline_s = time.monotonic() + wait_s
-    request = Reservation(card, size_bytes, capacity_bytes=capacity_bytes, what=what, folder=folder)
-    with contextlib.closing(request):
-        while not request.granted():
-            if time.monotonic() > deadline_s:
-                who = "; ".join(map(str, reservations(card, folder))) or "others that wait"
-                size = f"{size_bytes / 2**30:.1f} GiB"
-                raise InstrumentError(
-                    f"{size} of the GPU's memory did not become free within {wait_s:g} s; held by {who}",
-                    where=card,
-                    remedy="let that work end, or work on fewer problems at once",
-                )
-            time.sleep(POLL_S)
-        yield
 
 
 def reservations(card: str, folder: Path = FOLDER) -> tuple[Holder, ...]:
@@ -94,3 +101,7 @@ def _bytes(holder: Holder) -> int:
     """Return the bytes that a note reserves; 0 for a note of another program."""
     number = holder.what.partition(" ")[0]
     return int(number) if number.isdecimal() else 0
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.1f} GiB"

@@ -89,6 +89,11 @@ class Audit:
     """Try wrong answers on the problem. Answered by many `AuditStep`, then `Audited`, `Refused` or `Bug`."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Predict the memory of one call of the reference. Answered by `Sized`, `Refused` or `Bug`."""
+
+
 class Wanted(enum.StrEnum):
     """The kind of answer that is requested for a candidate."""
 
@@ -145,6 +150,12 @@ class AuditStep:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
     report: AuditReport
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sized:
+    peak_bytes: int | None
+    """Peak memory of one call; None if the reference does not run on fake tensors."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,6 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec, parse_problem
 from triton_agent.tools.reference.sizes import INPUTS, SIZES, SMALL, free_sizes, resize_tree
 
-VERDICT_TIMES, VERDICT_MORE_BYTES = 2.5, 6 << 30
-"""Memory that a verdict may take: a multiple of the peak of one call of the reference, plus bytes (decision 13)."""
 BASELINE_TIMES, BASELINE_MORE_BYTES = 3.0, 2 << 30
 """Memory that measuring baselines may take: reference and compiled reference, and their compared answers."""
 FITS_TIMES = 2.0
@@ -32,9 +30,8 @@ class Fitted:
     """A problem at the sizes at which it is judged on a card."""
 
     spec: ProblemSpec
-    verdict_bytes: int = 0
-    """Memory to reserve for a verdict; 0 without a card."""
     baseline_bytes: int = 0
+    """Memory to reserve for measuring baselines; 0 without a card."""
     sentence: str = ""
     """How the problem was scaled down, in words; empty if it fits at the sizes given."""
 
@@ -43,7 +40,7 @@ def fitted(spec: ProblemSpec, told: dict[str, Any], capacity_bytes: int, folder:
     """Read the answer of the process about a problem; write a text at smaller sizes into the folder."""
     peak = told.get("peak_bytes")
     if peak is None:
-        return Fitted(spec=spec, verdict_bytes=capacity_bytes // 2, baseline_bytes=capacity_bytes // 2)
+        return Fitted(spec=spec, baseline_bytes=capacity_bytes // 2)
     if text := told.get("text"):
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{Path(spec.path).stem}_scaled.py"
@@ -51,7 +48,6 @@ def fitted(spec: ProblemSpec, told: dict[str, Any], capacity_bytes: int, folder:
         spec = parse_problem(str(path))
     return Fitted(
         spec=spec,
-        verdict_bytes=min(capacity_bytes, int(VERDICT_TIMES * peak) + VERDICT_MORE_BYTES),
         baseline_bytes=min(capacity_bytes, int(BASELINE_TIMES * peak) + BASELINE_MORE_BYTES),
         sentence=told.get("sentence", ""),
     )

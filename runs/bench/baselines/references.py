@@ -1,8 +1,8 @@
 """Prepares the references of a benchmark: the memory that each needs, and baselines measured while others are judged.
 
 Each problem is sized before it begins. Baselines of later problems are compiled and timed while earlier ones are
-judged; those of a problem that has begun wait until it is finished, since its checker compiles the same reference. Each
-process reserves the memory it needs on a card, and waits until that is free.
+judged; those of a problem that has begun wait until it is finished, since its checker compiles the same reference. They
+reserve the memory they need on a card, as verdicts do, and wait until that is free.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from triton_agent.runs.bench.baselines.worker import Worker
 from triton_agent.runs.bench.problems import Task
 from triton_agent.runs.cli.devices import Chosen
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.machine.card_memory import KEPT_FREE_BYTES, Reservation
+from triton_agent.tools.machine.card_memory import POLL_S, Reservation, capacity_of
+from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.machine.lease import FOLDER
 from triton_agent.tools.race.baseline_names import COMPILE_LIMIT_S
 from triton_agent.tools.versions import project_version
-
-POLL_S = 0.1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +63,7 @@ class References:
     @property
     def capacity_bytes(self) -> int:
         """Memory that may be reserved on the smallest of the cards; 0 if unknown."""
-        sizes = [gpu.memory_bytes for gpu in self._cards.values()]
-        known = [size for size in sizes if size is not None]
-        return max(0, min(known) - KEPT_FREE_BYTES) if known and len(known) == len(sizes) else 0
+        return min(map(capacity_of, self._cards.values()), default=0)
 
     async def of(self, task: Task) -> Fitted:
         """Return the problem at the sizes at which it is judged here. Raise `UsageError` if it cannot be read."""
@@ -80,21 +77,6 @@ class References:
                 folder = self._settings.workspace / "scaled" / task.group
                 self._fitted[task.label] = fitted(spec, told, self.capacity_bytes, folder)
             return self._fitted[task.label]
-
-    @contextlib.asynccontextmanager
-    async def admitted(self, card: str, size_bytes: int, what: str) -> AsyncIterator[None]:
-        """Wait until the memory on that card is free, and reserve it for the length of the block."""
-        gpu = self._cards.get(card)
-        if gpu is None or not size_bytes or not self.capacity_bytes:
-            yield
-            return
-        request = Reservation(
-            gpu.uuid, size_bytes, capacity_bytes=self.capacity_bytes, what=what, folder=self._settings.leases
-        )
-        with contextlib.closing(request):
-            while not request.granted():
-                await asyncio.sleep(POLL_S)
-            yield
 
     @contextlib.asynccontextmanager
     async def judged(self, label: str) -> AsyncIterator[None]:
@@ -154,8 +136,7 @@ class References:
         if known is not None and known.settles(limit_s):
             return known
         question: dict[str, Any] = {"measure": problem.spec.to_json(), "limit_s": limit_s}
-        what = f"triton-agent: baselines of {problem.spec.name}"
-        async with self.admitted(worker.card, problem.baseline_bytes, what):
+        async with self._reserved(gpu, problem):
             told = await worker.ask(question)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         bare: Baselines = from_plain(Baselines, told)
@@ -163,6 +144,21 @@ class References:
         if not result.failure:
             cache(problem.spec, place_of(gpu), result)
         return result
+
+    @contextlib.asynccontextmanager
+    async def _reserved(self, gpu: Gpu, problem: Fitted) -> AsyncIterator[None]:
+        """Wait until the memory for the baselines is free on the card, and reserve it for the length of the block."""
+        if not self.capacity_bytes:
+            yield
+            return
+        what, folder = f"baselines of {problem.spec.name}", self._settings.leases
+        size_bytes, capacity_bytes = problem.baseline_bytes, self.capacity_bytes
+        with contextlib.closing(
+            Reservation(gpu.uuid, size_bytes, capacity_bytes=capacity_bytes, what=what, folder=folder)
+        ) as request:
+            while not request.granted():
+                await asyncio.sleep(POLL_S)
+            yield
 
     async def close(self) -> None:
         """End the process that sizes problems; those that measure end with `measure`."""

@@ -53,6 +53,7 @@ def ranged_plans(
             lengths=tuple(asked),
             baselines=(),
             total_timeout_s=LONGER * evaluator.settings.total_timeout_s,
+            waits_for_memory=False,
         )
         try:
             text = forced(write(brackets))

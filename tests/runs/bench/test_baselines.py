@@ -26,7 +26,7 @@ from triton_agent.runs.bench.problems import Task, of_suite
 from triton_agent.runs.bench.rows import Against, BaselineTime, Kind, Where
 from triton_agent.runs.cli.devices import Chosen
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.machine.card_memory import KEPT_FREE_BYTES, reservations
+from triton_agent.tools.machine.card_memory import KEPT_FREE_BYTES, POLL_S, Reservation
 from triton_agent.tools.machine.hardware import Gpu, gpus
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.results import Interval
@@ -238,32 +238,23 @@ def test_a_compiler_that_took_too_long_is_asked_again_only_with_more_time(stand:
         assert len(stand.asked) == count
 
 
-def test_what_does_not_fit_beside_another_waits_for_it(stand: type[Stand], tmp_path: Path) -> None:
-    """Two verdicts of 56 GiB each fit on a card, a third waits."""
-    held: list[int] = []
+def test_baselines_that_do_not_fit_beside_a_verdict_wait_for_it(stand: type[Stand], tmp_path: Path) -> None:
+    folder, capacity_bytes = tmp_path / "leases", 141 * GIB - KEPT_FREE_BYTES
+    verdict = Reservation("GPU-0", 100 * GIB, capacity_bytes=capacity_bytes, what="a verdict", folder=folder)
+    assert verdict.granted()
 
     async def whole() -> None:
         found = looked_at(tmp_path, chosen("GPU-0"))
-        problem = await found.of(tasks()[0])
-        assert problem.verdict_bytes == 56 * GIB and found.capacity_bytes == 141 * GIB - KEPT_FREE_BYTES
-
-        gate = asyncio.Event()
-
-        async def judge() -> None:
-            async with found.admitted("GPU-0", problem.verdict_bytes, "a test"):
-                held.append(len(reservations("GPU-0", tmp_path / "leases")))
-                await gate.wait()
-
-        judging = [asyncio.create_task(judge()) for _ in range(3)]
-        while len(held) < 2:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(3 * references.POLL_S)
-        assert len(held) == 2
-        gate.set()
-        await asyncio.gather(*judging)
+        assert (await found.of(tasks()[0])).baseline_bytes == 62 * GIB and found.capacity_bytes == capacity_bytes
+        measuring = asyncio.create_task(found.measure(tasks(), lambda task, result: None))
+        await asyncio.sleep(5 * POLL_S)
+        assert not stand.asked
+        verdict.close()
+        await measuring
+        await found.close()
 
     asyncio.run(whole())
-    assert held[:2] == [1, 2] and len(held) == 3
+    assert len(stand.asked) == len(tasks())
 
 
 def test_reasons_for_missing_baselines_stand_in_the_row() -> None:
@@ -303,7 +294,7 @@ def test_a_reference_that_does_not_fit_is_scaled_down_batch_first_and_says_so(tm
     assert told["sentence"] == "scaled down to fit the card: BATCH 64 -> 32"
     problem = fitted(spec, told, 20 * GIB, tmp_path / "scaled")
     assert "BATCH = 32" in Path(problem.spec.path).read_text() and problem.spec.digest != spec.digest
-    assert problem.verdict_bytes == 20 * GIB
+    assert problem.baseline_bytes == 20 * GIB
 
 
 def test_a_reference_that_fits_stays_as_it_is_and_its_needs_are_told(tmp_path: Path) -> None:
@@ -314,13 +305,13 @@ def test_a_reference_that_fits_stays_as_it_is_and_its_needs_are_told(tmp_path: P
     peak = 2 * 8 * GIB + 4 * 8192
     assert told == {"peak_bytes": peak}
     problem = fitted(spec, told, 139 * GIB, tmp_path)
-    assert problem.spec is spec and problem.verdict_bytes == int(2.5 * peak) + 6 * GIB
+    assert problem.spec is spec and problem.baseline_bytes == int(3.0 * peak) + 2 * GIB
 
 
 def test_half_a_card_is_reserved_for_what_cannot_be_predicted(tmp_path: Path) -> None:
     spec = tasks()[0].spec(tmp_path)
     problem = fitted(spec, {"failure": "it branches on values"}, 100 * GIB, tmp_path)
-    assert (problem.verdict_bytes, problem.baseline_bytes, problem.sentence) == (50 * GIB, 50 * GIB, "")
+    assert (problem.baseline_bytes, problem.sentence) == (50 * GIB, "")
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
