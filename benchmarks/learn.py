@@ -1,6 +1,7 @@
 """Runs the whole chain of learning to write Triton from random weights, by the commands of the product.
 
-    data       problems with verified kernels, and held-out problems whose compositions occur in none of them
+    data       problems with verified kernels, and held-out problems whose compositions occur in none of them;
+               some of the former are for reinforcement learning alone, as fine-tuning learns its answers by heart
     policy     a fresh decoder with a tokenizer trained on the data
     sft        fine-tuning on the data; the weights with the lowest validation loss
     logged     GRPO on logged runs of the fine-tuned policy alone
@@ -81,6 +82,7 @@ class Scale:
     per_update: int
     rollouts: int
     rl_rate: float
+    rl_batch: int = 8
     ablations: tuple[str, ...] = ()
     device: tuple[str, ...] = ()
     """Options of every command that trains."""
@@ -145,10 +147,11 @@ SCALES = {
         samples=4,
         evaluated=96,
         rl_problems=120,
-        updates=10,
+        updates=20,
         per_update=12,
         rollouts=8,
-        rl_rate=8e-5,
+        rl_rate=1e-5,  # 8e-5 with batches of 8 destroyed the policy in the first update
+        rl_batch=48,
         device=("--bf16",),
         judging=("--device", "cpu"),
         solving=("--device", "cpu"),
@@ -175,7 +178,8 @@ SCALES = {
         updates=40,
         per_update=8,
         rollouts=8,
-        rl_rate=2e-5,
+        rl_rate=1e-5,
+        rl_batch=48,
         ablations=tuple(ABLATIONS),
         device=("--bf16",),
     ),
@@ -244,8 +248,8 @@ class Chain:
     def run(self) -> dict[str, Path]:
         """Run all stages; return the weights by the policy's name."""
         chosen, sft = self.scale, self.own / "sft" / "final"
-        conversations = self.data / "conversations.jsonl"
         self.make_data()
+        problems, conversations = self.split()
         if not self._done("policy"):
             shutil.rmtree(self.own / "policy", ignore_errors=True)
         fresh = ("--size", chosen.size, "--vocabulary", str(chosen.vocabulary), "--whole-lines")
@@ -256,7 +260,6 @@ class Chain:
         found = {"sft": self.training("sft", "sft", self.own / "policy", self.own / "sft", "checkpoint-*/whole", *told)}
         self.evaluate("sft", found)
 
-        problems = self.rl_problems(sft)
         if chosen.from_logs:
             self.learn_from_logs(sft, problems, found)
         found["online"] = self.online("online", sft, problems, {})
@@ -277,7 +280,7 @@ class Chain:
         asked = ("--problems", problems, "--turns", str(chosen.turns), "--answers", str(chosen.logged))
         asked += chosen.judging
         learnt = self.ask("log", {"sft": sft}, self.own / "logged.db", asked)[str(sft)]["values"]
-        rate = ("--lr", str(chosen.rl_rate))
+        rate = ("--lr", str(chosen.rl_rate), "--batch", str(chosen.rl_batch))
         found["logged"] = self.training("logged", "grpo", sft, self.own / "logged", "rows.jsonl", *logged, *rate)
         self.evaluate("logged", found)
         if learnt["correct@1"]["median"] > 0:  # otherwise there is nothing to select
@@ -288,7 +291,8 @@ class Chain:
 
     def online(self, stage: str, sft: Path, problems: Path, changes: Mapping[str, str]) -> Path:
         chosen, name = self.scale, stage.replace(" ", "_")
-        options = {"--turns": str(chosen.turns), "--lr": str(chosen.rl_rate), **changes}
+        options = {"--turns": str(chosen.turns), "--lr": str(chosen.rl_rate), "--batch": str(chosen.rl_batch)}
+        options |= changes
         options["--answers"] = str(chosen.rollouts * chosen.turns // int(options["--turns"]))
         options |= {"--updates": str(chosen.updates), "--per-update": str(chosen.per_update)}
         options |= {"--temperature": str(chosen.temperature)}
@@ -298,27 +302,29 @@ class Chain:
         words += [word for option in options.items() for word in option]
         return self.training(stage, "grpo", sft, self.own / name, "online.json", "--online", *words)
 
-    def rl_problems(self, sft: Path) -> Path:
-        """Return a folder with problems for reinforcement learning: training problems without the validation ones."""
-        aside = json.loads((sft / "held_out.json").read_text())
-        return self.chosen("train.jsonl", self.own / "problems", self.scale.rl_problems, aside)
+    def split(self) -> tuple[Path, Path]:
+        """Write the problems for reinforcement learning, and the conversations about the others; return the paths."""
+        problems, conversations = self.own / "problems", self.own / "conversations.jsonl"
+        aside = set(self.chosen("train.jsonl", problems, self.scale.rl_problems))
+        lines = (self.data / "conversations.jsonl").read_text().splitlines(keepends=True)
+        conversations.write_text("".join(line for line in lines if json.loads(line)["problem"] not in aside))
+        return problems, conversations
 
-    def chosen(self, rows: str, folder: Path, count: int, without: Mapping[str, str]) -> Path:
-        """Copy the first problems of a split into a folder."""
-        told = [json.loads(line) for line in (self.data / rows).read_text().splitlines()]
-        found = [row for row in told if row["fingerprint"] not in without][:count]
+    def chosen(self, rows: str, folder: Path, count: int) -> list[str]:
+        """Copy the first problems of a split into a folder; return their names."""
+        found = [json.loads(line) for line in (self.data / rows).read_text().splitlines()[:count]]
         if len(found) < count:
             raise SystemExit(f"{len(found)} problems in {rows}, {count} wanted")
         folder.mkdir(exist_ok=True)
         for row in found:
             shutil.copy(self.data / "problems" / row["split"] / f"{row['name']}.py", folder)
-        return folder
+        return [row["name"] for row in found]
 
     def evaluate(self, name: str, found: Mapping[str, Path], over: str = "sft", timed: bool = False) -> None:
         """Evaluate a policy on the held-out problems, and compare it with another one."""
         folder, count = ("timed", self.scale.timed) if timed else ("held_out", self.scale.evaluated)
-        problems = self.chosen("held_out.jsonl", self.own / folder, count, {})
-        asked = ("--problems", problems, "--turns", str(self.scale.turns))
+        self.chosen("held_out.jsonl", self.own / folder, count)
+        asked = ("--problems", self.own / folder, "--turns", str(self.scale.turns))
         asked += ("--answers", str(self.scale.samples), "--k", "1", "--k", str(self.scale.samples))
         asked += () if timed else self.scale.judging
         compared = {over: found[over], name: found[name]}
@@ -366,7 +372,7 @@ def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[st
             for figure, value in compared["gain"].items():
                 add("gain", names[last] + place, figure, value, over=names[first])
     for name, value in dataclasses.asdict(chain.scale).items():
-        if isinstance(value, int | float):
+        if isinstance(value, int | float) and not isinstance(value, bool):
             add("setting", "", name, value)
     data = json.loads((chain.out / "data.json").read_text())["result"]
     for part in ("problems", "solved", "conversations", "devices"):

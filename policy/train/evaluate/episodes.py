@@ -19,6 +19,8 @@ from triton_agent.policy.train.record.rewards import speedup_over
 from triton_agent.tools.estimates import mean, pass_at, resampled
 from triton_agent.tools.results import Interval, Status
 
+BASELINES = ("eager", "compile")
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedEpisode:
@@ -30,7 +32,8 @@ class JudgedEpisode:
 
 def figures_of(episodes: Sequence[JudgedEpisode], recipe: Recipe, ks: Sequence[int] = (1,)) -> Figures:
     """Compute all figures. Problems have equal weight, independent of their numbers of episodes."""
-    found = {name: by_problem for name, by_problem in estimates(episodes, recipe, ks).items() if by_problem}
+    timed = [baseline for baseline in BASELINES if _timed(episodes, baseline)]
+    found = {name: by_problem for name, by_problem in estimates(episodes, recipe, ks, timed).items() if by_problem}
     answers = [answer for episode in episodes for answer in episode.answers]
     return Figures(
         answers=len(answers),
@@ -42,8 +45,12 @@ def figures_of(episodes: Sequence[JudgedEpisode], recipe: Recipe, ks: Sequence[i
 def gains(
     before: Sequence[JudgedEpisode], after: Sequence[JudgedEpisode], recipe: Recipe, ks: Sequence[int] = (1,)
 ) -> dict[str, Interval]:
-    """Return the gain of the second policy in each figure, paired over the problems that both answered."""
-    old, new = (estimates(episodes, recipe, ks) for episodes in (before, after))
+    """Return the gain of the second policy in each figure, paired over the problems that both answered.
+
+    A policy without any right answer has no times; its answers count as slow if those of the other one were timed.
+    """
+    timed = [baseline for baseline in BASELINES if _timed([*before, *after], baseline)]
+    old, new = (estimates(episodes, recipe, ks, timed) for episodes in (before, after))
     found = {}
     for name in old:
         shared = sorted(old[name].keys() & new[name].keys())
@@ -53,9 +60,12 @@ def gains(
 
 
 def estimates(
-    episodes: Sequence[JudgedEpisode], recipe: Recipe, ks: Sequence[int] = (1,)
+    episodes: Sequence[JudgedEpisode], recipe: Recipe, ks: Sequence[int], timed: Sequence[str]
 ) -> dict[str, dict[str, float]]:
-    """Return each figure's value per problem where it is known, by figure and problem."""
+    """Return each figure's value per problem where it is known, by figure and problem.
+
+    `timed`: the baselines that answers were timed against.
+    """
     score = scores(recipe)
     correct = score["correct"]
     found = {
@@ -68,12 +78,11 @@ def estimates(
         found[f"correct@{k}"] = {
             problem: pass_at(k, [max(row) for row in rows]) for problem, rows in right.items() if len(rows) >= k
         }
-    for baseline in ("eager", "compile"):
-        if _timed(episodes, baseline):
-            fast = _rows(episodes, lambda one, to=baseline: (_fast(answer, to) for answer in one.answers))  # type: ignore[misc]
-            found[f"fast_1@1 {baseline}"] = {
-                problem: statistics.fmean(max(row) for row in rows) for problem, rows in fast.items()
-            }
+    for baseline in timed:
+        fast = _rows(episodes, lambda one, to=baseline: (_fast(answer, to) for answer in one.answers))  # type: ignore[misc]
+        found[f"fast_1@1 {baseline}"] = {
+            problem: statistics.fmean(max(row) for row in rows) for problem, rows in fast.items()
+        }
     found["turns to first correct"] = _means(_rows(episodes, _first_correct))
     return found
 

@@ -65,6 +65,13 @@ def test_intervals_cover_other_problems_and_gains_are_paired() -> None:
     assert same.low == same.high == 0.0, "differences are taken problem by problem"
 
 
+def test_a_policy_without_right_answers_is_slow_beside_one_that_was_timed() -> None:
+    fast, wrong = [episode("a", passed(timing(1.1, 1.2, 1.3)))], [episode("a", WRONG)]
+    assert gains(fast, wrong, RECIPE)["fast_1@1 eager"].median == -1.0
+    assert gains(wrong, fast, RECIPE)["fast_1@1 eager"].median == 1.0
+    assert not any(name.startswith("fast") for name in gains(wrong, wrong, RECIPE))
+
+
 class Numbers:
     """An engine without a model that answers with a number derived from the seed, as the toy's engine does."""
 
