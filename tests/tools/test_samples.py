@@ -112,6 +112,13 @@ def test_the_time_limit_keeps_the_pairs_so_far_and_the_record_says_so() -> None:
     assert f"{len(measured.baseline)} of 30 pairs" in measured.method
 
 
+def test_slow_calls_get_the_least_number_of_pairs() -> None:
+    measured, _ = turns(PairingSettings(pairs=30, enough_s=0.0), sample(), sample())
+    assert len(measured.baseline) == LEAST_PAIRS
+    limited, _ = turns(PairingSettings(pairs=30, enough_s=0.0, limit_s=-1.0), sample(), sample())
+    assert len(limited.baseline) == 1
+
+
 def test_a_measurement_ends_early_only_once_both_figures_are_precise() -> None:
     settings = PairingSettings(pairs=30, precision=(0.02, 0.05))
     steady, _ = turns(settings, sample(), sample())

@@ -14,6 +14,7 @@ Not covered: the clock itself (`clock.py`) and other users of the GPU (`lease.py
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 import secrets
 import statistics
@@ -44,6 +45,8 @@ class PairingSettings:
     """Number of pairs, of four calls each. With fewer than seven, no win is possible (see `intervals.is_faster`)."""
     limit_s: float = 60.0
     """No pair begins after this time. At least one pair is measured."""
+    enough_s: float = math.inf
+    """No pair beyond the least number begins after this time, which only calls of many milliseconds reach."""
     precision: tuple[float, float] | None = None
     """Relative widths of the ratio's interval, for device time and for times by the host's clock. Once both are
     reached, measuring stops. The width depends on the scatter of the pairs only, so stopping favours neither side. For
@@ -83,7 +86,8 @@ def take_turns(
     for index, swapped in enumerate(candidate_first(settings.pairs, seed)):
         if index < (len(before.baseline) if before else 0):
             continue
-        if pairs and time.monotonic() - begun_s > settings.limit_s:
+        enough_s = settings.enough_s if index >= LEAST_PAIRS else math.inf
+        if pairs and time.monotonic() - begun_s > min(settings.limit_s, enough_s):
             break
         is_look = index >= LEAST_PAIRS and index % PAIRS_BETWEEN_LOOKS == 0
         if settings.precision is not None and is_look and _enough(pairs, settings.precision):

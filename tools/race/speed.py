@@ -48,6 +48,7 @@ class SpeedSettings:
     precision: tuple[float, float] = (0.02, 0.05)
     """Relative widths of the intervals, for device time and host times, at which a full measurement ends."""
     limit_s: float = 20.0
+    enough_s: float = 4.0
     cold_l2: bool = True
 
 
@@ -199,7 +200,13 @@ class Racetrack:
         return take_turns(
             functools.partial(opponent.racer.read, series=series),
             functools.partial(_ask_samples, session, looks, series),
-            PairingSettings(pairs=pairs, limit_s=self.settings.limit_s, precision=self.settings.precision, seed=seed),
+            PairingSettings(
+                pairs=pairs,
+                limit_s=self.settings.limit_s,
+                enough_s=self.settings.enough_s,
+                precision=self.settings.precision,
+                seed=seed,
+            ),
             cold_l2=self.settings.cold_l2,
             overheads=self.clock.calibration.overheads,
             method=f"{self.clock.method}{told}; the candidate by the same clock in a process of its own",
