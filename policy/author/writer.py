@@ -17,6 +17,7 @@ from triton_agent.policy.author.emit import (
     skeleton_chain,
     skeleton_points,
     skeleton_product,
+    skeleton_recurrence,
     skeleton_rows,
 )
 from triton_agent.policy.author.emit.constructor import ModelText, tree_of_parameters
@@ -50,6 +51,7 @@ _SKELETONS: dict[str, Callable[[Kernel, Drafting, str, tuple[str, ...]], KernelT
     "product": skeleton_product.write,
     "attention": skeleton_attention.write,
     "chain": skeleton_chain.write,
+    "recurrence": skeleton_recurrence.write,
 }
 NO_KERNEL = "no kernel was found for it"
 BY_CHOICE = "by choice: there is a kernel for it"
@@ -85,15 +87,20 @@ def describe_limits(brief: Brief, choice: Choice | None = None) -> list[str]:
 
 
 def drafts_of(brief: Brief, choice: Choice) -> list[Draft]:
-    """Return a draft for evaluation mode, and one for training mode if that runs other operators."""
+    """Return a draft for evaluation mode, and one for training mode if that computes something else."""
     model = ModelText(brief.source, brief.class_name)
     if not model.stands_alone:  # the new module then has the reference's parameters but none of its other attributes
         brief = _without_attributes(brief)
     file = FileParts(model, brief.source)
     if not brief.train_graphs:
         return [draft(brief, choice, file, brief.graphs, "forward")]
+    before = file.state()
     evaluated = draft(brief, choice, file, brief.graphs, "_evaluate")
-    return [evaluated, draft(brief, choice, file, brief.train_graphs, "_train")]
+    trained = draft(brief, choice, file, brief.train_graphs, "_train")
+    if evaluated.lines[1:] != trained.lines[1:]:
+        return [evaluated, trained]
+    file.back_to(before)  # the operators differ in a flag that changes nothing, such as that of a recurrent layer
+    return [draft(brief, choice, file, brief.graphs, "forward")]
 
 
 def _without_attributes(brief: Brief) -> Brief:
@@ -423,7 +430,7 @@ def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
     for helper in helpers:
         lines += ["", *helper.splitlines(), ""]
     lines += ["", header, *constructor]
-    if brief.train_graphs:
+    if len(drafts) > 1:
         forward = list(drafts[0].lines)
         signature = forward[0].strip().removeprefix("def _evaluate(").removesuffix("):")
         passed = ", ".join(item.split("=")[0].strip() for item in signature.split(",")[1:])

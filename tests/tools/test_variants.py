@@ -212,6 +212,25 @@ def test_sizes_at_which_other_functions_are_called_come_last(tmp_path: Path) -> 
     assert any("steps" in variant.constants for variant in fewer)
 
 
+def test_another_number_of_recurrent_layers_is_another_program(tmp_path: Path) -> None:
+    text = """
+import torch
+steps, batch, width, layers = 6, 4, 12, 3
+class Model(torch.nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.gru = torch.nn.GRU(width, 8, layers)
+    def forward(self, x):
+        return self.gru(x)[0]
+def get_inputs():
+    return [torch.randn(steps, batch, width)]
+def get_init_inputs():
+    return [layers]
+"""
+    found = family(problem(tmp_path, text), 1, limits=INTERPRETER)
+    assert len(found) > 2 and all("layers" not in variant.constants for variant in found)
+
+
 def test_variants_with_other_finiteness_are_dropped(tmp_path: Path) -> None:
     text = MATMUL.replace("4096, 8192", "6, 8").replace("8192, 2048", "8, 4").replace("a @ b", "a @ b / (len(a) - 1)")
     assert all(

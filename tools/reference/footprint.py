@@ -75,8 +75,9 @@ class Footprint:
     finite: tuple[bool, ...] | None
     """For each output, True if it has no NaN or infinity; None if no values were computed."""
     calls: tuple[str, ...]
-    """Names of the torch functions that the module called, in order. They change with a size that the module loops
-    over. Operators below them, which torch chooses by device or size, are not listed."""
+    """Names of the torch functions that the module called, in order, each with the number of tensors passed. They
+    change with a size that the module loops over, and with the number of layers of a recurrent module. Operators below
+    them, which torch chooses by device or size, are not listed."""
 
     def load(self, limits: Limits) -> float:
         """Return the size as a multiple of the limits; the call fits if this is at most 1."""
@@ -128,7 +129,7 @@ class _Calls(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if name != "__get__":
-            self.names.append(name)
+            self.names.append(f"{name} of {sum(1 for _ in tensors_in([args, kwargs]))}")
         return func(*args, **(kwargs or {}))
 
 

@@ -442,7 +442,7 @@ class Body:
         found = self.kernel.nodes[node]
         if found.kind in ("number", "position") or made.text.isidentifier():
             return False
-        if found.kind in ("load", "scan", "reduce"):
+        if found.kind in ("load", "state", "scan", "reduce"):
             return True
         return self._uses[node] > 1 or len(made.text) > _LONGEST_INLINE or made.operations > _MOST_OPERATIONS
 
@@ -669,6 +669,7 @@ class Body:
         raise AssertionError("reductions are written by the skeleton")
 
     _scan = _dot = _attention = _reduce
+    _state = _load
 
     # -- masked lanes ----------------------------------------------------------------------------------------------
 

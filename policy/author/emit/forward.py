@@ -252,7 +252,7 @@ class Forward:
         self._lines.append(_INDENT + text)
 
     def launch(self, kernel: KernelText) -> None:
-        for root in kernel.kernel.roots:
+        for root in {root.value: root for root in kernel.kernel.roots}.values():
             if root.value not in self.in_place:
                 self._allocate_to_add_to(root.value) if root.adds else self._allocate(root.value)
         given = kernel.arguments

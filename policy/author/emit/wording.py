@@ -57,6 +57,8 @@ def _word(operator: str) -> str:
 def kernel_name(program: Program, kernel: Kernel) -> str:
     if kernel.kind == "attention":
         return "attention_kernel"
+    if kernel.kind == "recurrence":
+        return f"{program.values[kernel.key].function}_steps_kernel"
     words = list(dict.fromkeys(operators_of(program, kernel)))
     if len(words) > _LONGEST:
         heavy = [
@@ -79,6 +81,8 @@ def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
         return (f"{shown}: the result tile by tile.",)
     if kernel.kind == "attention":
         return (f"{shown}: no score is stored.",)
+    if kernel.kind == "recurrence":
+        return (f"{shown}: a few rows of the batch in each program, step by step.",)
     if kernel.kind == "chain":
         return (f"{shown}: a few rows in each program.",)
     return (f"{shown}: one program for each row.",)
@@ -127,7 +131,7 @@ def _tiles(kernel: KernelText) -> str:
     elif kernel.kernel.kind == "product":
         parts.append(f"tiles of {tiles.rows} x {tiles.columns}, {tiles.inner} of the inner dimension at a time")
         parts += ["by tensor descriptors"] if tiles.described else []
-    elif kernel.kernel.kind == "chain":
+    elif kernel.kernel.kind in ("chain", "recurrence"):
         parts.append(f"{tiles.rows} rows a program")
     elif kernel.kernel.kind == "attention":
         parts.append(f"{tiles.rows} queries a program, {tiles.inner} keys at a time")

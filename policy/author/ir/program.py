@@ -17,6 +17,11 @@ Values are tensors with a shape, a dtype and no layout. The operations:
     dot                         [..., m, k] x [..., k, n]
     attention                   dot with the softmax of the first operand along k; operands are the scores, the values,
                                 and the result of a row whose scores are all minus infinity
+    recurrence                  all steps of a recurrent layer in one direction: [rows, batch, hidden], with the states
+                                before the first step and after every step as rows; an LSTM's cell is row 0, and the
+                                states follow it. Operands: products of the inputs [steps, batch, gates * hidden],
+                                weight of the state [gates * hidden, hidden], first state, an LSTM's first cell, and a
+                                GRU's bias of the state, if there is one. Detail: True if it runs backwards
     torch                       an operator that is left to torch
 
 A number that changes with the problem's sizes carries its value at each of them.
@@ -154,12 +159,14 @@ class Program:
 
 
 VIEWS = frozenset({"reshape", "permute", "expand", "slice"})
-EXPENSIVE = frozenset({"reduce", "scan", "scatter", "dot", "torch", "attention"})
+EXPENSIVE = frozenset({"reduce", "scan", "scatter", "dot", "torch", "attention", "recurrence"})
 """Operations that are computed once. All others may be recomputed wherever they are used."""
 CONVOLUTION = "convolution"
 """Detail of a product that torch computes as a convolution. On GPUs torch runs those in TF32 by default, and others
 not.
 """
+GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+"""Recurrent layers and cells, with the number of gates that their weights hold."""
 WIDEST_HEAD = 256
 """Largest head dimension; beyond it, a tile of queries, keys or values does not fit beside the scores."""
 MIDDLE = frozenset({"reduce", "scan", "dot", "attention"})

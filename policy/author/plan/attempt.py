@@ -13,6 +13,7 @@ from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.program import (
     DTYPES,
+    GATES,
     HALF,
     ITEM_BYTES,
     VIEWS,
@@ -21,7 +22,7 @@ from triton_agent.policy.author.ir.program import (
     Value,
     register_dtype,
 )
-from triton_agent.policy.author.ir.sizes import Shape, Size, constant, contiguous_strides, product, times
+from triton_agent.policy.author.ir.sizes import Shape, Size, constant, contiguous_strides, plus, product, times
 from triton_agent.policy.author.plan.indexing import (
     Axis,
     AxisTable,
@@ -35,6 +36,8 @@ from triton_agent.policy.author.plan.indexing import (
     of,
     plain_axes,
     regrouped,
+    scaled,
+    shifted,
 )
 from triton_agent.policy.author.plan.joined_sums import with_sums_joined
 from triton_agent.policy.author.plan.kernel_graph import Guard, KernelGraph, MustStore, Node
@@ -48,7 +51,8 @@ WORTH_CUTTING = 1 << 17
 """Elements from which on a separate kernel for each reduction is faster than one kernel for all."""
 WIDELY_USED = 16
 """Most times that a short reduction is recomputed per element of its result."""
-_DIMENSION, _REDUCED, _INNER, _SIDE = "d", "r", "k", "s"
+_DIMENSION, _REDUCED, _INNER, _SIDE, _STEP = "d", "r", "k", "s", "t"
+_LSTM_GATES, _GRU_GATES = ("entry", "forget", "proposed", "leaving"), ("reset", "update")
 FEW_ROWS = 16
 """Most rows of a product's left operand that fill a single smallest tile. Point functions on such an operand are
 recomputed by every program, which takes less time than to write and read their result.
@@ -106,6 +110,7 @@ class Attempt:
             "scan": self._scan,
             "dot": self._product,
             "attention": self._attention,
+            "recurrence": self._recurrence,
         }
         if anchor.operation not in plan:
             raise Stuck(anchor.name, f"no kernel for {anchor.operation}")
@@ -158,6 +163,8 @@ class Attempt:
         """Return the request to store this expensive value, or the last value of the element-wise chain that follows
         it.
         """
+        if value.operation == "recurrence":  # its rows are read by later steps, as they are
+            return MustStore(value.name)
         name = self.storage.last_of_chain(value.name)
         if name in self.roots or name in self.storage.stored:
             # The chain ends where it meets another value that is stored anyway. Store the part of the chain before
@@ -468,6 +475,76 @@ class Attempt:
     def _queries_fit(self, value: Value) -> bool:
         """Return True if a whole row of queries can stay in registers while the program goes through the keys."""
         return max(self.program.values[value.inputs[0]].shape[-1]) <= WIDEST_HEAD
+
+    def _recurrence(self, anchor: Value, at: Indices) -> Kernel:
+        """Plan all steps of a recurrent layer: each program holds some rows of the batch and goes through the steps."""
+        if self.roots != [anchor.name]:
+            raise self._store(anchor)
+        projected, weight, first = anchor.inputs[:3]
+        self._require_plain(projected)
+        self._require_plain(weight)
+        kind, hidden, backwards = anchor.function, anchor.shape[-1], anchor.detail
+        one = constant(1, self.width)
+        steps = self.program.values[projected].shape[0]
+        (row, column), step = at[1:], self.table.index(_STEP, steps)
+        inner = self.table.index(_INNER, hidden)
+        graph = KernelGraph(self.program, self.storage.stored - {anchor.name}, self._nothing_expensive, self._is_cheap)
+
+        def state_at(place: Index, along: Index = column) -> Index:
+            return flat((place, row, along), anchor.shape, self.width)
+
+        def state(index: Index, hint: str) -> int:
+            return graph.add(Node(kind="state", tensor=anchor.name, index=index, hint=hint))
+
+        def point(function: str, *arguments: int, hint: str = "") -> int:
+            return graph.add(Node(kind="point", function=function, arguments=arguments, hint=hint))
+
+        cells = constant(int(kind == "lstm"), self.width)
+        earlier, later = shifted(step, cells), shifted(step, plus(cells, one))
+        before, after = (later, earlier) if backwards else (earlier, later)
+        start = fixed(plus(cells, steps) if backwards else cells)
+        gates = [shifted(column, scaled(fixed(hidden), constant(i, self.width)).offset) for i in range(GATES[kind])]
+        held = state(state_at(before, inner), "state")
+        new, old = [], []
+        for gate in gates:
+            new.append(graph.node_of(projected, (step, row, gate)))
+            factor = graph.node_of(weight, (gate, inner))
+            old.append(graph.add(Node(kind="dot", function=anchor.dtype, arguments=(held, factor), hint="kept")))
+        roots = [Root(value=anchor.name, node=graph.node_of(first, (row, column)), index=state_at(start))]
+        if kind == "gru":
+            if len(anchor.inputs) > 3:
+                biases = [graph.node_of(anchor.inputs[3], (gate,)) for gate in gates]
+                old = [point("add", total, bias, hint="kept") for total, bias in zip(old, biases)]
+            reset, update = (point("sigmoid", point("add", new[i], old[i]), hint=h) for i, h in enumerate(_GRU_GATES))
+            proposed = point("tanh", point("add", new[2], point("mul", reset, old[2])), hint="proposed")
+            apart = point("sub", state(state_at(before), "previous"), proposed)
+            made = point("add", proposed, point("mul", update, apart), hint="state")
+        elif kind == "lstm":
+            both = [point("add", a, b) for a, b in zip(new, old)]
+            entry, forget, proposed, leaving = (
+                point("tanh" if i == 2 else "sigmoid", both[i], hint=hint) for i, hint in enumerate(_LSTM_GATES)
+            )
+            place = state_at(fixed(constant(0, self.width)))
+            kept = point("mul", forget, state(place, "cell"))
+            cell = point("add", kept, point("mul", entry, proposed), hint="cell")
+            made = point("mul", leaving, point("tanh", cell), hint="state")
+            roots.append(Root(value=anchor.name, node=graph.node_of(anchor.inputs[3], (row, column)), index=place))
+            roots.append(Root(value=anchor.name, node=cell, index=place))
+        else:
+            made = point(kind.removeprefix("rnn_"), point("add", new[0], old[0]), hint="state")
+        roots.append(Root(value=anchor.name, node=made, index=state_at(after)))
+        rows, columns = ([axis for axis in self.table.axes(f"{_DIMENSION}{dim}")] for dim in (1, 2))
+        return Kernel(
+            kind="recurrence",
+            roots=tuple(roots),
+            nodes=tuple(graph.nodes),
+            kept=(*rows, *columns),
+            reduced=tuple(self.table.axes(_INNER)),
+            batch=tuple(self.table.axes(_STEP)),
+            rows=tuple(rows),
+            columns=tuple(columns),
+            covers=frozenset({anchor.name, *graph.met}),
+        )
 
     def _joins_anchor(self, value: Value, anchor: Value) -> bool:
         """Return True if the value is a low-rank product added to the anchor, such as an adapter's."""

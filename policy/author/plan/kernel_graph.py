@@ -66,11 +66,11 @@ class Node:
     """One value at one index. The class has no slots so that it can cache its inputs, which long kernels need often."""
 
     kind: str
-    """load, point, number, position, reduce, scan, dot, attention, choose, lookup"""
+    """load, point, number, position, reduce, scan, dot, attention, state, choose, lookup"""
     function: str = ""
     arguments: tuple[int | Number, ...] = ()
     tensor: str = ""
-    """The tensor to load."""
+    """The tensor to load. A `state` is loaded from the kernel's own result, where an earlier step stored it."""
     index: Index | None = None
     guards: tuple[Guard, ...] = ()
     """Mask of a load, or condition of a choice: all guards must hold."""

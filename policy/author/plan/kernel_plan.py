@@ -29,7 +29,9 @@ class Kernel:
     """The plan of one kernel. The class has no slots so that it can cache its loads."""
 
     kind: str
-    """`points`, `rows` (with reductions or scans along the reduced axes), `product`, `attention` or `chain`."""
+    """`points`, `rows` (with reductions or scans along the reduced axes), `product`, `attention`, `recurrence` or
+    `chain`.
+    """
     roots: tuple[Root, ...]
     nodes: tuple[Node, ...]
     kept: tuple[Axis, ...]
@@ -37,7 +39,9 @@ class Kernel:
     batch: tuple[Axis, ...] = ()
     rows: tuple[Axis, ...] = ()
     columns: tuple[Axis, ...] = ()
-    """Axes of a product's leading dimensions, of its m and of its n. The reduced axes are those of its k."""
+    """Axes of a product's leading dimensions (of a recurrence's steps), of its m and of its n. The reduced axes are
+    those of its k.
+    """
     side: tuple[Axis, ...] = ()
     """Inner axes of a second product: of a low-rank product that joins the sums, or of attention's scores."""
     part: Axis | None = None
@@ -48,7 +52,7 @@ class Kernel:
     @property
     def multiplies(self) -> bool:
         """True if the kernel is built around products on the matrix unit."""
-        return self.kind in ("product", "attention", "chain")
+        return self.kind in ("product", "attention", "recurrence", "chain")
 
     @property
     def key(self) -> str:

@@ -255,7 +255,7 @@ def stored_dtype(kernel: Kernel, drafting: Drafting, argument: int | Number) -> 
     """Return the dtype in which an operand is stored; None if the kernel computes it."""
     while isinstance(argument, int):
         node = kernel.nodes[argument]
-        if node.kind == "load":
+        if node.kind in ("load", "state"):
             return drafting.dtype_of(node.tensor)
         if node.kind != "choose" and not (node.kind == "point" and node.function == "cast"):
             return None

@@ -117,6 +117,7 @@ def depends_on(kernel: Kernel) -> list[frozenset[Axis]]:
         for argument in node.inputs:
             own |= found[argument]
         own -= reduced.get(node.kind, frozenset())
+        own |= set(kernel.batch) if node.kind == "state" else set()  # an LSTM's cell has one place for all steps
         found.append(frozenset(own))
     return found
 

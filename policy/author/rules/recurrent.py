@@ -1,10 +1,15 @@
-"""Rules for recurrent cells."""
+"""Rules for recurrent cells and layers.
+
+Not covered: packed sequences, projected states, dropout in training, and double precision.
+"""
 
 from __future__ import annotations
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.ir.sizes import Size, constant, is_constant, product, quotient
+from triton_agent.policy.author.ir.program import HALF
+from triton_agent.policy.author.ir.sizes import Size, constant, is_constant, plus, product, quotient
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
+from triton_agent.policy.author.rules.movement import concat
 from triton_agent.policy.author.rules.products import multiply
 
 
@@ -81,3 +86,89 @@ def _lstm(builder: Builder, both: str, cell: str, dtype: str) -> list[str]:
     kept = builder.point("mul", forget, cell, dtype=dtype, hint="kept")
     cell = builder.point("add", kept, builder.point("mul", entry, proposed, dtype=dtype), dtype=dtype, hint="cell")
     return [builder.point("mul", out, builder.point("tanh", cell, dtype=dtype), dtype=dtype), cell]
+
+
+# -- layers --------------------------------------------------------------------------------------------------------
+
+
+@lowers("lstm", "gru", "rnn_tanh", "rnn_relu")
+def _layers(builder: Builder, call: Call) -> list[str]:
+    """Lower recurrent layers: the inputs of all steps are one product, and the steps of one direction one operation."""
+    kind = call.aligned.operator.removeprefix("aten.")
+    if not call.has("input"):
+        raise BeyondAuthor("a packed sequence")
+    if call.dtype not in ("float32", *HALF):
+        raise BeyondAuthor(f"no kernels for recurrent layers in {call.dtype}")
+    if call.plain("dropout", 0.0) and call.plain("train", False):
+        raise BeyondAuthor("dropout between layers")
+    states = call.tensors("hx") if kind == "lstm" else (call.tensor("hx"),)
+    layers, directions = call.plain("num_layers"), 1 + bool(call.plain("bidirectional"))
+    biased, parameters = bool(call.plain("has_biases")), call.tensors("params")
+    each = 4 if biased else 2
+    if len(parameters) != layers * directions * each:
+        raise BeyondAuthor("projected states")
+    layered, ends = call.tensor("input"), list[list[str]]()
+    for layer in range(layers):
+        outs: list[str] = []
+        for backwards in range(directions):
+            place = layer * directions + backwards
+            weights = parameters[place * each : (place + 1) * each]
+            first = [_of_layer(builder, name, place) for name in states]
+            fresh, rest = _all_inputs(builder, kind, layered, weights, call.dtype)
+            if layer == 0 and call.plain("batch_first"):
+                fresh = builder.swap(fresh, 0, 1)
+            out, *last = _all_steps(builder, kind, (fresh, weights[1], *first, *rest), call.dtype, bool(backwards))
+            outs.append(out)
+            ends.append(last)
+        layered = _joined(builder, outs, 2)
+    out = builder.swap(layered, 0, 1) if call.plain("batch_first") else layered
+    return [out, *(_joined(builder, list(parts), 0) for parts in zip(*ends))]
+
+
+def _of_layer(builder: Builder, states: str, place: int) -> str:
+    """Return the first state of one layer and direction."""
+    made = builder.slice(states, 0, constant(place, builder.width), builder.one())
+    return builder.reshape(made, builder.shape(states)[1:])
+
+
+def _all_inputs(builder: Builder, kind: str, name: str, weights: tuple[str, ...], dtype: str) -> tuple[str, list[str]]:
+    """Return the product of the inputs of all steps, with its biases, and the bias that is left for the steps."""
+    shape = builder.shape(name)
+    flat = builder.reshape(name, (product(shape[:-1], builder.width), shape[-1]))
+    made = multiply(builder, flat, builder.swap(weights[0], 0, 1), dtype)
+    made = builder.reshape(made, (*shape[:-1], builder.shape(made)[-1]))
+    added = 1 if kind == "gru" else 2  # a GRU's other bias belongs to the state, which the reset gate scales
+    for bias in weights[2 : 2 + added]:
+        made = builder.point("add", made, bias, dtype=dtype, hint="biased")
+    return made, list(weights[2 + added :])
+
+
+def _all_steps(builder: Builder, kind: str, operands: tuple[str, ...], dtype: str, backwards: bool) -> tuple[str, ...]:
+    """Return the states after every step, the last one, and an LSTM's last cell."""
+    width, one = builder.width, builder.one()
+    steps, batch = builder.shape(operands[0])[:2]
+    hidden = builder.shape(operands[1])[1]
+    cells = constant(int(kind == "lstm"), width)
+    rows = plus(steps, plus(cells, one))
+    builder.formula(rows, f"{{0}} + {1 + cells[0]}", steps, name="states")
+    made = builder.emit(
+        "recurrence",
+        *operands,
+        shape=(rows, batch, hidden),
+        dtype=dtype,
+        function=kind,
+        detail=backwards,
+        hint="states",
+    )
+    builder.program.results.add(made)  # stored in its own dtype
+    out = builder.slice(made, 0, cells if backwards else plus(cells, one), steps)
+    last = builder.slice(made, 0, cells if backwards else plus(cells, steps), one)
+    return (out, last, builder.slice(made, 0, constant(0, width), one)) if kind == "lstm" else (out, last)
+
+
+def _joined(builder: Builder, parts: list[str], dim: int) -> str:
+    if len(parts) == 1:
+        return parts[0]
+    shape = list(builder.shape(parts[0]))
+    shape[dim] = tuple(len(parts) * size for size in shape[dim])
+    return concat(builder, parts, dim, tuple(shape))
