@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from triton_agent.tools.graph.operators import kind_of, passes_of
@@ -20,6 +23,13 @@ def test_an_operator_nobody_knows_is_heavy_where_it_takes_several_tensors() -> N
 @pytest.mark.parametrize("name", ["add", "mul_", "where", "masked_fill_", "eq_", "searchsorted", "_foreach_add_"])
 def test_what_works_element_by_element_is_light(name: str) -> None:
     assert kind_of(f"aten.{name}") == "arithmetic"
+
+
+def test_common_operators_are_known_without_torch() -> None:
+    asked = "import sys; from triton_agent.tools.graph.operators import kind_of"
+    asked += "; print(kind_of('aten.mul'), 'torch' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["arithmetic", "False"]
 
 
 def test_the_derivative_of_a_compound_operator_counts_as_much_as_itself() -> None:

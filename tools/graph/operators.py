@@ -130,8 +130,13 @@ _TABLES: dict[Kind, str] = {
         _debug_has_internal_overlap _shape_as_tensor is_set_to element_size sym_constrain_range
         sym_constrain_range_for_size _backward retain_grad
     """,
-    # Element by element, or nearly so, where torch's tags do not say so.
+    # Element by element, or nearly so: the common ones, and those of which torch's tags do not say so.
     "arithmetic": """
+        abs add addcdiv addcmul atan bitwise_and bitwise_not bitwise_or celu ceil clamp clamp_max clamp_min cos div elu
+        eq erf exp exp2 expm1 floor fmod ge gelu gt hardsigmoid hardswish hardtanh le leaky_relu lerp log log10 log1p
+        log2 log_sigmoid_forward logical_and logical_not logical_or lt maximum minimum mish mul ne neg pow reciprocal
+        relu relu6 remainder round rsqrt rsub selu sigmoid sign silu sin sinh softplus softshrink sqrt square sub tan
+        tanh threshold trunc where xlogy
         _add_relu _amp_foreach_non_finite_check_and_unscale _amp_update_scale _fused_adagrad _fused_adam _fused_adamw
         _fused_sgd _dirichlet_grad _standard_gamma_grad _masked_scale _prelu_kernel batch_norm_elemt
         batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_update_stats quantized_batch_norm
