@@ -9,6 +9,7 @@ that do not depend on skipped programs count. If programs wait for each other, a
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import itertools
@@ -28,6 +29,7 @@ from triton_agent.tools.executor.memory import POISON, poisoned
 from triton_agent.tools.graph.operators import kind_of
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import KernelSet
+from triton_agent.tools.parsing import parse
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.processes.tensors import DTYPES, nested_tensors
@@ -206,13 +208,32 @@ def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
     return sorted({0, count - 1, *chosen, *(chance.randrange(count) for _ in range(AT_RANDOM))})
 
 
+def configurations_of(tape: Tape) -> int:
+    """Return the largest number of configurations of one launch."""
+    return max((len(launch.choices) for launch in tape.launches()), default=1)
+
+
+def beginning_with(tape: Tape, turn: int) -> Tape:
+    """Return the tape with another configuration of each autotuned launch as the first."""
+    steps = [
+        dataclasses.replace(
+            step, choices=step.choices[turn % len(step.choices) :] + step.choices[: turn % len(step.choices)]
+        )
+        if isinstance(step, Launch)
+        else step
+        for step in tape.steps
+    ]
+    return dataclasses.replace(tape, steps=tuple(steps))
+
+
 def tells_by_parts(tape: Tape, kernels: KernelSet) -> bool:
     """Return True if a subset of programs produces final elements of the answer.
 
     It does not if programs wait for each other, or if launches with different grids write the outputs.
     """
-    sources = [function.source for function in kernels.functions.values()]
-    if any("while " in source for source in sources) and any("atomic_" in source for source in sources):
+    nodes = [node for function in kernels.functions.values() for node in ast.walk(parse(function.source))]
+    named = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    if any(isinstance(node, ast.While) for node in nodes) and any(name.startswith("atomic_") for name in named):
         return False
     outputs = {view.buffer for view in tape.outputs}
     effects = effects_of(tape.steps, tape.buffers, WrittenParameters(kernels))

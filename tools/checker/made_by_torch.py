@@ -59,11 +59,18 @@ def check_made_by_torch(job: Job, trial: Trial, case: Case, program: Program) ->
 def _made_for_kernels(tape: Tape) -> tuple[dict[int, list[View]], list[str]]:
     """Return the results of torch that later launches use, by number of the step, and the names of their operators."""
     least = min((view.elements for view in tape.outputs), default=0) / PIECES
+    makers, computed = set[int](), set[int]()
+    for at, step in enumerate(tape.steps):  # copies of what torch computed in parts hold it as a whole
+        if isinstance(step, Operate):
+            results = {view.buffer for view in step.results if view is not None}
+            if _makes(step) or (kind_of(step.operator) == "movement" and touched(step) & computed):
+                makers.add(at)
+                computed |= results
     launched = [(at, touched(step)) for at, step in enumerate(tape.steps) if isinstance(step, Launch)]
     wanted: dict[int, list[View]] = {}
     names: list[str] = []
     for at, step in enumerate(tape.steps):
-        if not isinstance(step, Operate) or not _makes(step):
+        if not isinstance(step, Operate) or at not in makers:
             continue
         for view in step.results:
             if view is None or view.elements < max(least, 2) or DTYPES[view.dtype].is_complex:

@@ -20,6 +20,7 @@ Each stage takes the job and either returns (continue) or raises `Failed` (the v
 from __future__ import annotations
 
 import dataclasses
+import random
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -35,7 +36,9 @@ from triton_agent.tools.answers.authorship import (
     work_of,
 )
 from triton_agent.tools.answers.spot_checks import (
+    beginning_with,
     compare_written,
+    configurations_of,
     fillings,
     position_named,
     programs_to_run,
@@ -48,9 +51,10 @@ from triton_agent.tools.checker.fresh_memory import check_fresh_memory
 from triton_agent.tools.checker.idle_inputs import bytes_in_use
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.made_by_torch import check_made_by_torch
-from triton_agent.tools.checker.questions import call, judge, launch_counts, right_in_silence, send_program
+from triton_agent.tools.checker.questions import call, judge, launch_counts, right_in_silence, send_program, send_state
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.shipped_file import check_file
+from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.protocol import Called, GetState, State
 from triton_agent.tools.results import Finding, StageTime
@@ -62,6 +66,8 @@ from triton_agent.tools.truth.plan import Case, Trial
 Stage = tuple[str, Callable[[Job], None]]
 NAMED_NUMBERS_BYTES = 16 << 20
 """Maximum size of inputs for the check of named numbers; for larger inputs a smaller size of the problem is used."""
+CONFIGURATIONS_AT_MOST = 4
+"""Maximum number of configurations of autotuned kernels that are checked with named numbers, and at full size."""
 
 
 def run(job: Job, stages: Iterable[Stage]) -> None:
@@ -152,13 +158,31 @@ def _check_named_numbers(job: Job) -> None:
         return
     named = job.programs.of(main, main.cases[0])
     program = job.programs.of(trial, trial.cases[0])
-    for case, state in trial.holding(numbers_on(named.tape, named.kernel_set)):
-        states = (*trial.states[: case.version], state) if state is not None else trial.states
-        job.prepared[program.name] = None
-        asked = dataclasses.replace(trial, states=states)
-        answer, _ = call(job, asked, case)
-        judge(job, asked, case, answer)
-        job.prepared[program.name] = None
+    numbers = numbers_on(named.tape, named.kernel_set)
+    asked = [program]
+    if job.settings.device == "cpu":  # every new program takes another configuration of an autotuned kernel
+        turns = range(min(configurations_of(program.tape), CONFIGURATIONS_AT_MOST))
+        asked = [dataclasses.replace(program, name=f"{program.name} / named {turn}") for turn in turns]
+    for other in asked:
+        send_program(job, other, trial.states[0])
+        met = _numbers_met(job, trial, other) if job.settings.device == "cpu" else frozenset()
+        for case, state in trial.holding(numbers.having_met(met)):
+            send_state(job, other, state if state is not None else trial.states[case.version])
+            answer, _ = call(job, trial, case, program=other)
+            judge(job, trial, case, answer)
+    job.prepared[program.name] = None
+
+
+def _numbers_met(job: Job, trial: Trial, program: Program) -> frozenset[float]:
+    """Return the numbers that the program's kernels combine blocks with in two calls with different inputs."""
+    form = job.programs.of(trial, trial.cases[0])
+    alike = [case for case in trial.cases if job.programs.of(trial, case) is form]
+    found = []
+    for case in alike[:1] + random.SystemRandom().sample(alike[1:], min(1, len(alike) - 1)):
+        send_state(job, program, trial.states[case.version])
+        _, reply = call(job, trial, case, program=program, note_numbers=True)
+        found.append(frozenset(reply.numbers))
+    return found[0] & found[1] if len(found) == 2 else frozenset()
 
 
 def _input_bytes(trial: Trial) -> int:
@@ -184,11 +208,36 @@ def check_spots(job: Job) -> None:
     if spot.is_as_given:
         check_launches(program.tape, empty_outputs=False)
         check_library(work_of(program.tape), spot.work, allow_library=job.settings.allow_library)
-    if not tells_by_parts(program.tape, program.kernel_set):
+    by_parts = tells_by_parts(program.tape, program.kernel_set)
+    for turn in range(min(configurations_of(program.tape), CONFIGURATIONS_AT_MOST)):
+        tape = beginning_with(program.tape, turn)
+        other = dataclasses.replace(program, name=f"{program.name} / {turn}", tape=tape, encoded=encode(tape))
+        if by_parts:
+            _check_spot(job, spot.trial, other, trial.cases[0])
+        else:
+            _check_whole(job, spot.trial, other, trial.cases[0])
+
+
+def _check_whole(job: Job, trial: Trial, program: Program, smaller: Case) -> None:
+    """Run all programs at the problem's full size, as far as there is time: no few of them finish a part alone."""
+    case = trial.cases[0]
+    send_program(job, program, trial.states[0])
+    try:
+        answer, _ = call(job, trial, case, program=program)
+    except Failed as failed:
+        if failed.finding is not Finding.TOO_SLOW:
+            raise
         job.notes.append(
-            f"{case.name}: not spot-checked, since no part of the answer is finished by a few programs alone"
+            f"{case.name}: not checked, since it takes too long in the interpreter, and no part of the "
+            "answer is finished by a few programs alone"
         )
         return
+    compare_written(case, [answer.tensors], smaller)
+
+
+def _check_spot(job: Job, trial: Trial, program: Program, smaller: Case) -> None:
+    """Run a few programs of each launch at the problem's full size, or at a larger one."""
+    case = trial.cases[0]
     only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)
     answers: list[checks.Answer] = []
     # The unfilled tape runs last: with poison in place of results of skipped programs, an honest lookup may go out of
@@ -199,9 +248,10 @@ def check_spots(job: Job) -> None:
     ]
     try:
         for other in filled:
-            send_program(job, other, spot.trial.states[0])
-            answers.append(call(job, spot.trial, case, only=only, program=other)[0])
-        answers.append(call(job, spot.trial, case, only=only)[0])
+            send_program(job, other, trial.states[0])
+            answers.append(call(job, trial, case, only=only, program=other)[0])
+        send_program(job, program, trial.states[0])
+        answers.append(call(job, trial, case, only=only, program=program)[0])
     except Failed as failed:
         if failed.finding is not Finding.TOO_SLOW and not answers:
             raise
@@ -209,7 +259,6 @@ def check_spots(job: Job) -> None:
             why = f"some programs do not run alone ({failed.message[:200]})"
             job.notes.append(f"{case.name}: not spot-checked, since {why}")
             return
-    smaller = trial.cases[0]
     if not smaller.expectation.state_after and not checks.mutated_inputs(smaller):
         checks.check_inputs(case, answers[0])
     compare_written(case, [answer.tensors for answer in answers[::-1]], smaller)

@@ -35,6 +35,11 @@ def send_program(job: Job, program: Program, state: Payload) -> None:
     job.runner.ask(request, Done, [program.init, state])
 
 
+def send_state(job: Job, program: Program, state: Payload) -> None:
+    """Set the parameters of a tape that the executor was sent before."""
+    job.runner.ask(Prepare(name=program.name, parameters=True), Done, [state])
+
+
 def _missing_in_executor(job: Job, trial: Trial, case: Case) -> tuple[Prepare, list[Payload]]:
     """Return what the executor still needs of a tape and its parameters; without payloads it has everything."""
     program = job.programs.of(trial, case)
@@ -75,6 +80,7 @@ def call(
     only: Sequence[int] | None = None,
     program: Program | None = None,
     more_bytes: int = 0,
+    note_numbers: bool = False,
 ) -> tuple[checks.Answer, Called]:
     """Make one call; return its answer and the executor's reply.
 
@@ -97,6 +103,7 @@ def call(
         only=None if only is None else tuple(only),
         keep=case.is_large,
         again=job.kept is case,
+        note_numbers=note_numbers,
     )
     inputs = [] if request.again else [case.expectation.packed_inputs]
     job.kept = None

@@ -137,6 +137,14 @@ class Interpreter:
             raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
         return self._python(function)(*args, **kwargs)
 
+    def note_numbers(self, wanted: bool) -> None:
+        """Start or stop to note the numbers that kernels compare and combine blocks with."""
+        self._builder.noted = set() if wanted else None
+
+    @property
+    def noted(self) -> frozenset[float]:
+        return frozenset(self._builder.noted or ())
+
     def _run_programs(self, function: Any, arguments: dict[str, Any], sizes: tuple[int, int, int]) -> None:
         self._builder.set_grid_dim(*sizes)
         self._is_running = True

@@ -40,6 +40,11 @@ class Unlisted:
 
     def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None: ...
 
+    def note_numbers(self) -> None: ...
+
+    def numbers(self) -> tuple[float, ...]:
+        return ()
+
     def reveal(self, block: Block) -> None: ...
 
     def launches(self) -> tuple[SeenLaunch, ...]:

@@ -43,6 +43,12 @@ class GpuLauncher:
         """Forget earlier launches."""
         self._launched.clear()
 
+    def note_numbers(self) -> None:
+        """Do nothing: on a GPU it is unknown what kernels compute with."""
+
+    def numbers(self) -> tuple[float, ...]:
+        return ()
+
     def constant(self, value: Any) -> Any:
         return as_passed(value, self._kernels)
 

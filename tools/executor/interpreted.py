@@ -34,6 +34,15 @@ class InterpretedLauncher:
         self._interpreter.order_seed = order
         self._interpreter.launches.clear()
         self._interpreter.faults.clear()
+        self._interpreter.note_numbers(False)
+
+    def note_numbers(self) -> None:
+        """Note the numbers that kernels compare and combine blocks with, until the next `begin`."""
+        self._interpreter.note_numbers(True)
+
+    def numbers(self) -> tuple[float, ...]:
+        """Return the noted numbers."""
+        return tuple(sorted(self._interpreter.noted))
 
     def constant(self, value: Any) -> Any:
         return as_passed(value, self._kernels)

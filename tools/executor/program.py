@@ -65,6 +65,12 @@ class Launcher(Protocol):
     def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
         """Forget earlier launches; from now on the interpreter runs programs in this order, or only the listed ones."""
 
+    def note_numbers(self) -> None:
+        """Note the numbers that kernels combine blocks with, until the next `begin`; do nothing on a GPU."""
+
+    def numbers(self) -> tuple[float, ...]:
+        """Return the noted numbers."""
+
     def reveal(self, block: Block) -> None:
         """Let kernels access this memory by its address."""
 

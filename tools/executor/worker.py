@@ -243,6 +243,8 @@ class Executor:
             with self._candidate("forward", program):
                 program.prepare()  # before `only` takes effect: all programs of the prologue run
         program.launcher.begin(request.order, request.only)
+        if request.note_numbers:
+            program.launcher.note_numbers()
         with self._candidate("forward", program):
             outputs = program.call(inputs, run)
             if self.device == "cuda":
@@ -264,6 +266,7 @@ class Executor:
             process_bytes=torch.cuda.max_memory_reserved() if request.measure else 0,
             resources=program.launcher.resources() if request.measure else (),
             chosen=program.chosen,
+            numbers=program.launcher.numbers(),
         )
         return reply, [[row(tensor) for tensor in group] for group in (outputs, [inputs[i] for i in changed])]
 

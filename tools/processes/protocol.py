@@ -430,6 +430,8 @@ class Call:
     """Keep the inputs for the next call, unless this one changes them."""
     again: bool = False
     """Use the kept inputs; none come with the message."""
+    note_numbers: bool = False
+    """Report the numbers that kernels combine blocks with, in the interpreter."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -474,6 +476,8 @@ class Called:
     resources: tuple[KernelResources, ...] = ()
     chosen: dict[int, int] = dataclasses.field(default_factory=dict)
     """Configuration of each autotuned launch, by step number."""
+    numbers: tuple[float, ...] = ()
+    """Numbers that a whole block, or a whole row of one, was compared or combined with, where that was asked for."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 Random inputs never contain one certain number, so a kernel that treats 1.2345678 differently looks correct on all of
 them. But the kernel has to name the number: in its text, in a global, as an argument of a launch, or in a constant of
-the tape. `numbers_on` collects these; `plant` writes them, and results of simple arithmetic on them, into inputs. Not
-covered: numbers that a kernel computes in longer ways, and conditions on intermediate values.
+the tape. `numbers_on` collects these; `plant` writes them, and results of simple arithmetic on them, into inputs. A
+number may also be computed in a longer way: the interpreter notes what blocks are compared or combined with, and
+numbers that are met whatever the inputs are planted as well. Not covered: conditions on intermediate values.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import dataclasses
 import itertools
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy
@@ -67,6 +68,14 @@ class Numbers:
     tabled: frozenset[int | float] = frozenset()
     """All other values of constants, and arguments of torch operators. No other numbers are derived from them."""
 
+    met: frozenset[float] = frozenset()
+    """Numbers that kernels combined blocks with, whatever the inputs: computed in loops, by torch, or by kernels."""
+
+    def having_met(self, met: Set[float]) -> Numbers:
+        """Return the numbers with those that kernels met and that would not be planted otherwise."""
+        known = {*self.floats(), *map(float, self.wholes())}
+        return dataclasses.replace(self, met=frozenset(number for number in met if number not in known))
+
     def floats(self) -> tuple[float, ...]:
         """Return the numbers and those derived from them, with both signs; `tabled` ones unchanged."""
         named = [number for part in (self.in_text, self.given) for number in sorted(part) if _is_float32(number)]
@@ -80,16 +89,18 @@ class Numbers:
                 found |= dict.fromkeys((one / other, other / one, one + other, one - other, one * other))
         signed = {sign * number: None for number in found for sign in (1.0, -1.0)}
         chosen = [number for number in signed if _is_float32(number)][:NUMBERS_AT_MOST]
+        met = [number for number in sorted(self.met) if _is_float32(number)]
+        met += [value for number in met if number == int(number) for value in _as_bits(int(number))]
         tabled = [float(number) for number in sorted(self.tabled) if _is_float32(number)]
         every = max(1, -(-len(tabled) // TABLED_AT_MOST))
-        return tuple(dict.fromkeys([*chosen, *tabled[::every]]))
+        return tuple(dict.fromkeys([*chosen, *met, *(-number for number in met), *tabled[::every]]))
 
     def row_values(self) -> tuple[float, ...]:
         unusual = [float(number) for number in sorted(self.in_text) if _is_float32(number) and abs(number) not in TAME]
         return tuple(unusual[:ROWS])
 
     def wholes(self) -> tuple[int, ...]:
-        numbers = self.in_text | self.given | self.tabled
+        numbers = self.in_text | self.given | self.tabled | self.met
         named = {int(number) for number in numbers if _is_float32(number) and number == int(number)}
         return tuple(sorted({number + step for number in named for step in (-1, 0, 1)}))
 
@@ -103,12 +114,13 @@ def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
         if isinstance(step, Operate):
             tabled |= set(_plain_numbers([*step.args, *(value for _, value in step.kwargs)]))
         if isinstance(step, Launch):
-            for name, value in step.choices[0].arguments:
-                numbers = list(_plain_numbers(value.value if isinstance(value, Constexpr) else value))
-                given |= set(numbers)
-                views |= {view.buffer: view for view in views_in(value)}
-                if len(numbers) == 1:
-                    bound[step.choices[0].kernel][name] = numbers[0]
+            for choice in reversed(step.choices):  # texts are read with the arguments of the first
+                for name, value in choice.arguments:
+                    numbers = list(_plain_numbers(value.value if isinstance(value, Constexpr) else value))
+                    given |= set(numbers)
+                    views |= {view.buffer: view for view in views_in(value)}
+                    if len(numbers) == 1:
+                        bound[choice.kernel][name] = numbers[0]
     for step in (*tape.prologue, *tape.steps):
         if isinstance(step, Constant) and step.buffer in views and not step.relocations:
             dtype = DTYPES[views[step.buffer].dtype]
