@@ -67,7 +67,9 @@ Stage = tuple[str, Callable[[Job], None]]
 NAMED_NUMBERS_BYTES = 16 << 20
 """Maximum size of inputs for the check of named numbers; for larger inputs a smaller size of the problem is used."""
 CONFIGURATIONS_AT_MOST = 4
-"""Maximum number of configurations of autotuned kernels that are checked with named numbers, and at full size."""
+"""Maximum number of configurations of autotuned kernels that are checked at full size, and whose numbers are noted."""
+CONFIGURATIONS_NAMING = 16
+"""Maximum number of configurations that get inputs with named numbers."""
 
 
 def run(job: Job, stages: Iterable[Stage]) -> None:
@@ -161,11 +163,12 @@ def _check_named_numbers(job: Job) -> None:
     numbers = numbers_on(named.tape, named.kernel_set)
     asked = [program]
     if job.settings.device == "cpu":  # every new program takes another configuration of an autotuned kernel
-        turns = range(min(configurations_of(program.tape), CONFIGURATIONS_AT_MOST))
+        turns = range(min(configurations_of(program.tape), CONFIGURATIONS_NAMING))
         asked = [dataclasses.replace(program, name=f"{program.name} / named {turn}") for turn in turns]
-    for other in asked:
+    for turn, other in enumerate(asked):
         send_program(job, other, trial.states[0])
-        met = _numbers_met(job, trial, other) if job.settings.device == "cpu" else frozenset()
+        is_noted = job.settings.device == "cpu" and turn < CONFIGURATIONS_AT_MOST
+        met = _numbers_met(job, trial, other) if is_noted else frozenset()
         for case, state in trial.holding(numbers.having_met(met)):
             send_state(job, other, state if state is not None else trial.states[case.version])
             answer, _ = call(job, trial, case, program=other)

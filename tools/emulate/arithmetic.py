@@ -28,10 +28,6 @@ Handle = Any
 """A `TensorHandle`: numpy data with its Triton element type."""
 
 _COMPARISONS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal))
-_TELLING = frozenset((np.equal, np.not_equal, np.bitwise_xor, np.subtract))
-"""Operations that tell one integer from all others."""
-NOTED_AT_MOST = 4096
-"""Maximum count of noted numbers, by far more than a kernel names."""
 _BITWISE = frozenset((np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift))
 
 
@@ -102,13 +98,8 @@ class ArithmeticBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
 
     # elementwise
 
-    noted: set[float] | None = None
-    """Numbers that blocks were compared or combined with; None if nobody asks for them."""
-
     def binary_op(self, lhs: Handle, rhs: Handle, op: Callable[..., Array]) -> Handle:
         element = lhs.dtype.scalar
-        if self.noted is not None and (element.is_floating() or op in _TELLING) and len(self.noted) < NOTED_AT_MOST:
-            self.noted |= {number for side in (lhs, rhs) for number in _same_in_a_row(numbers(side))}
         if op in _COMPARISONS:
             return stock.TensorHandle(op(numbers(lhs), numbers(rhs)), tl.int1)
         if element.name in PACKED and op not in _BITWISE:
@@ -216,10 +207,3 @@ def _high_half(a: Array, b: Array) -> Array:
     carry = ((middle & low) + a_low * b_high) >> half
     product: Array = a_high * b_high + (middle >> half) + carry
     return product
-
-
-def _same_in_a_row(values: Array) -> list[float]:
-    """Return, for each program, the number that all of its elements are; nothing for programs where they differ."""
-    rows = values.reshape(len(values), -1)
-    same = rows[(rows == rows[:, :1]).all(axis=1), 0] if rows.shape[1] else rows.reshape(-1)
-    return [float(number) for number in np.unique(same[np.isfinite(same)])]

@@ -49,6 +49,7 @@ from triton_agent.tools.emulate.kernel_source import KernelLanguage, rewrite
 from triton_agent.tools.emulate.launching import bind
 from triton_agent.tools.emulate.lockstep import Apart, Lockstep
 from triton_agent.tools.emulate.memory import GuardedBuilder
+from triton_agent.tools.emulate.met_numbers import MetNumbers
 from triton_agent.tools.emulate.program_order import PROGRAMS_PER_MULTIPROCESSOR, Interleaving
 from triton_agent.tools.emulate.reduction import associative_scan, reduce
 from triton_agent.tools.errors import InstrumentError
@@ -99,6 +100,7 @@ class Interpreter:
         self._side_by_side = parse_target(target).multiprocessors * PROGRAMS_PER_MULTIPROCESSOR
         self._builder = GuardedBuilder(parse_target(target).gpu_target())
         self._semantic = TritonSemantic(self._builder)
+        self.met_numbers = MetNumbers(self._builder)
         self._language = KernelLanguage(self._semantic)
         self._rewritten: dict[Any, Callable[..., Any]] = {}
         self._one_by_one: set[Any] = set()
@@ -136,14 +138,6 @@ class Interpreter:
         if not self._is_running:
             raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
         return self._python(function)(*args, **kwargs)
-
-    def note_numbers(self, wanted: bool) -> None:
-        """Start or stop to note the numbers that kernels compare and combine blocks with."""
-        self._builder.noted = set() if wanted else None
-
-    @property
-    def noted(self) -> frozenset[float]:
-        return frozenset(self._builder.noted or ())
 
     def _run_programs(self, function: Any, arguments: dict[str, Any], sizes: tuple[int, int, int]) -> None:
         self._builder.set_grid_dim(*sizes)

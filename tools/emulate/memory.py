@@ -195,6 +195,9 @@ class GuardedBuilder(BlockBuilder):
         assert not (indices[-1].data * item_bytes % 16).any(), "block offset start must be 16-byte aligned"
         return self.located(desc, indices, range(desc.ndim))
 
+    def create_ptr_to_int(self, ptr: Handle, dst_type: Any) -> Handle:
+        raise ValueError("an address cannot be used as a number: it says nothing about the inputs")
+
     # pointers keep their origin through these operations, too
 
     def create_addptr(self, ptr: Handle, offset: Handle) -> Handle:

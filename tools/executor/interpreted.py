@@ -34,15 +34,15 @@ class InterpretedLauncher:
         self._interpreter.order_seed = order
         self._interpreter.launches.clear()
         self._interpreter.faults.clear()
-        self._interpreter.note_numbers(False)
+        self._interpreter.met_numbers.stop()
 
     def note_numbers(self) -> None:
-        """Note the numbers that kernels compare and combine blocks with, until the next `begin`."""
-        self._interpreter.note_numbers(True)
+        """Note the numbers that kernels use as a whole block, until the next `begin`."""
+        self._interpreter.met_numbers.start()
 
     def numbers(self) -> tuple[float, ...]:
         """Return the noted numbers."""
-        return tuple(sorted(self._interpreter.noted))
+        return tuple(sorted(self._interpreter.met_numbers.found))
 
     def constant(self, value: Any) -> Any:
         return as_passed(value, self._kernels)

@@ -34,6 +34,8 @@ PAIRED = 8
 """Maximum count of numbers whose sums, products and quotients are tried as well."""
 NUMBERS_AT_MOST = 400
 """Maximum count of numbers to plant, derived ones included; those in the text come first."""
+MET_COMBINED = 32
+"""Maximum count of numbers met in calls that are combined with those in the text as well."""
 ROWS = 4
 """Maximum number of rows that are filled with one named number each, for conditions on a whole row."""
 RELATED = 8
@@ -91,6 +93,10 @@ class Numbers:
         chosen = [number for number in signed if _is_float32(number)][:NUMBERS_AT_MOST]
         met = [number for number in sorted(self.met) if _is_float32(number)]
         met += [value for number in met if number == int(number) for value in _as_bits(int(number))]
+        combined = [value for number in met[:MET_COMBINED] for value in _derived(number)]
+        for one, other in itertools.product(met[:MET_COMBINED], unusual[:PAIRED]):
+            combined += (one / other, other / one if one else one, one + other, one - other, one * other)
+        met += [number for number in combined if _is_float32(number)]
         tabled = [float(number) for number in sorted(self.tabled) if _is_float32(number)]
         every = max(1, -(-len(tabled) // TABLED_AT_MOST))
         return tuple(dict.fromkeys([*chosen, *met, *(-number for number in met), *tabled[::every]]))

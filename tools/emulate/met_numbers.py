@@ -1,0 +1,69 @@
+"""Notes the numbers that kernels use as a whole block, or as a whole row of one, whatever the operation.
+
+A kernel that treats one number differently from all others has to bring that number together with its inputs, however
+it was computed. Not covered: blocks of different numbers, such as one for every place.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+import triton.runtime.interpreter as stock
+
+from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle, numbers
+
+NOTED_AT_MOST = 4096
+"""Maximum count of noted numbers, by far more than a kernel names."""
+
+
+class MetNumbers:
+    """Numbers among the operands of a builder, from `start` to `stop`."""
+
+    def __init__(self, builder: ArithmeticBuilder) -> None:
+        self._builder = builder
+        self.found: set[float] = set()
+
+    def start(self) -> None:
+        for name in dir(type(self._builder)):
+            if name.startswith("create_"):
+                setattr(self._builder, name, self._noting(getattr(self._builder, name)))
+
+    def stop(self) -> None:
+        """Forget the numbers, too."""
+        for name in [name for name in vars(self._builder) if name.startswith("create_")]:
+            delattr(self._builder, name)
+        self.found = set()
+
+    def _noting(self, create: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(create)
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            for operand in _handles((*args, *kwargs.values())):
+                if len(self.found) < NOTED_AT_MOST:
+                    self.found |= _same_in_a_row(operand)
+            return create(*args, **kwargs)
+
+        return noted
+
+
+def _handles(values: Any) -> Iterator[Handle]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _handles(value)
+        elif isinstance(value, stock.TensorHandle) and isinstance(value.data, np.ndarray):
+            yield value
+
+
+def _same_in_a_row(operand: Handle) -> set[float]:
+    """Return, for each program, the number that all of its elements are; of integers only one that all programs use."""
+    element, values = operand.dtype.scalar, numbers(operand)
+    if element.is_ptr() or element == tl.int1 or not values.size or values.dtype.kind not in "fiu":
+        return set()
+    rows = values.reshape(len(values) if values.ndim else 1, -1)
+    same = np.unique(rows[(rows == rows[:, :1]).all(axis=1), 0])
+    if len(same) > 1 and not element.is_floating():
+        return set()
+    return set(same[np.isfinite(same)].astype(float).tolist())
