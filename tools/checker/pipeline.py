@@ -166,7 +166,8 @@ def _check_named_numbers(job: Job) -> None:
         turns = range(min(configurations_of(program.tape), CONFIGURATIONS_NAMING))
         asked = [dataclasses.replace(program, name=f"{program.name} / named {turn}") for turn in turns]
     for turn, other in enumerate(asked):
-        send_program(job, other, trial.states[0])
+        if other is not program:  # on a GPU the program keeps the configuration that is timed
+            send_program(job, other, trial.states[0])
         is_noted = job.settings.device == "cpu" and turn < CONFIGURATIONS_AT_MOST
         met = _numbers_met(job, trial, other) if is_noted else frozenset()
         for case, state in trial.holding(numbers.having_met(met)):
