@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from itertools import chain, starmap
 from operator import attrgetter, getitem, itemgetter
 from types import SimpleNamespace
 from typing import Any
@@ -60,7 +61,7 @@ HOOKS_ON_ALL = [nn.modules.module._global_forward_hooks, nn.modules.module._glob
 # of a tensor that is not replaced; together they tell where and how its numbers lie
 OF_TENSORS = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.is_contiguous
 # raised by tensors and modules that do not answer like plain ones
-NOT_PLAIN = AttributeError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError
+NOT_PLAIN = AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError
 known: dict[Any, bool] = {}  # what _is_fit found out
 
 
@@ -79,8 +80,10 @@ def _plain(value: Any) -> Any:
 
 def _attributes(module: Any) -> dict[str, Any]:
     """Return what a forward may read of a module beside its parameters, buffers and submodules."""
-    hidden = "_" if type(module).__module__.startswith("torch.") else " "
-    return {k: v for k, v in vars(module).items() if k not in OF_ANY_MODULE and not k.startswith(hidden)}
+    own = {name: value for name, value in vars(module).items() if name not in OF_ANY_MODULE}
+    if type(module).__module__.startswith("torch."):
+        return {name: value for name, value in own.items() if not name.startswith("_")}
+    return own
 
 
 def _noted(value: Any) -> Any:
@@ -161,7 +164,7 @@ class Watch:
 
     def look(self, own: dict[str, Any]) -> list[Any]:
         """Return all that a call depends on; `own` are the model's attributes, which this object may not keep alive."""
-        return [self.full, any(self.empty), len(own), self.own(own), *([*map(*look)] for look in self.looks)]
+        return [self.full, any(self.empty), len(own), self.own(own), *chain.from_iterable(starmap(map, self.looks))]
 
     def differs(self, own: dict[str, Any]) -> bool:
         try:
@@ -172,10 +175,16 @@ class Watch:
 
 def _traced_state(model: Any) -> Any:
     """Return parameters and buffers by name, in code that torch.compile follows; None if the reference has to run."""
-    for path, module in model.named_modules(remove_duplicate=False):
-        kind, values = model._watch.made.get(path, (None, {}))
-        hooked = path and (len(module._forward_hooks) or len(module._forward_pre_hooks))
-        if type(module) is not kind or module.training != model.training or hooked:
+    modules, made = dict(model.named_modules(remove_duplicate=False)), model._watch.made
+    if len(modules) != len(made):
+        return None
+    for path, module in modules.items():
+        kind, values = made.get(path, (None, {}))
+        if type(module) is not kind or module.training != model.training:
+            return None
+        if path and (len(module._forward_hooks) or len(module._forward_pre_hooks)):
+            return None
+        if path and module.forward.__func__ is not kind.forward:
             return None
         for name, value in values.items():
             if isinstance(getattr(module, name), torch.Tensor) or getattr(module, name) != value:
@@ -213,8 +222,7 @@ def _is_exporting() -> bool:
 def _may_run_on(device: torch.device, forced: bool, traced: bool) -> bool:
     """Check how torch is set, and the device."""
     kind = device.type
-    casts = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-    if casts is not AUTOCAST:
+    if (torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None) is not AUTOCAST:
         return False
     if ORDER_IS_FREE and torch.are_deterministic_algorithms_enabled():  # programs add up in any order
         return False
@@ -225,30 +233,36 @@ def _may_run_on(device: torch.device, forced: bool, traced: bool) -> bool:
     return device.index == torch.cuda.current_device() and (forced or (tf32 is TF32 and _is_fit(device.index)))
 
 
-def _admitted(model: Any, args: Any, kwargs: Any, traced: bool = False) -> Any:
+def _admitted(model: Any, args: Any, kwargs: Any) -> Any:
     """Return the plan of a call, the model's state and the call's tensors; None where the reference has to run."""
-    found = plan_for(model.training, *_in_order(*args, **kwargs))
-    if found is None or type(model) is not ModelNew or model._watch.made is None:
+    found, watch = plan_for(model.training, *_in_order(*args, **kwargs)), model._watch
+    recorded = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    if found is None or type(model) is not ModelNew or watch.made is None or recorded:
         return None
     plan, tensors = found
-    if not traced:
-        jit = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-        state = None if jit else model._watch.state_of(model)
-    elif _is_exporting() or not tensors or CALLS[plan.__name__][2] is None:
-        state = None  # exported programs are for others, who may not have the kernels
-    else:
-        state = _traced_state(model)
+    state = watch.state_of(model)
     if state is None or (torch.is_grad_enabled() and any(t.requires_grad for t in (*state.values(), *tensors))):
         return None
-    device = tensors[0].device if tensors else model._watch.device
-    for tensor in (*tensors, *state.values()) if traced else tensors:
-        if tensor.device != device:
+    device = watch.device or tensors[0].device
+    for tensor in tensors:  # what torch.func wraps has no address and raises
+        if type(tensor) is not torch.Tensor or tensor.device != device or tensor.data_ptr() % 16:
             return None
-        if not traced and (tensor.__class__ is not torch.Tensor or tensor.data_ptr() % 16):
-            return None  # what torch.func wraps has no address and raises
-    if not traced and model._watch.device not in (None, device):
+    return (plan, state, tensors) if _may_run_on(device, model.use_kernels == "always", False) else None
+
+
+def _admitted_in_graph(model: Any, args: Any, kwargs: Any) -> Any:
+    """Return what `_admitted` returns, in code that torch.compile follows."""
+    found = plan_for(model.training, *_in_order(*args, **kwargs))
+    if found is None or type(model) is not ModelNew or model._watch.made is None or _is_exporting():
+        return None  # exported programs are for others, who may not have the kernels
+    plan, tensors = found
+    state = _traced_state(model) if tensors and CALLS[plan.__name__][2] else None
+    used = (*tensors, *(state or {}).values())
+    if state is None or (torch.is_grad_enabled() and any(t.requires_grad for t in used)):
         return None
-    return (plan, state, tensors) if _may_run_on(device, model.use_kernels == "always", traced) else None
+    if any(tensor.device != used[0].device for tensor in used):
+        return None
+    return (plan, state, tensors) if _may_run_on(used[0].device, model.use_kernels == "always", True) else None
 
 
 # -- torch.compile -----------------------------------------------------------------------------------------------------
@@ -256,10 +270,9 @@ def _admitted(model: Any, args: Any, kwargs: Any, traced: bool = False) -> Any:
 
 def _layout(name: str, tensors: Any) -> Any:
     """Return the strides that a plan takes, and kind and forms of what it returns."""
-    _, strides, results = CALLS[name]
-    if SERVES_RANGES and callable(strides):  # they follow from the sizes of the call
-        return strides(*tensors)
-    return strides, results
+    if SERVES_RANGES and callable(CALLS[name][1]):  # they follow from the sizes of the call
+        return CALLS[name][1](*tensors)
+    return CALLS[name][1:]
 
 
 def _laid_out(tensor: Any, strides: Any) -> Any:
@@ -313,7 +326,8 @@ class ModelNew(OriginalModel):
         # Calls that need gradients run the reference; generated backward kernels would have their place here.
         traced = torch.compiler.is_compiling()
         try:
-            found = None if self.use_kernels == "never" else _admitted(self, args, kwargs, traced)
+            admitted = _admitted_in_graph if traced else _admitted
+            found = None if self.use_kernels == "never" else admitted(self, args, kwargs)
         except NOT_PLAIN:
             found = None  # a tensor or module that does not answer like a plain one
         if found is None:

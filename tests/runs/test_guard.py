@@ -101,6 +101,39 @@ def test_new_values_are_no_change() -> None:
     assert not seen.differs(vars(model))
 
 
+SEEN_IN_GRAPHS: dict[str, Change] = {
+    "training": CHANGES["training"],
+    "an attribute": CHANGES["an attribute"],
+    "a submodule is gone": lambda layer: setattr(layer, "act", None),
+    "another forward": lambda layer: setattr(layer.act, "forward", lambda x: x),
+    "the forward of another module": lambda layer: setattr(layer.act, "forward", layer.norm.forward),
+}
+
+
+@pytest.mark.slow  # starts torch.compile
+@pytest.mark.parametrize("what", SEEN_IN_GRAPHS)
+def test_a_compiled_graph_sees_a_change_of_the_model(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = Layer()
+    layer.dilation, layer.act = 2, nn.GELU()
+    model = nn.Sequential(layer)
+    model._watch = Watch(model, True)
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    state = {name: ("parameter", tuple(t.shape), t.dtype, t.stride()) for name, t in tensors.items()}
+    monkeypatch.setattr(machinery, "STATE", state)
+    torch.compiler.reset()
+
+    def asked(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
+        try:
+            return x + 1, machinery._traced_state(model) is not None
+        except machinery.NOT_PLAIN:
+            return x + 1, False
+
+    compiled = torch.compile(asked, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(2))[1]
+    SEEN_IN_GRAPHS[what](layer)
+    assert not compiled(torch.ones(2))[1]
+
+
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> str:
     """Replace the GPU that torch reports; return its name."""
