@@ -38,6 +38,8 @@ the name."""
 UNUSED = "\0"
 """Placeholder for a line of the guard that a file does not need."""
 IN_ORDER = "def _in_order("
+CONSTRUCTOR = "def _constructor("
+"""Beginnings of functions that tell which parameter an argument is for; files leave out those that they do not need."""
 PLAIN = "_plain"
 """Function of the guard for constructors that take objects of the user's classes; other files leave it out."""
 COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if_tracing", "torch.jit.ignore"})
@@ -54,7 +56,7 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
     docstring = _docstring(problem, facts, original, draft=draft)
     kernels, launching, calls, known = _plan_sections(written, changes)
     constants = _constants(problem, plans, facts, original, draft=draft)
-    plain, guard = _plain_and_guard(machinery, _features(plans, facts), with_order=IN_ORDER in constants)
+    plain, guard = _plain_and_guard(machinery, _features(plans, facts), constants)
     if facts.call.is_bare:
         guard = _bare(guard)
     if PLAIN in constants:
@@ -221,7 +223,7 @@ def _plan_sections(written: Parts, changes: dict[str, str]) -> tuple[str, str, s
     return kernels, helpers, calls, known
 
 
-def _plain_and_guard(machinery: Parts, features: Collection[str], *, with_order: bool) -> tuple[str, str]:
+def _plain_and_guard(machinery: Parts, features: Collection[str], constants: str) -> tuple[str, str]:
     """Return the function for objects of the user's classes, which few files need, and the rest of the guard."""
     plain = next(part.text for part in machinery.parts if PLAIN in part.binds)
     lines = machinery.text.split("\n")
@@ -235,7 +237,11 @@ def _plain_and_guard(machinery: Parts, features: Collection[str], *, with_order:
                 )
     text = "\n".join(line for line in lines if line != UNUSED)
     text = text[text.index(MARKER) :].strip("\n").replace(f"{plain}\n\n\n", "")
-    return plain, text if with_order else text.replace("*_in_order(*args, **kwargs)", "*args, **kwargs")
+    if IN_ORDER not in constants:
+        text = text.replace("*_in_order(*args, **kwargs)", "*args, **kwargs")
+    if CONSTRUCTOR not in constants:
+        text = text.replace("_constructor(*args, **kwargs)", "(args, kwargs)")
+    return plain, text
 
 
 def _bare(guard: str) -> str:
@@ -265,19 +271,19 @@ def _constants(
     call, environment = facts.call, facts.evaluation.environment
     digest = hashlib.sha256(f"{problem.digest}{candidate_source}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
     operator = f"{_slug(original.class_name)}_{digest}"
-    constructor = original.constructor or "def _constructor(*args: Any, **kwargs: Any) -> Any:\n    return args, kwargs"
-    if "SimpleNamespace(" in (call.constructed or ""):
+    constructor = original.constructor
+    if constructor is None and call.constructed:
+        constructor = f"{CONSTRUCTOR}*args: Any, **kwargs: Any) -> Any:\n    return args, kwargs"
+    if constructor and "SimpleNamespace(" in (call.constructed or ""):
         head, _, values = constructor.rpartition("return ")
         constructor = f"{head}return {PLAIN}({values})"
     rows = {} if draft or facts.gpu is None else {measured_on(facts.gpu, environment): True}
     lines = [
-        constructor,
-        "",
-        "",
+        *([constructor, "", ""] if constructor else []),
         *([] if _is_in_order(call, candidate_source) else [*_in_order(call), "", ""]),
         f"USE_KERNELS = {_quoted('never' if draft else 'verified')}",
         "# a model that was made with other arguments runs the reference",
-        f"CONSTRUCTED = {_construction(call)}",
+        f"CONSTRUCTED = {_construction(call) if constructor or call.constructed is None else '((), {})'}",
         "# whether the kernels were faster than the reference, by GPU, its compute capability, torch and triton",
         measured_table(rows),
         "# how torch was set: whether products of float32 may be TF32, and the dtype of autocast",

@@ -80,10 +80,8 @@ def _plain(value: Any) -> Any:
 
 def _attributes(module: Any) -> dict[str, Any]:
     """Return what a forward may read of a module beside its parameters, buffers and submodules."""
-    own = {name: value for name, value in vars(module).items() if name not in OF_ANY_MODULE}
-    if type(module).__module__.startswith("torch."):
-        return {name: value for name, value in own.items() if not name.startswith("_")}
-    return own
+    of_torch = type(module).__module__.startswith("torch.")  # these do not compute with what begins with "_"
+    return {k: v for k, v in vars(module).items() if k not in OF_ANY_MODULE and not (of_torch and k[0] == "_")}
 
 
 def _noted(value: Any) -> Any:
@@ -180,11 +178,10 @@ def _traced_state(model: Any) -> Any:
         return None
     for path, module in modules.items():
         kind, values = made.get(path, (None, {}))
+        hooked = len(module._forward_hooks) or len(module._forward_pre_hooks)
         if type(module) is not kind or module.training != model.training:
             return None
-        if path and (len(module._forward_hooks) or len(module._forward_pre_hooks)):
-            return None
-        if path and module.forward.__func__ is not kind.forward:
+        if path and (hooked or module.forward.__func__ is not kind.forward):
             return None
         for name, value in values.items():
             if isinstance(getattr(module, name), torch.Tensor) or getattr(module, name) != value:
@@ -258,9 +255,7 @@ def _admitted_in_graph(model: Any, args: Any, kwargs: Any) -> Any:
     plan, tensors = found
     state = _traced_state(model) if tensors and CALLS[plan.__name__][2] else None
     used = (*tensors, *(state or {}).values())
-    if state is None or (torch.is_grad_enabled() and any(t.requires_grad for t in used)):
-        return None
-    if any(tensor.device != used[0].device for tensor in used):
+    if state is None or any(t.device != used[0].device or (t.requires_grad and torch.is_grad_enabled()) for t in used):
         return None
     return (plan, state, tensors) if _may_run_on(used[0].device, model.use_kernels == "always", True) else None
 

@@ -7,6 +7,7 @@ operators of torch, launches. `plan_body.py` holds the lines and variables, `pla
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from triton_agent.runs.ship.python_text import (
     lines,
     literal,
     prefixed,
+    replaced,
     tuple_of,
 )
 from triton_agent.runs.ship.tape_reading import (
@@ -158,7 +160,7 @@ class PlanWriter:
         self._copy_back()
         body.line(prefixed("return ", self._returned(tape.tree)))
         if body.needs_device:
-            body.lines[head:head] = [f"device = {self._device()}"]
+            body.lines[head:] = _with_device(self._device(), body.lines[head:])
         return Plan(
             tuple(prologue),
             tuple(body.lines),
@@ -507,6 +509,17 @@ def argument_paths(given: Outline, parameters: Sequence[str]) -> list[tuple[str,
     if len(found) != len(given.tensors):
         raise NotEmitted("an argument holds tensors in an object of its own class")
     return [(path, name) for _, path, name in sorted(found)]
+
+
+def _with_device(device: str, statements: list[Text]) -> list[Text]:
+    """Return statements that use the variable `device`, with its definition, or with its value if only one uses it."""
+    uses = [at for at, text in enumerate(statements) for _ in re.findall(r"(?<!\.)\bdevice\b(?!=)", str(text))]
+    if len(uses) == 1:
+        at = uses[0]
+        inlined = replaced(statements[at], "device=device", f"device={device}")
+        if str(inlined) != str(statements[at]):
+            return [*statements[:at], inlined, *statements[at + 1 :]]
+    return [f"device = {device}", *statements]
 
 
 def _hints(tape: Tape) -> dict[int, str]:

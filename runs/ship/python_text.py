@@ -75,6 +75,13 @@ def prefixed(prefix: str, text: Text) -> Text:
     return f"{prefix}{text}" if isinstance(text, str) else Group(f"{prefix}{text.opening}", text.items, text.closing)
 
 
+def replaced(text: Text, old: str, new: str) -> Text:
+    """Return the text with `new` where an item is `old`."""
+    if isinstance(text, str):
+        return new if text == old else text
+    return Group(text.opening, [replaced(item, old, new) for item in text.items], text.closing)
+
+
 def literal(value: Any) -> str:
     """Return a plain value as Python text."""
     if isinstance(value, float) and (value != value or abs(value) == float("inf")):
