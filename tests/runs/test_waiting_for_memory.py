@@ -21,6 +21,8 @@ from triton_agent.tools.machine.lease import holders
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
 
+pytestmark = pytest.mark.xdist_group("waiting_for_memory")  # all reserve the same card
+
 GIB = 1 << 30
 CAPACITY = 80 * GIB - KEPT_FREE_BYTES
 PROBLEM = """
@@ -38,7 +40,7 @@ NEED = "26.0 GiB"
 
 @pytest.fixture
 def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The second of two cards, whose UUID no other test reserves."""
+    """The second of two cards, which no other file of tests reserves."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "problem.py").write_text(PROBLEM)

@@ -213,6 +213,11 @@ def check_spots(job: Job) -> None:
         check_launches(program.tape, empty_outputs=False)
         check_library(work_of(program.tape), spot.work, allow_library=job.settings.allow_library)
     by_parts = tells_by_parts(program.tape, program.kernel_set)
+    if not by_parts and not spot.is_as_given:  # a size that nobody asked for may be too large for a whole row
+        job.notes.append(
+            f"{case.name}: not spot-checked, since no part of the answer is finished by a few programs alone"
+        )
+        return
     for turn in range(min(configurations_of(program.tape), CONFIGURATIONS_AT_MOST)):
         tape = beginning_with(program.tape, turn)
         other = dataclasses.replace(program, name=f"{program.name} / {turn}", tape=tape, encoded=encode(tape))

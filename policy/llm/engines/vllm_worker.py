@@ -74,9 +74,12 @@ class Served:
 
     def __init__(self, start: Mapping[str, Any]) -> None:
         from vllm import AsyncEngineArgs
+        from vllm.platforms import current_platform
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        self.engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**start["engine"]))
+        # on CPUs vLLM cannot rewind a seeded generator after a piece of a long prompt, and dies
+        whole_prompts = {"enable_chunked_prefill": False} if current_platform.is_cpu() else {}
+        self.engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**start["engine"], **whole_prompts))
         self.tokenizer = self.engine.get_tokenizer()
         self.plain_template = start["plain_template"]
         self.adapter: Any = None

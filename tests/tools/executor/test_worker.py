@@ -26,6 +26,9 @@ class Doubling:
 
     def begin(self, order: int, only: tuple[int, ...] | None = None) -> None: ...
 
+    def numbers(self) -> tuple[float, ...]:
+        return ()
+
     def call(self, inputs: list[torch.Tensor], run: object) -> list[torch.Tensor]:
         return [inputs[0].mul_(2) if self.in_place else inputs[0] * 2]
 

@@ -128,7 +128,7 @@ def vllm_server(model: Path, log: Path, *options: str) -> Iterator[str]:
         port = probe.getsockname()[1]
     command = [vllm_python(), "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--port", str(port)]
     command += ["--host", "127.0.0.1", "--served-model-name", "served", "--dtype", "float32", "--enforce-eager"]
-    command += ["--logprobs-mode", "processed_logprobs", *options]
+    command += ["--logprobs-mode", "processed_logprobs", "--no-enable-chunked-prefill", *options]
     quiet = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
     with log.open("w") as said:
         server = subprocess.Popen(
