@@ -1,4 +1,4 @@
-"""torch scans rows that a kernel scaled by a number of theirs; another kernel scales them back and does the rest.
+"""torch scans rows that a kernel multiplied by a number; another kernel divides them by it again and does the rest.
 
 problem: scan_scaled
 expect: not_triton

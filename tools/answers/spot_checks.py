@@ -209,7 +209,7 @@ def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
 
 
 def configurations_of(tape: Tape) -> int:
-    """Return the largest number of configurations of one launch."""
+    """Return how many configurations the launch with the most of them has."""
     return max((len(launch.choices) for launch in tape.launches()), default=1)
 
 

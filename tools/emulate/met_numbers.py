@@ -1,4 +1,4 @@
-"""Notes the numbers that kernels use as a whole block, or as a whole row of one, whatever the operation.
+"""Notes numbers that fill a whole block, or a whole row of one, in any operation of a kernel.
 
 A kernel that treats one number differently from all others has to bring that number together with its inputs, however
 it was computed. Not covered: blocks of different numbers, such as one for every place.

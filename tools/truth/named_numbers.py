@@ -74,7 +74,7 @@ class Numbers:
     """Numbers that kernels combined blocks with, whatever the inputs: computed in loops, by torch, or by kernels."""
 
     def having_met(self, met: Set[float]) -> Numbers:
-        """Return the numbers with those that kernels met and that would not be planted otherwise."""
+        """Return these numbers, with those of `met` that would not be planted otherwise."""
         known = {*self.floats(), *map(float, self.wholes())}
         return dataclasses.replace(self, met=frozenset(number for number in met if number not in known))
 
@@ -88,14 +88,14 @@ class Numbers:
             found |= dict.fromkeys(_derived(number))
         for one, other in itertools.product(unusual[:PAIRED], list(map(float, named))[: 2 * PAIRED]):
             if other:
-                found |= dict.fromkeys((one / other, other / one, one + other, one - other, one * other))
+                found |= dict.fromkeys(_combined(one, other))
         signed = {sign * number: None for number in found for sign in (1.0, -1.0)}
         chosen = [number for number in signed if _is_float32(number)][:NUMBERS_AT_MOST]
         met = [number for number in sorted(self.met) if _is_float32(number)]
         met += [value for number in met if number == int(number) for value in _as_bits(int(number))]
         combined = [value for number in met[:MET_COMBINED] for value in _derived(number)]
         for one, other in itertools.product(met[:MET_COMBINED], unusual[:PAIRED]):
-            combined += (one / other, other / one if one else one, one + other, one - other, one * other)
+            combined += _combined(one, other)
         met += [number for number in combined if _is_float32(number)]
         tabled = [float(number) for number in sorted(self.tabled) if _is_float32(number)]
         every = max(1, -(-len(tabled) // TABLED_AT_MOST))
@@ -205,6 +205,12 @@ def _as_bits(number: float) -> Iterator[float]:
         value = struct.unpack("<f", struct.pack("<I", bits % (1 << 32)))[0]
         if math.isfinite(value):
             yield value
+
+
+def _combined(one: float, other: float) -> list[float]:
+    """Return the results of simple arithmetic on two numbers."""
+    quotients = [over / under for over, under in ((one, other), (other, one)) if under]
+    return [*quotients, one + other, one - other, one * other]
 
 
 def _derived(number: float) -> Iterator[float]:

@@ -32,8 +32,8 @@ class JudgedEpisode:
 
 def figures_of(episodes: Sequence[JudgedEpisode], recipe: Recipe, ks: Sequence[int] = (1,)) -> Figures:
     """Compute all figures. Problems have equal weight, independent of their numbers of episodes."""
-    timed = [baseline for baseline in BASELINES if _timed(episodes, baseline)]
-    found = {name: by_problem for name, by_problem in estimates(episodes, recipe, ks, timed).items() if by_problem}
+    known = estimates(episodes, recipe, ks, _timed(episodes))
+    found = {name: by_problem for name, by_problem in known.items() if by_problem}
     answers = [answer for episode in episodes for answer in episode.answers]
     return Figures(
         answers=len(answers),
@@ -49,7 +49,7 @@ def gains(
 
     A policy without any right answer has no times; its answers count as slow if those of the other one were timed.
     """
-    timed = [baseline for baseline in BASELINES if _timed([*before, *after], baseline)]
+    timed = _timed([*before, *after])
     old, new = (estimates(episodes, recipe, ks, timed) for episodes in (before, after))
     found = {}
     for name in old:
@@ -121,6 +121,7 @@ def _fast(answer: JudgedAnswer, baseline: str) -> float | None:
     return None if speedup is None else float(speedup.low > 1.0)
 
 
-def _timed(episodes: Sequence[JudgedEpisode], baseline: str) -> bool:
-    answers = (answer for episode in episodes for answer in episode.answers)
-    return any(answer.evaluation is not None and speedup_over(answer.evaluation, baseline) for answer in answers)
+def _timed(episodes: Sequence[JudgedEpisode]) -> list[str]:
+    """Return the baselines that an answer was timed against."""
+    judged = [one.evaluation for episode in episodes for one in episode.answers if one.evaluation is not None]
+    return [baseline for baseline in BASELINES if any(speedup_over(evaluation, baseline) for evaluation in judged)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib.util
+import itertools
 import json
 import os
 import socket
@@ -121,8 +122,8 @@ def assert_exact(
         assert answer.token_ids and answer.log_probabilities
         mask = getattr(answer, "mask", None) or (True,) * len(answer.token_ids)
         assert opinion.text.endswith(answer.text) if False in mask else opinion.text == answer.text
-        drawn = [pair for pair, kept in zip(zip(answer.log_probabilities, opinion.log_probabilities), mask) if kept]
-        assert [own for own, _ in drawn] == pytest.approx([told for _, told in drawn], abs=within)
+        own, told = (list(itertools.compress(one.log_probabilities, mask)) for one in (answer, opinion))
+        assert own == pytest.approx(told, abs=within)
 
 
 @contextlib.contextmanager
