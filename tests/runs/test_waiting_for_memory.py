@@ -60,7 +60,13 @@ def taken(card: str) -> Iterator[Reservation]:
 def command(name: str) -> subprocess.Popen[str]:
     arguments = {"evaluate": ["problem.py", "kernel.py"], "optimize": ["problem.py", "--out", "out"]}[name]
     argv = [sys.executable, "-m", "triton_agent", name, *arguments, "--device", "cuda:1"]
-    return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        argv,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
+    )
 
 
 def sentence_of(waiting: subprocess.Popen[str]) -> str:
