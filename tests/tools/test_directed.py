@@ -238,6 +238,13 @@ def test_a_case_in_which_nothing_could_be_judged_is_left_out(tmp_path: Path) -> 
     assert NOT_FINITE not in {case.distribution for case in trial.cases}
 
 
+def test_whether_nan_is_asked_for_hangs_on_no_draw_where_most_positions_are_free(tmp_path: Path) -> None:
+    trial = main_trial(tmp_path, "torch.max(x, dim=-1)", "[torch.randint(0, 7, (ROWS, COLUMNS)).float()]")
+    (case,) = (case for case in trial.cases if case.distribution == NOT_FINITE)
+    values, _ = case.expectation.outputs
+    assert bool(values.yard.truth.isnan().any())
+
+
 def test_infinities_of_which_the_reference_makes_nan_are_not_planted(tmp_path: Path) -> None:
     trial = main_trial(tmp_path, "x - torch.relu(x)", "[torch.randn(ROWS, COLUMNS)]")
     (case,) = (case for case in trial.cases if case.distribution == NOT_FINITE)

@@ -373,6 +373,7 @@ class _CaseMaker:
             return
         model, given = self.models[version].train(self.modes[0]), cases[0].expectation
         asked = directed(self._graph, self._fresh(), state_of(model))
+        expected_share = _judged_share(with_free_places(model, given) if asked.picks else given)
         for name in (name for name in DIRECTED if name in asked.feeds):
             for refused in range(REFUSALS):
                 inputs, generator = self._fresh(), torch.Generator().manual_seed(secret_seed())
@@ -391,7 +392,7 @@ class _CaseMaker:
                 judged = _judged_share(expectation)
                 if name == NOT_FINITE and not asked.compares:
                     judged += _nan_share(expectation)
-                if sound and judged >= SHARE_JUDGED * _judged_share(given):
+                if sound and judged >= SHARE_JUDGED * expected_share:
                     cases.append(self._case_of(expectation, name, self.modes[0], version=version))
                     break
 

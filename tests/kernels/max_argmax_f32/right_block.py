@@ -1,4 +1,4 @@
-"""Whole rows in one block; ties go to the smaller index."""
+"""Whole rows in one block; ties go to the smaller index, and a NaN is larger than every number."""
 
 import torch
 import torch.nn as nn
@@ -13,6 +13,10 @@ def max_argmax(x_ptr, value_ptr, index_ptr, rows, columns, BLOCK_R: tl.constexpr
     inside = (row[:, None] < rows) & (column[None, :] < columns)
     x = tl.load(x_ptr + row[:, None] * columns + column[None, :], mask=inside, other=-float("inf"))
     value, index = tl.max(x, axis=1, return_indices=True)
+    missing = (x != x).to(tl.int32)
+    is_missing = tl.max(missing, axis=1) > 0
+    value = tl.where(is_missing, float("nan"), value)
+    index = tl.where(is_missing, tl.argmax(missing, axis=1), index)
     tl.store(value_ptr + row, value, mask=row < rows)
     tl.store(index_ptr + row, index.to(tl.int64), mask=row < rows)
 

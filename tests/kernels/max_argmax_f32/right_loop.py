@@ -1,4 +1,4 @@
-"""Rows in pieces; a later piece wins only when it is strictly larger."""
+"""Rows in pieces; a later piece wins only when it is strictly larger, or has the first NaN."""
 
 import torch
 import torch.nn as nn
@@ -14,9 +14,11 @@ def max_argmax(x_ptr, value_ptr, index_ptr, columns, BLOCK: tl.constexpr):
     for start in range(0, columns, BLOCK):
         column = start + tl.arange(0, BLOCK)
         x = tl.load(x_ptr + row * columns + column, mask=column < columns, other=-float("inf"))
-        value = tl.max(x, axis=0)
-        index = start + tl.argmax(x, axis=0)
-        better = value > best
+        missing = (x != x).to(tl.int32)
+        is_missing = tl.max(missing, axis=0) > 0
+        value = tl.where(is_missing, float("nan"), tl.max(x, axis=0))
+        index = start + tl.where(is_missing, tl.argmax(missing, axis=0), tl.argmax(x, axis=0))
+        better = (value > best) | (is_missing & (best == best))
         best_index = tl.where(better, index, best_index)
         best = tl.where(better, value, best)
     tl.store(value_ptr + row, best)
