@@ -33,7 +33,7 @@ from triton_agent.tools.reference.input_tensors import map_tensors
 
 LOW_BITS = 29
 """Mantissa bits of float64 beyond those of float32."""
-CACHED = 1 << 16
+CACHED = 1 << 15
 LARGE = 1 << 24
 """Elements rounded at a time, on a CPU and on other devices: the random bits take as much memory as the values."""
 BEYOND = 1e300
@@ -129,14 +129,30 @@ COMPOUND = frozenset(
 def round_in_place(values: torch.Tensor, draw: int) -> None:
     """Round float64 values to either float32 neighbour. Non-finite values stay, and finite values stay finite."""
     with _without_modes():
-        values = values.detach()
-        size = CACHED if values.device.type == "cpu" else LARGE
-        odd, low = _multiplier(draw), (1 << LOW_BITS) - 1
-        long = values.numel() > size and values.is_contiguous()
-        for part in torch.split(values.view(-1), size) if long else (values,):
-            bits = part.view(torch.int64)
-            added = (bits >> 31).bitwise_xor_(bits).mul_(odd).bitwise_right_shift_(64 - LOW_BITS).bitwise_and_(low)
-            bits.add_(added.mul_(part.abs() < BEYOND)).bitwise_and_(~low)
+        for part in _parts(values.detach()):
+            _round(part, draw)
+
+
+def _round(values: torch.Tensor, draw: int) -> None:
+    bits, low = values.view(torch.int64), (1 << LOW_BITS) - 1
+    added = _mixed(values, draw).bitwise_right_shift_(64 - LOW_BITS).bitwise_and_(low)
+    # One comparison with the largest takes a quarter of the time of one for each, but on a GPU the host would wait.
+    if values.device.type != "cpu" or not values.numel() or not float(values.abs().amax()) < BEYOND:
+        added.mul_(values.abs() < BEYOND)
+    bits.add_(added).bitwise_and_(~low)
+
+
+def _mixed(values: torch.Tensor, draw: int) -> torch.Tensor:
+    """Return a random 64-bit number for each value, the same for equal values."""
+    bits = values.view(torch.int64)
+    return (bits >> 31).bitwise_xor_(bits).mul_(_multiplier(draw))
+
+
+def _parts(values: torch.Tensor) -> Iterable[torch.Tensor]:
+    """Return the values in parts that a cache holds, so that a dozen operators in a row read them from there."""
+    size = CACHED if values.device.type == "cpu" else LARGE
+    long = values.numel() > size and values.is_contiguous()
+    return torch.split(values.view(-1), size) if long else (values,)
 
 
 def move_exact_quotients(values: torch.Tensor, divisor: torch.Tensor | float, draw: int) -> None:
@@ -205,11 +221,13 @@ class Nudge(Moved):
         return RandomRounding(self.draw) if self.everywhere else contextlib.nullcontext()
 
     def _moved(self, value: torch.Tensor) -> torch.Tensor:
-        bits = value.contiguous().view(torch.int64)
-        up = (bits ^ (bits >> 31)) * _multiplier(~self.draw) < 0
-        moved = value * (1 + self.relative * torch.where(up, 1.0, -1.0))
-        if self.everywhere:
-            round_in_place(moved, self.draw)
+        with _without_modes():
+            moved = value.detach().clone(memory_format=torch.contiguous_format)
+            step = torch.full((), self.relative, dtype=torch.float64, device=moved.device)
+            for part in _parts(moved):
+                part.mul_(torch.copysign(step, _mixed(part, ~self.draw).view(torch.float64)).add_(1.0))
+                if self.everywhere:
+                    _round(part, self.draw)
         return moved
 
 

@@ -104,7 +104,7 @@ def run_lifted(
             if nudge is not None:
                 inputs = nudge(inputs)
                 for parameter in exact.parameters():
-                    parameter.copy_(nudge(parameter.detach()))
+                    parameter.data = nudge(parameter.detach())
             with (
                 _lifted_globals(exact),
                 refusing_on_gpu(inputs),
