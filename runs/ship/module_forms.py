@@ -18,7 +18,7 @@ from triton_agent.runs.ship.facts import NotEmitted
 from triton_agent.runs.ship.judged import JUDGED
 from triton_agent.runs.ship.plan import Loose, Plan, PlanWriter, Surroundings, argument_paths
 from triton_agent.runs.ship.plan import form as form_of
-from triton_agent.runs.ship.python_text import Names, Text, literal, tuple_of
+from triton_agent.runs.ship.python_text import Group, Names, Text, literal, tuple_of
 from triton_agent.runs.ship.source.source_parts import Parts
 from triton_agent.tools.kernels import modules as kernel_modules
 from triton_agent.tools.kernels.effects import WrittenParameters
@@ -135,7 +135,7 @@ class Kernels:
         for identity, function in kernels.ordered():
             if "make_tensor_descriptor" in function.source or self._allocating & set(function.references()):
                 self._allocating.add(identity)
-        self.launches: dict[tuple[str, ...], str] = {}
+        self.launches: dict[tuple[str, ...], tuple[str, Group]] = {}
 
     def plan(self, form: Form, module: Module, *, sized: str = "", mode: str = "") -> Plan:
         """Write the plan of one form of call; `sized` and `mode` are as in `Surroundings`."""

@@ -22,7 +22,6 @@ from triton_agent.runs.ship.python_text import (
     Text,
     call,
     kernel_value,
-    lines,
     literal,
     prefixed,
     replaced,
@@ -84,8 +83,8 @@ class Surroundings:
     """Expressions that read the tensors among the constructor's arguments."""
     kernels: Mapping[str, str]
     """Names of the kernels' functions by the kernels' identities."""
-    launches: dict[tuple[str, ...], str]
-    """Names of the launches, by their text and the specialisations of their kernels; grows as plans are written."""
+    launches: dict[tuple[str, ...], tuple[str, Group]]
+    """Names and texts of the launches, by text and the specialisations of their kernels; grows as plans are written."""
     allocating: frozenset[str]
     """Identities of kernels that allocate memory themselves."""
     written: WrittenParameters
@@ -394,11 +393,11 @@ class PlanWriter:
         made = (
             call("SizedLaunch", [kernel, *known]) if sized else call("Launch", [kernel, numbers(choice.grid), *known])
         )
-        key = ("\n".join(lines(made, 0)), *self._compiled_for(choice, str(made)))
+        key = (str(made), *self._compiled_for(choice, str(made)))
         if key not in self._around.launches:
             wanted = f"launch_{kernel.removesuffix('_kernel').strip('_')}"
-            self._around.launches[key] = self._around.names.fresh(wanted)
-        launch = self._around.launches[key]
+            self._around.launches[key] = self._around.names.fresh(wanted), made
+        launch, _ = self._around.launches[key]
         self._constants += [str(self._value(choice.arguments[at][1])) for at in range(given) if fixed[at]]
         first = [sized, numbers(choice.grid)] if sized else []
         self._body.line(call(launch, [*first, *(self._passed(value) for _, value in choice.arguments[:given])]))

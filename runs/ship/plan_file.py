@@ -85,7 +85,7 @@ def file_of(data: Sequence[TapedModule], ranges: Sequence[SizeRange] = (), brack
         tables.append("\n".join([SMALLER_COMMENT, *lines(prefixed("SMALLER = ", tuple_of(smaller)), 0)]))
     table = [line for name, row in rows.items() for line in lines(Group(f'"{name}": (', row, "),"), 4)]
     definitions = joined([part for part in parts.parts if not part.imports], {})
-    launched = [line for (text, *_), name in launches.items() for line in f"{name} = {text}".split("\n")]
+    launched = [line for name, made in launches.values() for line in lines(prefixed(f"{name} = ", made), 0)]
     body = "\n".join(line for function in functions for line in function)
     needed = "\n".join([body, *launched])
     helpers = [part for part in LAUNCHING.parts if any(re.search(rf"\b{name}\b", needed) for name in part.binds)]

@@ -211,6 +211,13 @@ def test_the_text_is_laid_out_as_ruff_does_it_and_keeps_comments(linear: tuple[P
     assert whole.stdout == text[text.index("\nclass Launch") :].lstrip("\n")
 
 
+def test_a_launch_too_long_for_a_line_is_broken(linear: tuple[ProblemSpec, str], nursery: Nursery) -> None:
+    long = "NEGATIVE_NUMBERS_BECOME_ZERO_AND_ALL_OTHERS_STAY_AS_THEY_WERE"
+    with Evaluator(linear[0], SETTINGS, nursery=nursery) as evaluator:
+        text = plans_of(evaluator, LINEAR_KERNEL.replace("RELU", long))
+    assert f"launch_linear = Launch(\n    linear_kernel, (4, 1, 1), {long}=True, N=8\n)" in text
+
+
 RELU_PROBLEM = """
 import torch
 class Model(torch.nn.Module):

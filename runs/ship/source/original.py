@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
+from triton_agent.runs.ship.python_text import Group, lines
 from triton_agent.runs.ship.source.following import (
     CannotInline,
     Collector,
@@ -109,8 +110,22 @@ def _constructor_text(arguments: ast.arguments, main: Unit) -> str:
     for arg in every:
         if arg is not None:
             arg.annotation = ast.Name("Any")
-    text = f"def _constructor({ast.unparse(arguments)}) -> Any:\n    return {values}"
-    return renamed(text, main.renamed())
+    head = "\n".join(lines(Group("def _constructor(", _parameters(arguments), ") -> Any:"), 0))
+    return renamed(f"{head}\n    return {values}", main.renamed())
+
+
+def _parameters(arguments: ast.arguments) -> list[str]:
+    """Return the text of each parameter, with its default."""
+    plain = [None] * (len(arguments.args) - len(arguments.defaults))
+    found = [_parameter(arg, default) for arg, default in zip(arguments.args, [*plain, *arguments.defaults])]
+    if arguments.vararg or arguments.kwonlyargs:
+        found.append(f"*{ast.unparse(arguments.vararg)}" if arguments.vararg else "*")
+    found += [_parameter(arg, default) for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults)]
+    return [*found, f"**{ast.unparse(arguments.kwarg)}"] if arguments.kwarg else found
+
+
+def _parameter(arg: ast.arg, default: ast.expr | None) -> str:
+    return ast.unparse(arg) if default is None else f"{ast.unparse(arg)} = {ast.unparse(default)}"
 
 
 def _without_annotations(arguments: ast.arguments) -> ast.arguments:
