@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.drafting import Drafting
+from triton_agent.policy.author.ir.cells import gru_state, lstm_state
 from triton_agent.policy.author.ir.program import (
     DTYPES,
     GATES,
@@ -52,7 +53,6 @@ WORTH_CUTTING = 1 << 17
 WIDELY_USED = 16
 """Most times that a short reduction is recomputed per element of its result."""
 _DIMENSION, _REDUCED, _INNER, _SIDE, _STEP = "d", "r", "k", "s", "t"
-_LSTM_GATES, _GRU_GATES = ("entry", "forget", "proposed", "leaving"), ("reset", "update")
 FEW_ROWS = 16
 """Most rows of a product's left operand that fill a single smallest tile. Point functions on such an operand are
 recomputed by every program, which takes less time than to write and read their result.
@@ -515,19 +515,11 @@ class Attempt:
             if len(anchor.inputs) > 3:
                 biases = [graph.node_of(anchor.inputs[3], (gate,)) for gate in gates]
                 old = [point("add", total, bias, hint="kept") for total, bias in zip(old, biases)]
-            reset, update = (point("sigmoid", point("add", new[i], old[i]), hint=h) for i, h in enumerate(_GRU_GATES))
-            proposed = point("tanh", point("add", new[2], point("mul", reset, old[2])), hint="proposed")
-            apart = point("sub", state(state_at(before), "previous"), proposed)
-            made = point("add", proposed, point("mul", update, apart), hint="state")
+            made = gru_state(new, old, state(state_at(before), "previous"), point)
         elif kind == "lstm":
             both = [point("add", a, b) for a, b in zip(new, old)]
-            entry, forget, proposed, leaving = (
-                point("tanh" if i == 2 else "sigmoid", both[i], hint=hint) for i, hint in enumerate(_LSTM_GATES)
-            )
             place = state_at(fixed(constant(0, self.width)))
-            kept = point("mul", forget, state(place, "cell"))
-            cell = point("add", kept, point("mul", entry, proposed), hint="cell")
-            made = point("mul", leaving, point("tanh", cell), hint="state")
+            made, cell = lstm_state(both, state(place, "cell"), point)
             roots.append(Root(value=anchor.name, node=graph.node_of(anchor.inputs[3], (row, column)), index=place))
             roots.append(Root(value=anchor.name, node=cell, index=place))
         else:

@@ -5,7 +5,10 @@ Not covered: packed sequences, projected states, dropout in training, and double
 
 from __future__ import annotations
 
+import functools
+
 from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.ir.cells import gru_state, lstm_state
 from triton_agent.policy.author.ir.program import HALF
 from triton_agent.policy.author.ir.sizes import Size, constant, is_constant, plus, product, quotient
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
@@ -23,12 +26,13 @@ def _cell(builder: Builder, call: Call) -> list[str]:
     fresh = _projected(builder, call, call.tensor("input"), "w_ih", "b_ih")
     kept = _projected(builder, call, state[0], "w_hh", "b_hh")
     dtype = call.dtype
+    point = functools.partial(builder.point, dtype=dtype)
     if kind == "gru":
-        return [_gru(builder, fresh, kept, state[0], dtype)]
-    both = builder.point("add", fresh, kept, dtype=dtype)
+        return [gru_state(_gates(builder, fresh, 3), _gates(builder, kept, 3), state[0], point)]
+    both = point("add", fresh, kept)
     if kind == "lstm":
-        return _lstm(builder, both, state[1], dtype)
-    return [builder.point("tanh" if kind == "rnn_tanh" else "relu", both, dtype=dtype)]
+        return [*lstm_state(_gates(builder, both, 4), state[1], point)]
+    return [point("tanh" if kind == "rnn_tanh" else "relu", both)]
 
 
 def _projected(builder: Builder, call: Call, name: str, weight: str, bias: str) -> str:
@@ -65,27 +69,6 @@ def _gates(builder: Builder, name: str, count: int) -> list[str]:
     shape = builder.shape(name)
     width = quotient(shape[1], constant(count, builder.width))
     return [builder.slice(name, 1, tuple(i * w for w in width), width) for i in range(count)]
-
-
-def _gru(builder: Builder, fresh: str, kept: str, state: str, dtype: str) -> str:
-    new, old = _gates(builder, fresh, 3), _gates(builder, kept, 3)
-    reset, update = (
-        builder.point("sigmoid", builder.point("add", a, b, dtype=dtype), dtype=dtype, hint=hint)
-        for a, b, hint in ((new[0], old[0], "reset"), (new[1], old[1], "update"))
-    )
-    held = builder.point("mul", reset, old[2], dtype=dtype)
-    proposed = builder.point("tanh", builder.point("add", new[2], held, dtype=dtype), dtype=dtype, hint="proposed")
-    apart = builder.point("sub", state, proposed, dtype=dtype)
-    return builder.point("add", proposed, builder.point("mul", update, apart, dtype=dtype), dtype=dtype)
-
-
-def _lstm(builder: Builder, both: str, cell: str, dtype: str) -> list[str]:
-    parts = _gates(builder, both, 4)
-    entry, forget, out = (builder.point("sigmoid", parts[i], dtype=dtype, hint="gate") for i in (0, 1, 3))
-    proposed = builder.point("tanh", parts[2], dtype=dtype, hint="proposed")
-    kept = builder.point("mul", forget, cell, dtype=dtype, hint="kept")
-    cell = builder.point("add", kept, builder.point("mul", entry, proposed, dtype=dtype), dtype=dtype, hint="cell")
-    return [builder.point("mul", out, builder.point("tanh", cell, dtype=dtype), dtype=dtype), cell]
 
 
 # -- layers --------------------------------------------------------------------------------------------------------
