@@ -78,7 +78,7 @@ def _measure(folder: str, recipe: str) -> dict[str, float]:
     knowledge = Knowledge(decode=words.decode, scratch=Path(folder))
     collected = collect_parts(stored.parts, chosen, knowledge, stored.processes)
     read_s = time.perf_counter() - began_s
-    prepared = prepare(collected.samples, chosen)
+    prepared = prepare(collected.samples, chosen, unsampled=collected.unsampled)
     prepared.save(Path(folder) / "rows.jsonl")
     own, largest = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     children = stored.processes if stored.processes > 1 else 0

@@ -173,7 +173,7 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mappi
         tokenizer=vocabulary_digest(tokenizer),
         seed=request.settings["seed"],
     )
-    prepared = prepare(samples, recipe, limits)
+    prepared = prepare(samples, recipe, limits, collected.unsampled)
     _note({**collected.left_out, **prepared.left_out})
     lacking = unpaid(recipe, (sample.turn.reward for sample in samples))
     if lacking:

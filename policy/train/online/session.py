@@ -374,7 +374,8 @@ class Updates(TrainerCallback):
     def _prepared(self, trainer: OnlineTrainer, graded: Sequence[Graded], going: Going) -> Prepared:
         """Compute rewards and advantages by the recipe."""
         found = [(item.attempt, (item.grading,)) for item in graded]
-        samples: Sequence[Any] = collect(found, self._recipe, Knowledge(decode=self._tokenizer.decode)).samples
+        collected = collect(found, self._recipe, Knowledge(decode=self._tokenizer.decode))
+        samples: Sequence[Any] = collected.samples
         if self._recipe.reasoning:
             trainer.model.eval()
             samples = paid(samples, self._recipe, plan_gains(samples, rescorer(trainer.model), self._grpo.temperature))
@@ -388,7 +389,7 @@ class Updates(TrainerCallback):
             tokens_at_most=self.settings.row_tokens_at_most,
             seed=self._grpo.seed,
         )
-        prepared = prepare(samples, self._recipe, limits)
+        prepared = prepare(samples, self._recipe, limits, collected.unsampled)
         return dataclasses.replace(prepared, rows=tuple(sorted(prepared.rows, key=lambda row: row.key)))
 
     # -- the end of an update ----------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ STANDARD_DEVIATION_FLOOR = 1e-4
 """Added to the standard deviation of a group before dividing by it."""
 FLAT = 1e-9
 """Returns that differ by less count as equal."""
+LACKS = "lacks a measurement that other turns of its group have"
 
 
 class TokenRole(enum.IntEnum):
@@ -47,14 +48,16 @@ class Turn:
     parent: str | None
     """Key of the same author's previous turn; None at the start, or if it is unknown. See `chains.own_parents`."""
     reward: Reward
-    potential: float = 0.0
-    """Progress of the attempt, if the recipe shapes returns."""
+    progress_before: float = 0.0
+    """Best progress on the path to the turn, by which the recipe may shape returns. See `chains.progress_before`."""
     searched: bool = False
     """True if a search chose which turns of the run were followed, so that later turns were not observed for all
     alike.
     """
     improves: bool = False
     """True if the prompt contained a kernel that passed."""
+    sampled: bool = True
+    """False for a turn without usable tokens, which only counts in the returns of the turns before it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +93,8 @@ def returns(
 ) -> dict[str, float | None]:
     """Compute each turn's return; None if the turn, or all its children, could not be measured.
 
-    `shaped` adds the change of potential to each reward. Since the potential ends at 0, the amount that this subtracts
-    from a return depends only on where the turn began, never on what it did.
+    `shaped` subtracts the progress before the turn. That is all that remains of potential-based shaping in a return:
+    the potential ends at 0, and those in between cancel. It depends on where the turn began, never on what it did.
     """
     by_key = {turn.key: turn for turn in turns}
     children: dict[str, list[str]] = defaultdict(list)
@@ -100,29 +103,18 @@ def returns(
             if by_key[turn.parent].number >= turn.number:
                 raise ValueError(f"{turn.key} builds on {turn.parent}, which is not an earlier turn")
             children[turn.parent].append(turn.key)
-    reached = _potentials(by_key) if shaped else {}
     found: dict[str, float | None] = {}
     for turn in sorted(by_key.values(), key=lambda turn: -turn.number):
         reward = paid(turn.reward)
-        if reward is not None and shaped:
-            before = reached[turn.parent] if turn.parent in by_key else 0.0
-            after = reached[turn.key] if children[turn.key] else 0.0
-            reward += gamma * after - before
         later = [(gamma ** (by_key[key].number - turn.number), found[key]) for key in children[turn.key]]
         known = [factor * value for factor, value in later if value is not None]
         if reward is None or (later and not known and gamma > 0):
             found[turn.key] = None
         else:
             found[turn.key] = reward + (math.fsum(known) / len(known) if known else 0.0)
-    return found
-
-
-def _potentials(by_key: Mapping[str, Turn]) -> dict[str, float]:
-    """Return the best potential on the path to each turn, including the turn."""
-    best: dict[str, float] = {}
-    for turn in sorted(by_key.values(), key=lambda turn: turn.number):
-        best[turn.key] = max(turn.potential, best.get(turn.parent or "", 0.0))
-    return best
+    if not shaped:
+        return found
+    return {key: None if value is None else value - by_key[key].progress_before for key, value in found.items()}
 
 
 # -- baselines ---------------------------------------------------------------------------------------------------------
@@ -153,16 +145,12 @@ def _varies(values: Sequence[float]) -> bool:
 
 def assign(turns: Iterable[Turn], recipe: Recipe) -> Credit:
     """Compute advantages by the recipe. All turns of a group must be passed at once, since they are compared."""
-    turns = sorted(turns, key=lambda turn: turn.key)
-    left_out: Counter[str] = Counter()
+    turns, left_out = _with_equal_parts(sorted(turns, key=lambda turn: turn.key)), Counter[str]()
     streams = [_stream_returns(turns, recipe, parts) for parts in (recipe.plan_parts, recipe.code_parts)]
-    comparable = _comparable(turns)
     pools: dict[tuple[object, ...], list[Turn]] = defaultdict(list)
-    for turn in turns:
+    for turn in filter(lambda turn: turn.sampled, turns):
         if any(stream[turn.key] is None for stream in streams):
-            left_out["not measured"] += 1
-        elif turn.key not in comparable:
-            left_out["lacks a measurement that other turns of its group have"] += 1
+            left_out[LACKS if turn.reward.why == LACKS else "not measured"] += 1
         else:
             number = turn.number if recipe.scope == "turn" else 0
             pools[turn.group, number, turn.searched, recipe.compare_starts and turn.improves].append(turn)
@@ -176,7 +164,7 @@ def assign(turns: Iterable[Turn], recipe: Recipe) -> Credit:
             share = 1.0 if recipe.plan_parts is None else recipe.alpha
             advantages[turn.key] = Advantage(plan=weight * share * for_plan, code=weight * for_code)
     flat -= {turn.group for pool in taught for turn in pool}
-    groups = len({turn.group for turn in turns})
+    groups = len({turn.group for turn in turns if turn.sampled})
     return Credit(advantages=advantages, left_out=dict(left_out), flat_groups=len(flat), groups=groups)
 
 
@@ -201,18 +189,32 @@ def _known(value: float | None) -> float:
     return value
 
 
-def _comparable(turns: Sequence[Turn]) -> set[str]:
-    """Return the turns that have every part that was measured for any turn of their group. Turns of a group are only
-    comparable if the same parts were measured.
+def _with_equal_parts(turns: Sequence[Turn]) -> list[Turn]:
+    """Return the turns with rewards of equal parts, since turns of a group are comparable only by what was measured
+    for all of them.
+
+    A part that most turns of a group lack is dropped for all of them: profiles of the fastest candidates alone would
+    otherwise decide who is trained on. If only a few lack a part, these have no reward.
     """
-    measured: dict[str, set[str]] = defaultdict(set)
+    measured: Counter[tuple[str, str]] = Counter()
     for turn in turns:
-        measured[turn.group] |= {name for name, paid in turn.reward.parts.items() if paid is not None}
-    return {
-        turn.key
-        for turn in turns
-        if not any(paid is None and name in measured[turn.group] for name, paid in turn.reward.parts.items())
-    }
+        for name, paid in turn.reward.parts.items():
+            measured[turn.group, name] += 1 if paid is not None else -1
+    return [
+        _with_parts(turn, {name for name in turn.reward.parts if measured[turn.group, name] >= 0}) for turn in turns
+    ]
+
+
+def _with_parts(turn: Turn, names: set[str]) -> Turn:
+    """Return the turn with these parts of its reward, or without a reward if one of them was not measured."""
+    reward = turn.reward
+    parts = {name: paid for name, paid in reward.parts.items() if name in names}
+    if None in parts.values():
+        return dataclasses.replace(turn, reward=Reward.unmeasured(reward.recipe, LACKS))
+    if len(parts) == len(reward.parts):
+        return turn
+    total = math.fsum(paid for paid in parts.values() if paid is not None)
+    return dataclasses.replace(turn, reward=dataclasses.replace(reward, parts=parts, total=total))
 
 
 def _teaching(

@@ -39,7 +39,7 @@ def training_temperature(drawn: Sequence[SamplingRecord], stated: float | None) 
             raise UsageError(f"--temperature {stated:g}", remedy="a temperature above 0")
         return stated
     known = Counter(one.temperature for one in drawn if one.temperature)
-    if len(known) == 1 or not drawn:
+    if len(known) == 1 or all(one.temperature == 0 for one in drawn):
         return next(iter(known), 1.0)
     if not known:
         raise UsageError(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_agent.policy.train.prepare import off_policy
-from triton_agent.policy.train.prepare.credit import Advantage, assign
+from triton_agent.policy.train.prepare.credit import Advantage, Turn, assign
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record.spool import Numbers, Spool, Spooled
 from triton_agent.policy.train.record.trajectories import TrainingSample
@@ -124,27 +124,30 @@ def prepare(
     samples: Sequence[TrainingSample],
     recipe: Recipe,
     limits: TrainingLimits | None = None,
+    unsampled: Sequence[Turn] = (),
 ) -> Prepared:
-    """Assign credit over all samples and only then reject some, so that rejected ones still count in the comparison."""
+    """Assign credit over all samples and only then reject some, so that rejected ones still count in the comparison.
+
+    `unsampled` are the turns of a `Collection` that only count in returns.
+    """
     limits = limits or TrainingLimits()
-    left_out: Counter[str] = Counter()
-    credit = assign([sample.turn for sample in samples], recipe)
-    left_out.update(credit.left_out)
+    credit = assign([*(sample.turn for sample in samples), *unsampled], recipe)
+    left_out = Counter(credit.left_out)
     taught = [sample for sample in samples if sample.turn.key in credit.advantages]
-    temperature = off_policy.training_temperature([sample.sampling for sample in taught], limits.temperature)
     order = off_policy.versions_by_age((sample.policy_version for sample in samples), limits.current_version)
     kept = []
     for sample in taught:
-        why = _objection(sample, recipe, limits, order)
-        why = why or off_policy.mismatch(sample.sampling, sample.log_probabilities_of, temperature)
-        if why:
+        if why := _objection(sample, recipe, limits, order):
             left_out[why] += 1
         else:
             kept.append(sample)
+    temperature = off_policy.training_temperature([sample.sampling for sample in kept], limits.temperature)
     rows = []
     for sample in kept:
         advantage = credit.advantages[sample.turn.key]
-        if any(advantage.of(bytes(set(sample.roles)))):
+        if why := off_policy.mismatch(sample.sampling, sample.log_probabilities_of, temperature):
+            left_out[why] += 1
+        elif any(advantage.of(bytes(set(sample.roles)))):
             rows.append(_row_of(sample, advantage))
         else:
             left_out["an advantage of exactly 0"] += 1

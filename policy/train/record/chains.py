@@ -21,7 +21,9 @@ class Link:
     parent: str | None
     author: str
     program: str = ""
-    """Hash of its candidate, see `novelty.program`; empty without one."""
+    """Hash of its candidate, see `novelty.program`; empty without one, or if it could not be measured."""
+    progress: float = 0.0
+    """Progress that the recipe gives to its verdict; 0 without a verdict."""
 
 
 def searched_runs(links: Iterable[Link]) -> frozenset[str]:
@@ -72,6 +74,16 @@ def _parent(link: Link, by_key: Mapping[str, Link]) -> Link | None:
     if parent.number >= link.number:
         raise ValueError(f"{link.key} builds on {parent.key}, which is not an earlier turn")
     return parent
+
+
+def progress_before(links: Iterable[Link]) -> dict[str, float]:
+    """Return the best progress on the path to each attempt, whoever's attempts these are."""
+    by_key = {link.key: link for link in links}
+    found: dict[str, float] = {}
+    for link in sorted(by_key.values(), key=lambda link: link.number):
+        above = _parent(link, by_key)
+        found[link.key] = max(above.progress, found[above.key]) if above else 0.0
+    return found
 
 
 def twins(links: Iterable[Link]) -> frozenset[str]:

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from triton_agent.memory.groups import group_of
 from triton_agent.memory.observation import Observation, Tried
-from triton_agent.memory.records import Attempt, Distribution, Grading, Message, SamplingRecord
+from triton_agent.memory.records import Attempt, Completion, Distribution, Grading, Message, SamplingRecord
 from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.prepare.credit import Turn
 from triton_agent.policy.train.prepare.recipes import Recipe, grade
@@ -76,6 +76,8 @@ class Collection:
     samples: tuple[TrainingSample, ...]
     left_out: Mapping[str, int]
     """Number of attempts that cannot be trained on, by reason."""
+    unsampled: tuple[Turn, ...] = ()
+    """Later turns of the samples' chains that cannot be trained on; they count in the returns of the turns before."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,7 @@ class _Reading:
 
     links: list[chains.Link] = dataclasses.field(default_factory=list)
     samples: list[_Read] = dataclasses.field(default_factory=list)
+    unsampled: list[Turn] = dataclasses.field(default_factory=list)
     structures: dict[str, str] = dataclasses.field(default_factory=dict)
     """Structure of the candidate by the attempt's key, if it launches kernels of its own."""
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -115,6 +118,7 @@ class _Reading:
     def add(self, other: _Reading) -> None:
         self.links += other.links
         self.samples += other.samples
+        self.unsampled += other.unsampled
         self.structures |= other.structures
         self.left_out.update(other.left_out)
 
@@ -183,6 +187,7 @@ def _read_all(
 ) -> _Reading:
     reading = _Reading()
     for attempt, gradings in records:
+        evaluation = latest_evaluation(gradings)
         program = novelty.program(attempt.source) if attempt.source else ""
         link = chains.Link(
             key=attempt.key,
@@ -190,27 +195,31 @@ def _read_all(
             number=attempt.turn,
             parent=attempt.parent,
             author=attempt.completion.policy,
-            program=program,
+            program=program if evaluation else "",
+            progress=recipe.potentials.get(evaluation.status, 0.0) if evaluation else 0.0,
         )
         reading.links.append(link)
-        said = attempt.completion
+        said, sound = attempt.completion, knowledge.sound.get(attempt.observation.problem.digest)
+        reward = reward_of(attempt, evaluation, recipe, program=program, sound=sound)
+        turn = Turn(
+            key=attempt.key,
+            group=group_of(attempt, evaluation),
+            number=attempt.turn,
+            parent=attempt.parent,
+            reward=reward,
+            improves=bool(_shown_passed(attempt.observation)),
+        )
         prompt = said.prompt_ids
         if prompt is None and said.messages and knowledge.encode is not None:
             prompt = tuple(knowledge.encode(said.messages))
-        if not said.token_ids or not any(said.mask or (True,)):
-            reading.left_out[said.missing or "no tokens were stored"] += 1
-        elif not prompt:
-            reading.left_out["no prompt was stored"] += 1
+        sampled = said.token_ids and any(said.mask or (True,))
+        if sampled and prompt:
+            _take(reading, attempt, evaluation, turn, prompt, recipe, spelling, spool)
         else:
-            _take(
-                reading, attempt, latest_evaluation(gradings), prompt, program, recipe, knowledge.sound, spelling, spool
-            )
+            why = "no prompt was stored" if sampled else said.missing or "no tokens were stored"
+            reading.left_out[why] += 1
+            reading.unsampled.append(dataclasses.replace(turn, sampled=False))
     return reading
-
-
-def _collection(reading: _Reading, recipe: Recipe) -> Collection:
-    samples = _finished(reading, recipe)  # leaves out further attempts
-    return Collection(samples=samples, left_out=dict(reading.left_out))
 
 
 def latest_evaluation(gradings: Sequence[Grading]) -> Evaluation | None:
@@ -237,7 +246,7 @@ def reward_of(
         source=attempt.source or "",
         problem_sound=sound,
         kernel_share=kernel_share(evaluation),
-        tokens=len(said.token_ids or ()),
+        tokens=_longest_answer(said),
         token_limit=said.sampling.tokens_at_most,
         shown_passed=bool(shown),
         shown_speedup=_best(shown),
@@ -247,19 +256,27 @@ def reward_of(
     return reward.of_a_copy(COPY) if copied else reward
 
 
+def _longest_answer(said: Completion) -> int:
+    """Return the number of tokens of the longest answer to one request. Between the answers of a conversation are
+    tokens that the policy did not sample.
+    """
+    if said.mask is None:
+        return len(said.token_ids or ())
+    return max((sum(1 for _ in answer) for own, answer in itertools.groupby(said.mask) if own), default=0)
+
+
 def _take(
     reading: _Reading,
     attempt: Attempt,
     evaluation: Evaluation | None,
+    turn: Turn,
     prompt: Sequence[int],
-    program: str,
     recipe: Recipe,
-    sound: Mapping[str, bool],
     spelling: Spelling | None,
     spool: Spool,
 ) -> None:
     """Add the sample of one attempt, as far as it follows from the attempt alone."""
-    said, seen, source = attempt.completion, attempt.observation, attempt.source or ""
+    said, source = attempt.completion, attempt.source or ""
     numbers = Numbers(
         prompt_ids=packed_tokens(prompt),
         token_ids=packed_tokens(said.token_ids or ()),
@@ -271,19 +288,10 @@ def _take(
         drawn.update(numbers.prompt_ids.tobytes())
         drawn.update(numbers.token_ids.tobytes())
         draw = drawn.digest()
-    reward = reward_of(attempt, evaluation, recipe, program=program, sound=sound.get(seen.problem.digest))
     if recipe.novelty and evaluation and source and rewards.launches_triton(evaluation, source):
         reading.structures[attempt.key] = novelty.structure(source)
     sample = TrainingSample(
-        turn=Turn(
-            key=attempt.key,
-            group=group_of(attempt, evaluation),
-            number=attempt.turn,
-            parent=attempt.parent,
-            reward=reward,
-            potential=recipe.potentials.get(evaluation.status, 0.0) if evaluation else 0.0,
-            improves=bool(_shown_passed(seen)),
-        ),
+        turn=turn,
         numbers=spool.add(numbers),
         roles=token_roles(said.token_ids or (), said.mask, attempt.source, spelling),
         length=len(numbers.prompt_ids) + len(numbers.token_ids),
@@ -293,7 +301,7 @@ def _take(
         tokenizer=said.tokenizer,
         policy_version=said.policy_version,
         kernel_share=kernel_share(evaluation),
-        problem=held_out.identity(seen.problem),
+        problem=held_out.identity(attempt.observation.problem),
     )
     reading.samples.append(_Read(attempt.created_at, draw, sample))
 
@@ -308,13 +316,17 @@ def _best(shown: Sequence[Tried]) -> Interval | None:
 
 
 def _programs_shown(seen: Observation) -> set[str]:
-    """Return the programs whose text was in the prompt, of this run and of earlier ones."""
-    texts = [item.source for item in seen.tried] + [item.text for item in seen.recalled if item.kind == "kernel"]
+    """Return the programs whose text was in the prompt, of this run and of earlier ones. One that could not be measured
+    may be repeated.
+    """
+    texts = [item.source for item in seen.tried if item.status] + [
+        item.text for item in seen.recalled if item.kind == "kernel"
+    ]
     return {novelty.program(text) for text in texts if text}
 
 
-def _finished(reading: _Reading, recipe: Recipe) -> tuple[TrainingSample, ...]:
-    """Keep the first sample of each draw, and add to each sample what depends on the others."""
+def _collection(reading: _Reading, recipe: Recipe) -> Collection:
+    """Keep the first sample of each draw, and add to each turn what depends on the others."""
     order, draws, samples = sorted(reading.samples, key=lambda one: (one.created_at, one.sample.turn.key)), set(), []
     for read in order:
         if read.draw is not None and read.draw in draws:
@@ -323,16 +335,30 @@ def _finished(reading: _Reading, recipe: Recipe) -> tuple[TrainingSample, ...]:
             samples.append(read.sample)
             draws.add(read.draw)
     parents, twins = chains.own_parents(reading.links), chains.twins(reading.links)
-    searched = chains.searched_runs(reading.links)
+    searched, progress = chains.searched_runs(reading.links), chains.progress_before(reading.links)
     runs = {link.key: link.run for link in reading.links}
+
+    def placed(turn: Turn) -> Turn:
+        return dataclasses.replace(
+            turn,
+            reward=turn.reward.of_a_copy(TWIN) if turn.key in twins else turn.reward,
+            parent=parents[turn.key],
+            searched=runs[turn.key] in searched,
+            progress_before=progress[turn.key],
+        )
+
     places = {s.turn.key: (s.turn.group, reading.structures.get(s.turn.key)) for s in samples}
     alike = Counter(places.values())
     finished = []
     for sample in samples:
-        turn, place = sample.turn, places[sample.turn.key]
-        reward: Reward = turn.reward.of_a_copy(TWIN) if turn.key in twins else turn.reward
-        if place[1] and not reward.hack and not reward.why:
-            reward = reward.plus(rewards.NOVELTY, recipe.novelty * rewards.novelty(alike[place]))
-        turn = dataclasses.replace(turn, reward=reward, parent=parents[turn.key], searched=runs[turn.key] in searched)
+        turn, place = placed(sample.turn), places[sample.turn.key]
+        if place[1] and not turn.reward.hack and not turn.reward.why:
+            part = recipe.novelty * rewards.novelty(alike[place])
+            turn = dataclasses.replace(turn, reward=turn.reward.plus(rewards.NOVELTY, part))
         finished.append(dataclasses.replace(sample, turn=turn))
-    return tuple(finished)
+    followed, unsampled = {sample.turn.key for sample in samples}, list[Turn]()
+    for turn in sorted(reading.unsampled, key=lambda turn: (turn.number, turn.key)):
+        if parents[turn.key] in followed:
+            followed.add(turn.key)
+            unsampled.append(placed(turn))
+    return Collection(samples=tuple(finished), unsampled=tuple(unsampled), left_out=dict(reading.left_out))

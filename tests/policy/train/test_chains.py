@@ -9,9 +9,9 @@ from tests.policy.train.evaluations import failed, timing
 from tests.policy.train.logged import attempt, grading
 from tests.verdicts import passed
 
-from triton_agent.policy.train.prepare.credit import assign
+from triton_agent.policy.train.prepare.credit import assign, returns
 from triton_agent.policy.train.prepare.recipes import RECIPES
-from triton_agent.policy.train.record.chains import Link, own_parents, searched_runs, twins
+from triton_agent.policy.train.record.chains import Link, own_parents, progress_before, searched_runs, twins
 from triton_agent.policy.train.record.trajectories import collect
 from triton_agent.tools.results import Finding
 
@@ -69,6 +69,29 @@ def test_what_a_run_was_forked_from_is_no_turn_of_it() -> None:
 def test_a_turn_cannot_set_out_from_a_later_one() -> None:
     with pytest.raises(ValueError, match="not an earlier turn"):
         own_parents(links("0a<1b", "1b"))
+
+
+def test_progress_before_a_turn_is_that_of_all_authors_on_its_path() -> None:
+    mixed = links("0a", "1b<0a builtin", "2c<1b", "1d<0a", "2e<1d")
+    reached = {"r/0a": 0.2, "r/1b": 0.5, "r/1d": 0.1}
+    mixed = [dataclasses.replace(link, progress=reached.get(link.key, 0.0)) for link in mixed]
+    assert progress_before(mixed) == {"r/0a": 0.0, "r/1b": 0.2, "r/1d": 0.2, "r/2c": 0.5, "r/2e": 0.2}
+
+
+def test_shaping_credits_no_turn_with_what_another_author_reached_before_it() -> None:
+    """The model begins its second turn from a kernel that passed, once its own and once the built-in author's."""
+    shaped = dataclasses.replace(RECIPES["kevin"], potentials=DEFAULT.potentials)
+    records = []
+    for run, second in (("a", "builtin"), ("b", "llm")):
+        parent = None
+        for turn, (policy, verdict) in enumerate((("llm", WRONG), (second, FAST), ("llm", FAST))):
+            made = attempt(run, turn, parent=parent, policy=policy, token_ids=(5, turn), source=f"{run} = {turn}")
+            records.append((made, (grading(made.key, verdict),)))
+            parent = made.key
+    turns = [sample.turn for sample in collect(records, shaped).samples]
+    found = returns(turns, shaped.gamma, lambda paid: paid.total, shaped=True)
+    assert found["a/2.0"] == found["b/2.0"]
+    assert found["a/0.0"] == pytest.approx(returns(turns, shaped.gamma, lambda paid: paid.total)["a/0.0"] or 0.0)
 
 
 def test_a_twin_repeats_an_earlier_turn_and_not_a_sibling() -> None:

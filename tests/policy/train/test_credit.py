@@ -54,8 +54,9 @@ def paths(draw: random.Random, *, groups: int = 3, most_turns: int = 4) -> list[
             for t in range(draw.randint(1, most_turns)):
                 key = f"g{g}/{i}.{t}"
                 paid = reward(draw.choice([0.0, 1.0, draw.random()]), draw.random(), passed=draw.random() < 0.5)
+                progress = draw.random() if parent else 0.0
                 found.append(
-                    Turn(key=key, group=f"g{g}", number=t, parent=parent, reward=paid, potential=draw.random())
+                    Turn(key=key, group=f"g{g}", number=t, parent=parent, reward=paid, progress_before=progress)
                 )
                 parent = key
     return found
@@ -95,17 +96,19 @@ def test_what_was_not_measured_is_left_out_and_counts_as_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_shaping_changes_a_return_by_what_was_there_before_the_turn_only(seed: int) -> None:
+def test_a_shaped_return_is_the_discounted_sum_of_shaped_rewards(seed: int) -> None:
+    """A shaped reward adds the discounted potential after the turn and subtracts that before it."""
     draw = random.Random(seed)
     turns = paths(draw)
     gamma = draw.random()
-    plain = returns(turns, gamma, lambda paid: paid.total)
     shaped = returns(turns, gamma, lambda paid: paid.total, shaped=True)
     for one in turns:
-        trajectory = one.key.rpartition(".")[0]
-        before = [t.potential for t in turns if t.key.startswith(trajectory + ".") and t.number < one.number]
-        difference = (shaped[one.key] or 0.0) - (plain[one.key] or 0.0)
-        assert difference == pytest.approx(-max(before, default=0.0), abs=1e-12)
+        own = [t for t in turns if t.key.rpartition(".")[0] == one.key.rpartition(".")[0] and t.number >= one.number]
+        potentials = [*(t.progress_before for t in own[1:]), 0.0]
+        steps = zip(own, potentials)
+        rewards = [(t.reward.total or 0.0) + gamma * after - t.progress_before for t, after in steps]
+        expected = sum(gamma**i * paid for i, paid in enumerate(rewards))
+        assert shaped[one.key] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -203,6 +206,35 @@ def test_a_turn_that_was_not_timed_is_not_compared_with_turns_that_were() -> Non
     turns = [dataclasses.replace(turn(k, 0.0), reward=r) for k, r in (("a", timed), ("b", untimed), ("c", wrong))]
     assert set(assign(turns, recipe()).advantages) == {"a", "c"}
     assert set(assign(turns[1:], recipe()).advantages) == {"b", "c"}, "where nothing was timed, correctness is compared"
+
+
+def test_a_profile_that_only_the_fastest_got_decides_neither_who_is_trained_on_nor_what_is_paid() -> None:
+    profiled = Reward.of("r", {"correct": 1.0, "share": 0.9})
+    bare = Reward.of("r", {"correct": 1.0, "share": None})
+    wrong = Reward.of("r", {"correct": 0.0})
+    turns = [dataclasses.replace(turn(k, 0.0), reward=r) for k, r in zip("abcd", (profiled, bare, bare, wrong))]
+    found = assign(turns, recipe()).advantages
+    assert found["a"] == found["b"] == found["c"] and found["d"].code < 0.0
+
+
+def test_a_turn_before_one_that_was_not_timed_is_not_compared_by_half_a_return() -> None:
+    timed = Reward.of("r", {"correct": 1.0, "speed": 0.5})
+    untimed = Reward.of("r", {"correct": 1.0, "speed": None})
+    turns = [turn("a", 0.0), turn("b", 0.3), turn("c", 0.0)]
+    turns += [
+        dataclasses.replace(turn(f"{k}1", 0.0, 1, k), reward=paid) for k, paid in zip("abc", (timed, timed, untimed))
+    ]
+    credit = assign(turns, recipe())
+    assert set(credit.advantages) == {"a", "b", "a1", "b1"}
+    assert credit.left_out == {"lacks a measurement that other turns of its group have": 1, "not measured": 1}
+
+
+def test_a_turn_without_tokens_counts_in_returns_and_is_no_rival() -> None:
+    turns = [turn("a", 0.0), turn("a1", 1.0, 1, "a", sampled=False), turn("b", 0.0), turn("b1", 1.0, 1, "b")]
+    turns += [turn("c", 0.0)]
+    found = assign(turns, recipe(scope="turn", baseline="trloo")).advantages
+    assert found["a"].code == found["b"].code == pytest.approx(0.5) and found["c"].code == pytest.approx(-1.0)
+    assert set(found) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

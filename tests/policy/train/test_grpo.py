@@ -280,6 +280,20 @@ def test_tokens_of_another_vocabulary_are_refused(tiny: Path) -> None:
     assert other.rows == () and other.left_out["its tokens are of another vocabulary"] > 0
 
 
+def test_draws_that_are_left_out_anyway_do_not_decide_the_temperature(samples: Sequence[TrainingSample]) -> None:
+    foreign = [
+        dataclasses.replace(
+            sample,
+            turn=dataclasses.replace(sample.turn, key=f"other {sample.turn.key}"),
+            tokenizer="of another model",
+            sampling=dataclasses.replace(sample.sampling, temperature=0.7),
+        )
+        for sample in samples
+    ]
+    prepared = prepare([*samples, *foreign], RECIPE, TrainingLimits(tokenizer="own"))
+    assert prepared.temperature == 1.0 and prepared.rows
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_answers_are_kept_by_the_geometric_mean_of_their_ratios(seed: int) -> None:
     import torch

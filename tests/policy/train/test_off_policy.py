@@ -63,6 +63,7 @@ def drawn(*temperatures: float | None) -> list[SamplingRecord]:
 
 def test_training_is_at_the_temperature_of_the_draws() -> None:
     assert training_temperature(drawn(0.8, 0.8, None, 0.0), None) == 0.8
+    assert training_temperature(drawn(0.0, 0.0), None) == 1.0, "greedy draws are left out at any temperature"
     assert training_temperature(drawn(0.8, 1.0), 1.0) == 1.0
     assert training_temperature(drawn(None), 0.7) == 0.7
     with pytest.raises(UsageError, match=r"several temperatures: 2 at 0.8, 1 at 1"):

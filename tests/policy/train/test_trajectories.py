@@ -97,7 +97,8 @@ def test_samples_keep_tokens_parents_and_groups_as_they_were() -> None:
     assert samples[1].turn.parent == "r/0.0" and samples[0].turn.group == samples[1].turn.group
     assert list(samples[0].numbers.load().log_probabilities or ()) == [-0.1, -0.2, -0.3]
     assert list(samples[0].numbers.load().prompt_ids) == [1, 2]
-    assert samples[0].turn.potential == DEFAULT.potentials[passed().status]
+    assert samples[0].turn.progress_before == 0.0
+    assert samples[1].turn.progress_before == DEFAULT.potentials[passed().status]
 
 
 def test_problems_judged_in_different_ways_are_different_groups() -> None:
@@ -224,6 +225,48 @@ def test_over_a_kernel_that_stood_in_the_prompt_only_the_gain_is_paid() -> None:
     repaired = answered(four, "f(2)", shown("f(1)", status=Status.WRONG_VALUES)).turn
     assert repaired.reward.parts["correct"] == 1.0 and "gain" not in repaired.reward.parts
     assert not repaired.improves and answered(four, "f(2)", other).turn.improves
+
+
+def test_a_kernel_that_could_not_be_measured_may_be_written_again() -> None:
+    lost = InstrumentFailure(kind="WorkerLost", what="gone")
+    first, second = (
+        attempt("r", turn, parent=p, token_ids=(5,), source=KERNEL) for turn, p in ((0, None), (1, "r/0.0"))
+    )
+    tried = Tried(attempt=first.key, turn=0, role=Role.PARENT, status=None, source=KERNEL)
+    second = dataclasses.replace(second, observation=dataclasses.replace(second.observation, tried=(tried,)))
+    unmeasured = Grading(attempt=first.key, failure=lost, grader="2", graded_at=NOW)
+    again = collect([(first, (unmeasured,)), (second, (grading(second.key, passed()),))], DEFAULT).samples[1].turn
+    assert again.reward.parts["correct"] == 1.0 and again.reward.why == ""
+
+
+def test_tokens_of_tools_do_not_make_an_answer_too_long() -> None:
+    """A conversation of three requests, each with a limit of 100 tokens."""
+    mask = (True,) * 70 + (False,) * 500 + (True,) * 90 + (False,) * 9 + (True,) * 20
+    limits = SamplingRecord(temperature=1.0, tokens_at_most=100)
+    talk = attempt("a", 0, token_ids=(5,) * len(mask), mask=mask, sampling=limits)
+    paid = collect([(talk, (grading(talk.key, failed(Finding.VALUES)),))], DEFAULT).samples[0].turn.reward
+    assert paid.parts["overlong"] == pytest.approx(-0.5 * 0.5), "of the longest answer, 90 tokens"
+
+
+def test_a_later_turn_without_tokens_counts_in_the_returns_of_the_turns_before() -> None:
+    """Two equal chains of three turns; the server did not return the tokens of one turn of the first."""
+    records, kevin = [], RECIPES["kevin"]
+    for run in "ab":
+        for turn, verdict in enumerate((failed(Finding.VALUES), passed(timing(2, 2, 2)), passed(timing(3, 3, 3)))):
+            parent = f"{run}/{turn - 1}.0" if turn else None
+            tokens = None if (run, turn) == ("a", 1) else (5, turn)
+            made = attempt(run, turn, parent=parent, token_ids=tokens, source=f"{run} = {turn}")
+            records.append((made, (grading(made.key, verdict),)))
+    alone = attempt("c", 0, token_ids=(9,), source="c = 0")
+    records.append((alone, (grading(alone.key, failed(Finding.VALUES)),)))
+    collected = collect(records, kevin)
+    assert [turn.key for turn in collected.unsampled] == ["a/1.0"] and collected.left_out == {
+        "no tokens were stored": 1
+    }
+    credit = assign([*(sample.turn for sample in collected.samples), *collected.unsampled], kevin)
+    found = {key: advantage.code for key, advantage in credit.advantages.items()}
+    assert found["a/0.0"] == found["b/0.0"] > found["c/0.0"] and found["a/2.0"] == found["b/2.0"]
+    assert "a/1.0" not in found and credit.groups == 1 and sum(credit.left_out.values()) == 0
 
 
 def test_the_limit_of_an_answer_and_its_fingerprint_come_from_the_record() -> None:
