@@ -158,13 +158,15 @@ def learn(seed: int, scale: Scale, judges: Mapping[str, Any], rights: learning.R
     _, tokenizer = load(taught, cpu=True)
     bench = learning.bench_of(tokenizer, lambda problem, source: judges[problem].evaluate(source), size, seed)
     online_from = time.perf_counter()
-    weights = {"taught": taught, "online": train_online(taught, scale, judges, seed, folder / "online")}
+    online = train_online(taught, scale, judges, seed, folder / "online")
     online_s = time.perf_counter() - online_from
-    for name, rate in (("rejection, same rate", scale.learning_rate), ("rejection, own rate", 4e-4)):
-        weights[name] = reject(taught, bench, scale, rate, seed, folder / name.replace(", ", "-").replace(" ", "-"))
-    asked: dict[str, Sequence[JudgedAnswer]] = {
-        name: bench.ask(load(path, cpu=True)[0].eval()) for name, path in weights.items()
-    }
+    models = {"taught": load(taught, cpu=True)[0].eval(), "online": load(online, cpu=True)[0].eval()}
+    size = dataclasses.replace(size, trajectories=scale.updates * scale.rollouts)
+    records = learning.log(models["taught"], bench, size, seed)
+    assert len(records) == scale.verdicts
+    for name, rate in (("rejection, same rate", scale.learning_rate), ("rejection, own rate", learning.REJECTION_RATE)):
+        models[name] = learning.imitate(taught, records, rate, 3.0, seed, folder / f"imitated-{rate:g}")
+    asked: dict[str, Sequence[JudgedAnswer]] = {name: bench.ask(model) for name, model in models.items()}
     score = scores(RECIPES["default"])
     rejection = max(
         ("rejection, same rate", "rejection, own rate"), key=lambda name: learning.mean(asked[name], score["reward"])
@@ -219,31 +221,6 @@ def train_online(taught: str, scale: Scale, judges: Mapping[str, Any], seed: int
         )
     asyncio.run(engine.close())
     return str(outcome.weights)
-
-
-def reject(taught: str, bench: Any, scale: Scale, rate: float, seed: int, folder: Path) -> str:
-    """Return the weights after fine-tuning on the taught policy's answers that passed, over two turns as online."""
-    from triton_agent.policy.train.update.session import load
-    from triton_agent.policy.train.update.sft import SFTSettings, train_sft
-
-    size = dataclasses.replace(learning.QUICK, trajectories=scale.updates * scale.rollouts)
-    records = learning.log(load(taught, cpu=True)[0].eval(), bench, size, seed)
-    assert len(records) == scale.verdicts
-    texts = {attempt.key: attempt.completion.text for attempt, _ in records}
-    verdicts = {attempt.key: grading.evaluation for attempt, (grading,) in records}
-    rows = []
-    for attempt, (grading,) in records:
-        if grading.evaluation and grading.evaluation.status == "passed":
-            talk = learning.question(attempt.observation.problem.name)
-            if attempt.parent:
-                earlier = verdicts[attempt.parent]
-                status = str(earlier.status) if earlier else "unknown"
-                talk += [{"role": "assistant", "content": texts[attempt.parent]}, learning.reply(status)]
-            rows.append({"messages": [*talk, {"role": "assistant", "content": attempt.completion.text}]})
-    settings = SFTSettings(
-        output=folder, cpu=True, learning_rate=rate, epochs=3.0, batch_size=32, save_every=10**6, seed=seed
-    )
-    return str(train_sft(taught, rows, settings).weights)
 
 
 def row(learned: Learned) -> dict[str, object]:
