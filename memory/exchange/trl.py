@@ -24,7 +24,18 @@ from triton_agent.tools.results import Evaluation, Interval
 Render = Callable[[Attempt], Sequence[Message]]
 """Makes the conversation that a language model would have had, its answer last, for attempts without one."""
 
-SAMPLING = ("temperature", "top_p", "top_k", "min_p", "tokens_at_most", "seed")
+SAMPLING = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "pattern",
+    "tokens_at_most",
+    "seed",
+)
 """Settings of a draw that become columns; None where unknown."""
 WIN = 1.0
 """A win's whole speed-up interval lies above this."""

@@ -140,6 +140,10 @@ def test_a_row_says_how_its_tokens_were_drawn_and_which_group_they_belong_to(tol
     item = dataclasses.replace(item, attempt=dataclasses.replace(item.attempt, completion=sampled))
     (row,) = grpo_rows([item], SkipCounts())
     assert (row["temperature"], row["top_p"], row["seed"], row["min_p"]) == (0.8, 1.0, 2**61 + 1, None)
+    reshaping = ("frequency_penalty", "presence_penalty", "repetition_penalty", "pattern")
+    assert {name: row[name] for name in reshaping} == {name: getattr(sampled.sampling, name) for name in reshaping}, (
+        "whoever trains on the row can tell if its distribution was changed"
+    )
     assert (row["tokenizer"], row["question"], row["logprobs_of"]) == (sampled.tokenizer, sampled.group, "sampled")
     assert row["group"] == group_of(item.attempt, item.evaluation)
 
