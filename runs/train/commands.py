@@ -243,6 +243,9 @@ def grpo(
     kl: Annotated[
         float, typer.Option("--kl", help="Weight of the divergence from the model in --model; 0: none.")
     ] = 0.0,
+    entropy: Annotated[
+        float, typer.Option("--entropy-bonus", help="Weight of the entropy of answers, which is added; 0: none.")
+    ] = 0.0,
     dual_clip: Annotated[
         float | None,
         typer.Option("--dual-clip", metavar="R", help="Largest likelihood ratio of a token with a negative advantage."),
@@ -291,7 +294,7 @@ def grpo(
     }
     _require_one_kind(online, said, offline)
     if online:
-        settings = _settings(said) | {"proximal": proximal, "kl": kl, "dual_clip": dual_clip}
+        settings = _settings(said) | {"proximal": proximal, "kl": kl, "entropy": entropy, "dual_clip": dual_clip}
         raise typer.Exit(_online(said, model, out, recipe, temperature, answers, max_tokens, settings))
     from triton_agent.runs.train.training import GRPORequest, grpo
 
@@ -300,6 +303,7 @@ def grpo(
         "epochs": epochs,
         "proximal": proximal,
         "kl": kl,
+        "entropy": entropy,
         "dual_clip": dual_clip,
         "evaluate_every": evaluate_every,
     }

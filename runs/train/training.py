@@ -16,6 +16,8 @@ from triton_agent.runs.train.screen import TrainScreen, load_libraries
 from triton_agent.tools.errors import UsageError
 
 Settings = Mapping[str, Any]
+START = "start"
+"""File in the output with the checkpoint that `--start-by` chose."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,9 +188,12 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mappi
 
 def _start(request: GRPORequest) -> str:
     """Return the model to start from: the named one, or with `--start-by` the good checkpoint with the highest
-    entropy.
+    entropy, which a resumed training finds in the file `start`.
     """
-    if request.start_by is None or request.resume:
+    record = Path(request.out) / START
+    if request.resume and record.exists():
+        return record.read_text()
+    if request.start_by is None:
         return request.model
     from triton_agent.memory.exchange.trl import JudgedAttempt
     from triton_agent.policy.train.record.trajectories import latest_evaluation
@@ -209,6 +214,9 @@ def _start(request: GRPORequest) -> str:
     chosen = choose([measure(folder, pairs, cpu=request.settings["cpu"]) for folder in folders])
     figures = f"entropy {chosen.entropy:.3f}, loss {chosen.loss:.3f} nats a token"
     console.progress().print(f"starting from {chosen.folder.name}: {figures}", markup=False)
+    if not record.exists():  # a training that was begun keeps its own
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(str(chosen.folder))
     return str(chosen.folder)
 
 

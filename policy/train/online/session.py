@@ -51,7 +51,7 @@ from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.prepare.prepared import Prepared, TrainingLimits, TrainingRow, prepare
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record.trajectories import Knowledge, collect
-from triton_agent.policy.train.update.checkpoints import MarkWhole, last_whole_checkpoint, whole_checkpoints
+from triton_agent.policy.train.update.checkpoints import MarkWhole, last_whole_checkpoint, save_weights
 from triton_agent.policy.train.update.grpo import GRPOSettings
 from triton_agent.policy.train.update.plan_gains import paid, plan_gains
 from triton_agent.policy.train.update.session import FINAL, Adapter, TrainingResult, load, peft_config, rescorer
@@ -161,7 +161,8 @@ def train_online(
     identity = Identity.at(grpo.output, fixed, resume=resume)
     checkpoint = last_whole_checkpoint(grpo.output) if resume else None
     done = json.loads((checkpoint / IDENTITY).read_text())["updates"] if checkpoint else 0
-    loaded, tokenizer = load(model, bf16=grpo.bf16 and adapter is not None, cpu=grpo.cpu)
+    loaded, tokenizer = load(model, bf16=grpo.bf16 and adapter is not None, cpu=grpo.cpu, adapter=adapter)
+    kept_back = held_out.read(model)
     with asyncio.Runner() as runner:
         updates = Updates(
             identity=identity,
@@ -174,7 +175,7 @@ def train_online(
             grpo=grpo,
             settings=settings,
             tokenizer=tokenizer,
-            kept_back=held_out.read(model),
+            kept_back=kept_back,
             machine=machine,
             show=show,
             runner=runner,
@@ -186,8 +187,8 @@ def train_online(
             model=loaded,
             tokenizer=tokenizer,
             longest=settings.tokens_at_most,
-            callbacks=[updates, MarkWhole()],  # the mark must be written last
-            peft_config=peft_config(adapter),
+            callbacks=[updates, MarkWhole(kept_back=kept_back)],  # the mark must be written last
+            peft_config=peft_config(adapter, loaded),
         )
         if trainer.accelerator.num_processes > 1:
             raise UsageError("online training runs in one process", remedy="start it without a launcher")
@@ -195,8 +196,7 @@ def train_online(
         with contextlib.suppress(NothingLeft):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = grpo.output / FINAL
-    trainer.save_model(str(weights))
-    held_out.write((*whole_checkpoints(grpo.output), weights), held_out.read(model))
+    save_weights(trainer, weights, kept_back)
     return TrainingResult(
         steps=trainer.state.global_step, stopped="", weights=weights, history=tuple(updates.lines.all)
     )
@@ -378,7 +378,7 @@ class Updates(TrainerCallback):
         samples: Sequence[Any] = collected.samples
         if self._recipe.reasoning:
             trainer.model.eval()
-            samples = paid(samples, self._recipe, plan_gains(samples, rescorer(trainer.model), self._grpo.temperature))
+            samples = paid(samples, self._recipe, plan_gains(samples, rescorer(trainer.model)))
             trainer.model.train()
         rewards = [sample.turn.reward for sample in samples]
         totals = [reward.total for reward in rewards if reward.total is not None]

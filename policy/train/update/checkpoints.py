@@ -19,6 +19,7 @@ from typing import Any
 from accelerate import PartialState
 from transformers import TrainerCallback
 
+from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.update.signals import Alarms, collapse
 
 MARK = "whole"
@@ -46,33 +47,38 @@ def last_whole_checkpoint(output: Path) -> Path | None:
 class MarkWhole(TrainerCallback):
     """Marks each checkpoint as complete once every process has written its part.
 
-    With `trainer`, adds the whole weights to the parts of a sharded checkpoint.
+    With `trainer`, adds the whole weights to the parts of a sharded checkpoint. `kept_back` are the problems that were
+    held out from the training, which every checkpoint lists: a training may begin from it even if this one was killed.
     """
 
-    def __init__(self, trainer: Any = None) -> None:
-        self.trainer = trainer
+    def __init__(self, trainer: Any = None, kept_back: Mapping[str, str] | None = None) -> None:
+        self.trainer, self.kept_back = trainer, kept_back or {}
 
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if self.trainer is not None and self.trainer.is_fsdp_enabled:
-            save_weights(self.trainer, folder)
+            save_weights(self.trainer, folder, self.kept_back)
         PartialState().wait_for_everyone()
         if state.is_world_process_zero:
+            held_out.write([folder], self.kept_back)
             (folder / MARK).touch()
 
 
-def save_weights(trainer: Any, folder: Path) -> None:
-    """Save whole weights in the common format, even if they are sharded. Every process must call it."""
+def save_weights(trainer: Any, folder: Path, kept_back: Mapping[str, str]) -> None:
+    """Save whole weights in the common format, even if they are sharded, and the list of held-out problems beside them.
+    Every process must call it.
+    """
     plugin = trainer.accelerator.state.fsdp_plugin if trainer.is_fsdp_enabled else None
-    if plugin is None:
-        trainer.save_model(str(folder))
-        return
-    parts = plugin.state_dict_type
-    plugin.set_state_dict_type("FULL_STATE_DICT")
+    parts = plugin.state_dict_type if plugin else None
+    if plugin:
+        plugin.set_state_dict_type("FULL_STATE_DICT")
     try:
         trainer.save_model(str(folder))
     finally:
-        plugin.set_state_dict_type(parts)
+        if plugin:
+            plugin.set_state_dict_type(parts)
+    if trainer.is_world_process_zero():
+        held_out.write([folder], kept_back)
 
 
 class KeepBest(TrainerCallback):

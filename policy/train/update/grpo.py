@@ -21,10 +21,12 @@ from torch import Tensor
 from torch.utils.data import Sampler
 from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
+from trl.trainer.utils import use_adapter
 
 from triton_agent.policy.train.prepare.off_policy import DRIFT_AT_MOST, TOKEN_VETO, WEIGHT_CAP
 from triton_agent.policy.train.prepare.prepared import TrainingRow
 from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.policy.train.record.rewards import PARTS
 from triton_agent.policy.train.settings import TrainingSettings
 
 LOSSES = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
@@ -45,6 +47,8 @@ class GRPOSettings(TrainingSettings):
     """Nats per token by which a bad answer may become less likely than at sampling; for `proximal`."""
     kl: float = 0.0
     """Weight of the reverse KL divergence from the model at the start of the training; 0 for none."""
+    entropy: float = 0.0
+    """Weight of the mean entropy of the answers' tokens, which keeps a policy exploring; 0 for none."""
     dual_clip: float | None = None
     """Importance ratio above which a token with a negative advantage gets no gradient; None for no limit. Must be above
     1 plus the upper clip.
@@ -70,6 +74,7 @@ class GRPOSettings(TrainingSettings):
             epsilon_high=recipe.clip_high,
             loss_type=LOSSES[recipe.reduction],
             beta=self.kl,
+            entropy_coef=self.entropy,
             delta=self.dual_clip,
         )
 
@@ -141,8 +146,7 @@ class LoggedTrainer(GRPOTrainer):
         """Return stored samples and rewards where TRL would sample and judge."""
         rows = [self.rows[item["row"]] for item in inputs]
         batch = tensors_of(rows, self.pad_token_id_of_model, self.accelerator.device)
-        chosen = batch["completion_mask"] * batch["tool_mask"]
-        batch["num_items_in_batch"] = self.accelerator.gather(chosen.sum()).sum()
+        chosen = counted = batch["completion_mask"] * batch["tool_mask"]
         sampled = batch.pop("sampled")
         batch["old_per_token_logps"] = sampled
         now = self.log_probabilities(batch) if self.settings.proximal or self.band else sampled
@@ -150,8 +154,9 @@ class LoggedTrainer(GRPOTrainer):
             batch["ref_per_token_logps"] = self.reference_log_probabilities(batch)
         if self.band:
             inside = kept_by_ratio(now, sampled, chosen, self.band)
-            batch["advantages"] = batch["advantages"] * inside
+            batch["advantages"], counted = batch["advantages"] * inside, chosen * inside
             self._note("importance/rejected", 1.0 - inside.float().mean())
+        batch["num_items_in_batch"] = self.accelerator.gather(counted.sum()).sum()
         if self.settings.proximal:
             weights = (now - sampled).exp().clamp(max=self.settings.weight_cap)
             drift = ((sampled - now) * chosen).sum(1, keepdim=True) / chosen.sum(1, keepdim=True)
@@ -185,9 +190,13 @@ class LoggedTrainer(GRPOTrainer):
         return found
 
     def reference_log_probabilities(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the log-probabilities of the completion's tokens under the model at the start of the training."""
+        """Return the log-probabilities of the completion's tokens under the model at the start of the training.
+
+        For an adapter that is trained further, TRL keeps a copy of it under the name `ref`.
+        """
         if self.ref_model is None:
-            with self.accelerator.unwrap_model(self.model).disable_adapter():
+            adapted = self.accelerator.unwrap_model(self.model)
+            with use_adapter(adapted, "ref" if "ref" in adapted.peft_config else None):
                 return self.log_probabilities(batch)
         return self.log_probabilities(batch, self.ref_model)
 
@@ -198,10 +207,12 @@ class LoggedTrainer(GRPOTrainer):
         """Log the rewards of this step, part by part."""
         device = self.accelerator.device
         self._note("reward", torch.tensor([row.reward for row in rows], device=device).mean())
-        for name in sorted({name for row in self.rows for name in row.parts}):
-            paid = [row.parts[name] for row in rows if row.parts.get(name) is not None]
-            if paid or self.accelerator.num_processes > 1:
-                self._note(f"reward/{name}", torch.tensor(paid or [0.0], device=device).mean())
+        for name in PARTS:
+            paid = [value for row in rows if (value := row.parts.get(name)) is not None]
+            paid_here = torch.tensor([sum(paid), len(paid)], dtype=torch.float32, device=device)
+            total, count = self.accelerator.reduce(paid_here).tolist()
+            if count:
+                self._metrics["train"][f"reward/{name}"].append(total / count)
 
     def evaluate(self, *args: Any, **keywords: Any) -> dict[str, float]:
         """Return the figures of our own evaluator; a held-out loss would mean nothing here."""

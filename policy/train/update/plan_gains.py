@@ -19,8 +19,10 @@ from triton_agent.policy.train.record.spool import Numbers
 from triton_agent.policy.train.record.trajectories import TrainingSample
 
 
-def plan_gains(samples: Sequence[TrainingSample], rescore: Rescore, temperature: float = 1.0) -> dict[str, float]:
-    """Return the gain in log-likelihood per token by turn; turns without a plan or a right answer have none."""
+def plan_gains(samples: Sequence[TrainingSample], rescore: Rescore) -> dict[str, float]:
+    """Return the gain in log-likelihood per token at temperature 1 by turn; turns without a plan or a right answer have
+    none.
+    """
     right: dict[str, array.array[int]] = {}
     for sample in samples:
         if sample.turn.reward.passed and TokenRole.CODE in sample.roles:
@@ -33,7 +35,7 @@ def plan_gains(samples: Sequence[TrainingSample], rescore: Rescore, temperature:
         if plan and answer:
             prompt = sample.numbers.load().prompt_ids
             asked += [_scored(sample, prompt + plan, answer), _scored(sample, prompt, answer)]
-    means = [statistics.fmean(row) for row in rescore(asked, temperature)]
+    means = [statistics.fmean(row) for row in rescore(asked, 1.0)]
     pairs = zip(asked[::2], means[::2], means[1::2])
     return {sample.turn.key: with_plan - without for sample, with_plan, without in pairs}
 

@@ -21,6 +21,8 @@ import torch
 import transformers
 from accelerate import PartialState
 from accelerate.utils import patch_environment
+from peft import LoraConfig, PeftModel
+from peft.utils import CONFIG_NAME
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 
 from triton_agent.policy.train.prepare import held_out
@@ -30,13 +32,11 @@ from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record.trajectories import TrainingSample
 from triton_agent.policy.train.settings import TrainingSettings
 from triton_agent.policy.train.update.checkpoints import (
-    BEST,
     KeepBest,
     MarkWhole,
     StopOnCollapse,
     last_whole_checkpoint,
     save_weights,
-    whole_checkpoints,
 )
 from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer, tensors_of
 from triton_agent.policy.train.update.scoring import scores_of
@@ -86,16 +86,26 @@ def _not_loaded(model: str, error: Exception) -> UsageError:
     )
 
 
-def load(model: str, *, bf16: bool = False, cpu: bool = False, fsdp: bool = False) -> tuple[Any, Any]:
+def load(
+    model: str, *, bf16: bool = False, cpu: bool = False, fsdp: bool = False, adapter: Adapter | None = None
+) -> tuple[Any, Any]:
     """Load model and tokenizer for training, in float32 by default because small steps vanish in fewer bits.
 
-    The trainer moves the model to its GPU. With `fsdp` only the first process of a machine reads the weights, and the
-    others get their parts from it.
+    If the model is an adapter, that adapter is trained further; it must have the rank of `adapter`. The trainer moves
+    the model to its GPU. With `fsdp` only the first process of a machine reads the weights, and the others get their
+    parts from it.
     """
     tokenizer = load_tokenizer(model)
+    own = LoraConfig.from_pretrained(model) if (Path(model) / CONFIG_NAME).is_file() else None
+    if own is not None and (adapter is None or adapter.rank != own.r):
+        raise UsageError(
+            "an adapter is trained as an adapter of its own rank", where=model, remedy=f"add --lora {own.r}"
+        )
     reading = {"ACCELERATE_USE_FSDP": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true"} if fsdp else {}
     with patch_environment(**reading):
-        loaded = _weights(model, torch.bfloat16 if bf16 else torch.float32)
+        loaded = _weights(own.base_model_name_or_path if own else model, torch.bfloat16 if bf16 else torch.float32)
+    if own is not None:
+        loaded = PeftModel.from_pretrained(loaded, model, is_trainable=True)
     return (loaded.to("cpu") if cpu else loaded), tokenizer
 
 
@@ -137,7 +147,7 @@ def train_grpo(
     settings = dataclasses.replace(settings, temperature=fixed.temperature)
     checkpoint = last_whole_checkpoint(settings.output) if resume else None
     require_shardable(settings, checkpoint)
-    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None, fsdp=settings.fsdp)
+    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None, fsdp=settings.fsdp, adapter=adapter)
     stop = StopOnCollapse(alarms or Alarms())
     trainer = LoggedTrainer(
         fixed.rows,
@@ -147,15 +157,12 @@ def train_grpo(
         tokenizer=tokenizer,
         evaluator=evaluator,
         callbacks=[stop, *callbacks],
-        peft_config=peft_config(adapter),
+        peft_config=peft_config(adapter, loaded),
     )
+    kept_back = held_out.read(model) | dict(kept_back or {})
     if best_by:
-        trainer.add_callback(KeepBest(best_by, functools.partial(save_weights, trainer)))
-    weights = run_trainer(trainer, settings, checkpoint)
-    if trainer.is_world_process_zero():
-        best = [settings.output / BEST] if (settings.output / BEST).is_dir() else []
-        folders = (*whole_checkpoints(settings.output), *best, weights)
-        held_out.write(folders, held_out.read(model) | dict(kept_back or {}))
+        trainer.add_callback(KeepBest(best_by, functools.partial(save_weights, trainer, kept_back=kept_back)))
+    weights = run_trainer(trainer, settings, checkpoint, kept_back)
     return TrainingResult(
         steps=trainer.state.global_step,
         stopped=stop.reason,
@@ -176,15 +183,17 @@ def require_shardable(settings: TrainingSettings, checkpoint: Path | None) -> No
         raise UsageError(f"this checkpoint is {kind}", where=str(checkpoint), remedy=remedy)
 
 
-def run_trainer(trainer: Any, settings: TrainingSettings, checkpoint: Path | None) -> Path:
+def run_trainer(
+    trainer: Any, settings: TrainingSettings, checkpoint: Path | None, kept_back: Mapping[str, str]
+) -> Path:
     """Train, from the checkpoint if there is one; return the folder with the final weights."""
     if settings.fsdp and not trainer.is_fsdp_enabled:
         raise UsageError("accelerate shards on GPUs only", remedy="leave out --cpu or --fsdp")
-    trainer.add_callback(MarkWhole(trainer))
+    trainer.add_callback(MarkWhole(trainer, kept_back))
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
-    save_weights(trainer, weights)
+    save_weights(trainer, weights, kept_back)
     return weights
 
 
@@ -229,11 +238,10 @@ def _begin(prepared: Prepared | None, path: Path) -> None:
     prepared.save(path)
 
 
-def peft_config(adapter: Adapter | None) -> Any:
-    if adapter is None:
+def peft_config(adapter: Adapter | None, loaded: Any) -> Any:
+    """Return the configuration of a new adapter; None without one, or if the model has its adapter already."""
+    if adapter is None or isinstance(loaded, PeftModel):
         return None
-    from peft import LoraConfig
-
     targets = adapter.targets if isinstance(adapter.targets, str) else list(adapter.targets)
     return LoraConfig(r=adapter.rank, lora_alpha=adapter.alpha, target_modules=targets, task_type="CAUSAL_LM")
 

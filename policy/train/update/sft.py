@@ -24,7 +24,7 @@ from trl import SFTConfig, SFTTrainer
 
 from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.settings import TrainingSettings
-from triton_agent.policy.train.update.checkpoints import last_whole_checkpoint, whole_checkpoints
+from triton_agent.policy.train.update.checkpoints import last_whole_checkpoint
 from triton_agent.policy.train.update.session import (
     Adapter,
     TrainingResult,
@@ -91,7 +91,7 @@ def train_sft(
     learnt = load_from_disk(str(folder / LEARNT))
     aside = load_from_disk(str(folder / ASIDE)) if (folder / ASIDE).exists() else None
     require_shardable(settings, checkpoint)
-    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None, fsdp=settings.fsdp)
+    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None, fsdp=settings.fsdp, adapter=adapter)
     trainer = SFTTrainer(
         model=loaded,
         args=settings.config(held_out=aside is not None),
@@ -99,7 +99,7 @@ def train_sft(
         eval_dataset=aside,
         processing_class=tokenizer,
         callbacks=list(callbacks),
-        peft_config=peft_config(adapter),
+        peft_config=peft_config(adapter, loaded),
     )
     if settings.learn_prompts:
         # without labels every token is trained on
@@ -109,9 +109,7 @@ def train_sft(
             f"there is nothing to train on: no conversation fits in {settings.tokens_at_most} tokens",
             remedy="raise --max-tokens, or make conversations with shorter prompts (`data make --prompt-tokens`)",
         )
-    weights = run_trainer(trainer, settings, checkpoint)
-    if trainer.is_world_process_zero():
-        held_out.write((*whole_checkpoints(settings.output), weights), held_out.read(str(folder)))
+    weights = run_trainer(trainer, settings, checkpoint, held_out.read(str(folder)))
     return TrainingResult(
         steps=trainer.state.global_step, stopped="", weights=weights, history=tuple(trainer.state.log_history)
     )

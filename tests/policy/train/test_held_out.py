@@ -83,6 +83,30 @@ def test_a_later_training_refuses_what_an_earlier_one_held_out(tmp_path: Path) -
 
 
 @needs_training
+def test_the_checkpoints_of_a_killed_training_know_what_was_held_out(tmp_path: Path) -> None:
+    from transformers import TrainerCallback
+
+    from triton_agent.policy.train.update.fresh import make_policy
+    from triton_agent.policy.train.update.sft import SFTSettings, train_sft
+
+    class Killed(TrainerCallback):  # type: ignore[misc]  # the library is not read for types
+        def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            if state.global_step == 1:
+                raise KeyboardInterrupt
+
+    policy = tmp_path / "tiny"
+    make_policy("tiny", ["import triton\n" * 20], policy)
+    rows = [row(problem) for problem in range(4)]
+    settings = SFTSettings(output=tmp_path / "sft", cpu=True, steps=2, save_every=1, batch_size=2, held_out=0.5)
+    with pytest.raises(KeyboardInterrupt):
+        train_sft(str(policy), rows, settings, callbacks=[Killed()])
+    checkpoint = tmp_path / "sft" / "checkpoint-1"
+    assert len(held_out.read(str(checkpoint))) == 2
+    with pytest.raises(UsageError, match="held out for evaluation"):
+        train_sft(str(checkpoint), rows, SFTSettings(output=tmp_path / "again", cpu=True, steps=1, batch_size=2))
+
+
+@needs_training
 def test_conversations_that_are_all_too_long_are_told(tmp_path: Path) -> None:
     from triton_agent.policy.train.update.fresh import make_policy
     from triton_agent.policy.train.update.sft import SFTSettings, train_sft

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -20,8 +21,9 @@ from triton_agent.policy.train.record.trajectories import collect
 pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
 
 RANKS = 2
+LIMIT_S = 600.0
 WORKER = """
-import os, sys
+import json, os, sys
 from pathlib import Path
 from torch import distributed
 from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer
@@ -38,8 +40,10 @@ LoggedTrainer.save_model = save_together
 settings = GRPOSettings(
     output=Path(output), cpu=True, batch_size=2, steps=int(steps), learning_rate=1e-3, save_every=1, evaluate_every=1
 )
-train_grpo(model, None if resume == "yes" else Prepared.load(Path(rows)), RECIPES["default"], settings,
+result = train_grpo(model, None if resume == "yes" else Prepared.load(Path(rows)), RECIPES["default"], settings,
     resume=resume == "yes", evaluator=lambda trained: {"reward": float(rank == 0)}, best_by="eval_reward")
+if rank == 0:
+    (Path(output) / "history.json").write_text(json.dumps(result.history))
 """
 
 
@@ -54,24 +58,29 @@ def train(arguments: Sequence[str], port: int) -> None:
         for rank in range(RANKS)
     ]
     try:
-        assert [worker.wait(timeout=200) for worker in workers] == [0] * RANKS
+        assert [worker.wait(timeout=LIMIT_S) for worker in workers] == [0] * RANKS
     finally:
         for worker in workers:
             worker.kill()
 
 
 @pytest.mark.slow
-def test_several_processes_save_keep_the_best_and_resume(tiny: Path, tmp_path: Path, free_port: int) -> None:
+def test_several_processes_train_as_one_does_save_keep_the_best_and_resume(
+    tiny: Path, tmp_path: Path, free_port: int
+) -> None:
     """The processes do not shard weights here. A barrier in every save stands for the waiting that sharded weights
-    need.
+    need. Two steps are an epoch, so the training is resumed in the second one.
     """
     from safetensors.torch import load_file
 
-    from triton_agent.policy.train.update.session import load
+    from triton_agent.policy.train.update.grpo import GRPOSettings
+    from triton_agent.policy.train.update.session import load, train_grpo
 
     recipe = RECIPES["default"]
     rows, output = tmp_path / "rows.jsonl", tmp_path / "out"
-    prepare(collect(log_runs(load(str(tiny))[0].eval()), recipe).samples, recipe).save(rows)
+    prepared = prepare(collect(log_runs(load(str(tiny))[0].eval()), recipe).samples, recipe)
+    prepared = dataclasses.replace(prepared, rows=prepared.rows[:6])
+    prepared.save(rows)
     train([str(tiny), str(rows), str(output), "no", "2"], free_port)
     (output / "checkpoint-99").mkdir()
     train([str(tiny), str(rows), str(output), "yes", "3"], free_port)
@@ -79,6 +88,11 @@ def test_several_processes_save_keep_the_best_and_resume(tiny: Path, tmp_path: P
     assert (output / "checkpoint-3" / "whole").exists()
     best = json.loads((output / "best" / "best.json").read_text())
     assert best == {"step": 1, "figure": "eval_reward", "value": 1.0}, "resumed, it still knows the best"
+    settings = GRPOSettings(output=tmp_path / "alone", cpu=True, batch_size=2 * RANKS, steps=3, learning_rate=1e-3)
+    alone = [entry for entry in train_grpo(str(tiny), prepared, recipe, settings).history if "loss" in entry]
+    together = [entry for entry in json.loads((output / "history.json").read_text()) if "loss" in entry]
+    for name in ("loss", "grad_norm", "reward", "reward/correct"):
+        assert [entry[name] for entry in together] == pytest.approx([entry[name] for entry in alone], abs=1e-5), name
     begun, trained = (load_file(folder / "model.safetensors") for folder in (tiny, output / "final"))
     assert {name: one.shape for name, one in trained.items()} == {name: one.shape for name, one in begun.items()}
     assert (output / "best" / "model.safetensors").exists()

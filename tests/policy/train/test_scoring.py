@@ -36,7 +36,7 @@ def test_scores_are_those_of_the_whole_logits(tiny: Path, temperature: float, wr
 
     model = load_frozen(str(tiny), cpu=True)
     if wrapped:
-        model = get_peft_model(model, peft_config(Adapter(rank=2))).eval()
+        model = get_peft_model(model, peft_config(Adapter(rank=2), model)).eval()
     ids, present = ragged_rows()
     with torch.no_grad():
         logits = model(input_ids=ids, attention_mask=present).logits[:, -ANSWER - 1 : -1] / temperature

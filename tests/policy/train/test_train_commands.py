@@ -100,6 +100,11 @@ def test_from_nothing_to_a_trained_policy(tmp_path: Path) -> None:
     rows.write_text(f"{json.dumps(row)}\n" * 4)
     command("train", "sft", "--model", policy, "--data", rows, "--out", tmp_path / "sft", "--steps", "2", "--cpu")
     assert (tmp_path / "sft" / "final" / "model.safetensors").exists()
+    begun = ("--model", tmp_path / "sft", "--out", tmp_path / "chosen", *common)
+    chosen = command("train", "grpo", *begun, "--runs", "all", "--start-by", "entropy", "--steps", "1")
+    assert "starting from checkpoint-2" in chosen.stderr
+    gone_on = command("train", "grpo", *begun, "--start-by", "entropy", "--steps", "2", "--resume", "--json")
+    assert json.loads(gone_on.stdout)["steps"] == 2
     rows.write_text('{"messages": []}\n')
     broken = command("train", "sft", "--model", policy, "--data", rows, "--out", tmp_path / "x", code=2)
     assert f"{rows}:1" in broken.stderr
