@@ -556,8 +556,13 @@ def _reader_gone() -> int:
 def _machine_trouble(error: OSError) -> int:
     """Report a full disk or missing rights as the machine's failure; anything else is a bug."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE, errno.ENOMEM):
-        remedy = f"free some space or point TMPDIR elsewhere (now {os.environ.get('TMPDIR', '/tmp')})"
-        _say(f"could not measure: {error.strerror}: {error.filename or 'while writing'}\n  {remedy}")
+        scratch = os.environ.get("TMPDIR", "/tmp")
+        remedy = "see `ulimit -n` and `free -h`"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = f"free some space on the disk that is written to; temporary files go to TMPDIR, now {scratch}"
+        elif error.errno in (errno.EACCES, errno.EROFS):
+            remedy = f"name a folder that you may write to: --out, --store, or TMPDIR, now {scratch}"
+        _say(f"could not continue: {error.strerror}: {error.filename or 'while writing'}\n  {remedy}")
         return exit_codes.NOT_MEASURED
     return _bug(error)
 

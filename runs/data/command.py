@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json as json_text
 import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 from triton_agent.policy.train.data.candidates import TRAIN, DataSettings, Row, seen_compositions
 from triton_agent.policy.train.data.compose import DIFFICULTIES
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.devices import choose_one
+from triton_agent.runs.cli.pace import counted
 from triton_agent.runs.data.composing import compose_all
 from triton_agent.runs.data.folder import AUDITS, CONVERSATIONS, README, SOLVED, DatasetFolder
 from triton_agent.tools.errors import InstrumentError, UsageError
@@ -55,20 +55,30 @@ def run(request: MakeRequest) -> int:
     for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     folder = _folder(request)
+    try:
+        unmeasured = _make(folder, request)
+    except KeyboardInterrupt:
+        told = f"what is finished is kept in {folder.path}; the same command with --resume continues"
+        console.progress().print(told, markup=False, soft_wrap=True)
+        raise
+    folder.write_card()
+    _print_result(folder, unmeasured, request.json)
+    return exit_codes.NOT_MEASURED if unmeasured else exit_codes.GOOD
+
+
+def _make(folder: DatasetFolder, request: MakeRequest) -> int:
+    """Compose, audit and solve what is not done yet; return how many problems could not be measured."""
     jobs = request.jobs or _cores()
     if not folder.composed:
-        with _progress() as bar:
-            task = bar.add_task("composing", total=folder.settings.count)
-            against = [Path(path) for path in request.against]
-            accepted = compose_all(folder, against, jobs, lambda done: bar.update(task, completed=done))
+        against = [Path(path) for path in request.against]
+        with counted("problems composed") as tell:
+            accepted = compose_all(folder, against, jobs, lambda done: tell(done, folder.settings.count))
         if seen := seen_compositions(accepted.rows):
             raise InstrumentError(f"held-out compositions occur in training: {', '.join(seen[:5])}")
         folder.write_problems(accepted)
     unmeasured = _audited(folder, jobs) if request.audit else 0
     unmeasured += _solved(folder, request) if request.solve else 0
-    folder.write_card()
-    _print_result(folder, unmeasured, request.json)
-    return exit_codes.NOT_MEASURED if unmeasured else exit_codes.GOOD
+    return unmeasured
 
 
 def _folder(request: MakeRequest) -> DatasetFolder:
@@ -118,10 +128,10 @@ def _audited(folder: DatasetFolder, jobs: int) -> int:
     from triton_agent.runs.data.auditing import audit_all
 
     rows = folder.problems()
-    done = sum(1 for _ in folder.lines(AUDITS))
-    with _progress() as bar:
-        task = bar.add_task("auditing", total=len(rows), completed=done)
-        return audit_all(folder, rows, jobs, lambda: bar.update(task, advance=1))
+    done = itertools.count(sum(1 for _ in folder.lines(AUDITS)))
+    with counted("problems audited") as tell:
+        tell(next(done), len(rows))
+        return audit_all(folder, rows, jobs, lambda: tell(next(done), len(rows)))
 
 
 def _solved(folder: DatasetFolder, request: MakeRequest) -> int:
@@ -143,23 +153,16 @@ def _solved(folder: DatasetFolder, request: MakeRequest) -> int:
         cards=chosen.gpus,
     )
     rows = folder.sound([row for row in folder.problems() if row["split"] == TRAIN])
-    done = sum(1 for _ in folder.lines(SOLVED))
-    with _progress() as bar:
-        task = bar.add_task("solving", total=len(rows), completed=done)
-        unmeasured = solve_all(folder, rows, settings, lambda _: bar.update(task, advance=1), bar.console.print)
+    done = itertools.count(sum(1 for _ in folder.lines(SOLVED)))
+    with counted("problems solved") as tell:
+        tell(next(done), len(rows))
+        unmeasured = solve_all(folder, rows, settings, lambda _: tell(next(done), len(rows)), console.progress().print)
     folder.write_conversations(conversations_of(folder, rows, request.prompt_tokens))
     return unmeasured
 
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def _progress() -> Progress:
-    screen = console.progress()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    left = (TextColumn("left:"), TimeRemainingColumn())
-    return Progress(*columns, *left, console=screen, transient=True, disable=not screen.is_terminal)
 
 
 def _print_result(folder: DatasetFolder, unmeasured: int, json: bool) -> None:

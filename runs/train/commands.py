@@ -12,7 +12,7 @@ import typer
 
 from triton_agent.runs.cli.shared_options import sharing
 
-MODEL = Annotated[str, typer.Option("--model", metavar="M", help="Model folder, or its name on the hub.")]
+MODEL = Annotated[str, typer.Option("--model", metavar="M", help="Model folder, or OWNER/NAME on the hub.")]
 RUNS = Annotated[
     str | None,
     typer.Option(

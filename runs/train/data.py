@@ -49,7 +49,7 @@ def parse_filter(text: str) -> RunSelection:
 
 def records(where: str | None, runs: str) -> Iterator[Record]:
     """Yield every attempt of the runs with its gradings."""
-    yield from _records_of(where, tuple(run.id for run in _chosen(where, runs)))
+    yield from _records_of(where, tuple(run.id for run in select(where, runs)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def in_parts(where: str | None, runs: str) -> Parts:
     """Split runs for several processes; few attempts are read in this process, since others take time to start."""
     slices: list[list[str]] = [[]]
     held = 0
-    for run in reversed(_chosen(where, runs)):
+    for run in reversed(select(where, runs)):
         if held >= PART_ATTEMPTS * len(slices):
             slices.append([])
         slices[-1].append(run.id)
@@ -80,9 +80,11 @@ PART_ATTEMPTS = 4000
 """Attempts that a process reads at once, in a few seconds; it takes two to start."""
 
 
-def _chosen(where: str | None, runs: str) -> list[RunSummary]:
+def select(where: str | None, runs: str) -> list[RunSummary]:
+    """Return the runs that the filter names, newest first; raise UsageError if there are none."""
+    chosen = dataclasses.replace(parse_filter(runs), with_best=False)
     with open_store(where) as store:
-        found = select_runs(store, dataclasses.replace(parse_filter(runs), with_best=False))
+        found = select_runs(store, chosen)
         if not found:
             raise UsageError(f"--runs {runs}: no run matches", where=store.where, remedy="see `triton-agent runs list`")
         return found
@@ -120,12 +122,19 @@ def imitable(found: Iterable[Record], render: Render | None = None) -> tuple[lis
     return list(sft_rows(judged, Which.PASSED, Shape.PROMPT_COMPLETION, left_out, render)), left_out.reasons
 
 
+def require_files(names: Sequence[str]) -> None:
+    """Raise a UsageError if one of the paths of `--data` is missing."""
+    for name in names:
+        if not Path(name).exists():
+            remedy = "a file or folder; `data make FOLDER --solve` writes FOLDER/conversations.jsonl"
+            raise UsageError(f"--data {name}: there is no such file", remedy=remedy)
+
+
 def texts(paths: Sequence[str]) -> Iterator[str]:
     """Yield the texts of files, and of all text files in folders; of conversations in JSON lines, their messages."""
     for name in paths:
         path = Path(name)
-        if not path.exists():
-            raise UsageError(f"--data {name}: there is no such file")
+        require_files([name])
         inside = sorted(p for p in path.rglob("*") if p.suffix in TEXT_SUFFIXES) if path.is_dir() else [path]
         for file in inside:
             text = file.read_text(errors="replace")

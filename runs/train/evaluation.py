@@ -17,6 +17,9 @@ from rich.table import Table
 from triton_agent.policy.train.prepare.recipes import recipe_named
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.pace import counted
+from triton_agent.runs.train.data import select
+from triton_agent.runs.train.models import require_model
+from triton_agent.runs.train.online import problem_files
 from triton_agent.runs.train.screen import load_libraries
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Interval, to_json
@@ -51,6 +54,13 @@ def run(request: EvalRequest) -> int:
         raise UsageError("name the problems in one way", remedy="--problems FOLDER, or --runs with a filter")
     if request.answers < max(request.ks):
         raise UsageError(f"pass@{max(request.ks)} needs as many answers", remedy=f"--answers {max(request.ks)}")
+    recipe_named(request.recipe)
+    for model in request.models:
+        require_model(model)
+    if request.runs:
+        select(request.store, request.runs)
+    else:
+        problem_files(request.problems)
     load_libraries()
     told, gains = _over_turns(request) if request.problems else _of_runs(request)
     if request.json:
@@ -71,7 +81,7 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
     from triton_agent.policy.train.evaluate.rollouts import RolloutSettings, evaluate, identity_of
     from triton_agent.runs.cli.devices import choose
     from triton_agent.runs.cli.store_option import open_store
-    from triton_agent.runs.train.online import Judges, asked_at_once, author, open_engine, problem_files
+    from triton_agent.runs.train.online import Judges, asked_at_once, author, open_engine
 
     recipe, chosen, specs = recipe_named(request.recipe), choose(request.device), problem_files(request.problems)
     sampling = Sampling(temperature=request.temperature, max_tokens=request.max_tokens)

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from triton_agent.policy.train.extra import require_training
 from triton_agent.runs.cli import console
-from triton_agent.runs.cli.pace import waiting
+from triton_agent.runs.cli.pace import in_words, waiting
 
 SHOWN = {
     "loss": "loss",
@@ -68,7 +68,15 @@ class TrainScreen:
         evaluated = any(name.startswith("eval_") for name in logs)
         if not self.live and (evaluated or now - self.told_at > LINE_EVERY_S):
             self.told_at = now
-            self.console.print(f"step {step}: {self.line(step, now)}", markup=False, soft_wrap=True)
+            of, left = (f" of {total}", self.left(step, total, now)) if total else ("", "")
+            said = ", ".join(filter(None, (self.line(step, now), left)))
+            self.console.print(f"step {step}{of}: {said}", markup=False, soft_wrap=True)
+
+    def left(self, step: int, total: int, now: float) -> str:
+        """Return the time left at the pace so far, in words; empty while it is unknown."""
+        if self.began is None or not self.began[1] < step < total:
+            return ""
+        return f"about {in_words((now - self.began[0]) / (step - self.began[1]) * (total - step))} left"
 
     def line(self, step: int, now: float) -> str:
         """Return the latest figures in words."""

@@ -12,6 +12,8 @@ from typing import Any
 
 from triton_agent.policy.train.prepare.recipes import Recipe, recipe_named
 from triton_agent.runs.cli import console, exit_codes
+from triton_agent.runs.train.data import require_files, select, texts
+from triton_agent.runs.train.models import require_model
 from triton_agent.runs.train.screen import TrainScreen, load_libraries
 from triton_agent.tools.errors import UsageError
 
@@ -45,11 +47,12 @@ def init(
     out: str, data: Sequence[str], *, size: str, vocabulary: int | None, whole_lines: bool, seed: int, json: bool
 ) -> int:
     """Make a new policy."""
-    load_libraries()
-    from triton_agent.policy.train.update.fresh import make_policy
-    from triton_agent.runs.train.data import texts
+    from triton_agent.policy.train.update.fresh import make_policy, require_possible
 
-    parameters = make_policy(size, texts(data), Path(out), seed=seed, whole_lines=whole_lines, vocabulary=vocabulary)
+    require_possible(size, Path(out), vocabulary)
+    read = list(texts(data))
+    load_libraries()
+    parameters = make_policy(size, read, Path(out), seed=seed, whole_lines=whole_lines, vocabulary=vocabulary)
     _tell({"policy": out, "parameters": parameters}, json, f"{out}: {parameters:,} parameters, untrained")
     return exit_codes.GOOD
 
@@ -68,6 +71,11 @@ def sft(
 ) -> int:
     if not data and not runs:
         raise UsageError("no training data is given", remedy="add --data FILE, or --runs all")
+    require_model(model)
+    if not resume:  # the rows of a training that is continued are beside its checkpoints
+        require_files(data)
+        if runs:
+            select(store, runs)
     load_libraries()
     from triton_agent.policy.llm.prompting.prompt import as_messages
     from triton_agent.policy.train.update.session import Adapter, load_tokenizer
@@ -101,11 +109,15 @@ def grpo(request: GRPORequest) -> int:
         raise UsageError(f"--start-by {request.start_by}", remedy="entropy, or leave it out")
     if bool(request.settings["evaluate_every"]) != bool(request.held_out):
         raise UsageError("--evaluate-every and --held-out go together", remedy="give both, or neither")
+    recipe = recipe_named(request.recipe)
+    if not request.start_by:  # which names a folder of checkpoints
+        require_model(request.model)
+    for words in filter(None, ("" if request.resume else request.runs, request.held_out)):
+        select(request.store, words)
     load_libraries()
     from triton_agent.policy.train.update.grpo import GRPOSettings
     from triton_agent.policy.train.update.session import Adapter, train_grpo, waiting_for_the_first
 
-    recipe = recipe_named(request.recipe)
     settings = GRPOSettings(output=Path(request.out), **_given(request.settings))
     first = waiting_for_the_first(settings.cpu).is_main_process
     model = _start(request)
@@ -177,6 +189,13 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str, kept_back: Mappi
     )
     prepared = prepare(samples, recipe, limits, collected.unsampled)
     _note({**collected.left_out, **prepared.left_out})
+    if not samples:
+        raise UsageError(
+            "there is nothing to train on: no attempt of these runs has the tokens that a model sampled",
+            where=f"--runs {request.runs}",
+            remedy="GRPO compares sampled answers: log some with `train eval --model MODEL --problems FOLDER`, or with "
+            "`bench suite --policy hf:MODEL --attempts 8`. The built-in author's kernels are for `train sft`",
+        )
     lacking = unpaid(recipe, (sample.turn.reward for sample in samples))
     if lacking:
         told = f"recipe {recipe.name}: no run has what these parts are paid for: {', '.join(lacking)}"
@@ -239,10 +258,15 @@ def _shown(title: str, rows_a_step: int) -> Iterator[Any]:
     """Yield a callback that shows the training, and silence the libraries' warnings meanwhile."""
     from triton_agent.policy.train.update.checkpoints import LogDisplay
 
-    with TrainScreen(title, rows_a_step) as screen, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=FutureWarning)
-        warnings.filterwarnings("ignore", category=UserWarning)
-        yield LogDisplay(screen.show)
+    try:
+        with TrainScreen(title, rows_a_step) as screen, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=FutureWarning)
+            warnings.filterwarnings("ignore", category=UserWarning)
+            yield LogDisplay(screen.show)
+    except KeyboardInterrupt:
+        told = "the same command with --resume continues from the last checkpoint (--save-every)"
+        console.progress().print(told, markup=False, soft_wrap=True)
+        raise
 
 
 def _given(settings: Settings) -> dict[str, Any]:
@@ -252,7 +276,8 @@ def _given(settings: Settings) -> dict[str, Any]:
 
 def _note(left_out: Mapping[str, int]) -> None:
     for why, count in left_out.items():
-        console.progress().print(f"left out: {count} {why}", markup=False, soft_wrap=True)
+        attempts = "attempt" if count == 1 else "attempts"
+        console.progress().print(f"{count} {attempts} left out: {why}", markup=False, soft_wrap=True)
 
 
 def _end(outcome: Any, json: bool) -> int:

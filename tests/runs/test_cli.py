@@ -1,5 +1,6 @@
 """The command line for people and programs: it answers quickly, and every outcome is one of the exit codes."""
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import triton_agent
+from triton_agent.runs.cli import exit_codes
+from triton_agent.runs.cli.main import _machine_trouble
 
 SOFTMAX = Path(__file__).parents[1] / "kernels" / "softmax_f32"
 PROBLEM, RIGHT, WRONG = (str(SOFTMAX / name) for name in ("problem.py", "right_block.py", "wrong_padded_with_zero.py"))
@@ -291,3 +294,15 @@ def processes_with_temporary_folder(scratch: Path) -> list[str]:
         if f"TMPDIR={scratch}".encode() in environment:
             found.append(f"{folder.name}: {name!r}")
     return found
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [(errno.ENOSPC, "free some space"), (errno.EACCES, "a folder that you may write to"), (errno.EMFILE, "ulimit")],
+)
+def test_trouble_of_the_machine_comes_with_what_to_do(
+    number: int, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _machine_trouble(OSError(number, os.strerror(number), "runs/out")) == exit_codes.NOT_MEASURED
+    said = capsys.readouterr().err
+    assert f"could not continue: {os.strerror(number)}: runs/out" in said and remedy in said

@@ -122,11 +122,11 @@ class StopOnCollapse(TrainerCallback):
 
 
 class LogDisplay(TrainerCallback):
-    """Passes every logged entry to a display."""
+    """Passes every logged entry to a display, with the numbers of steps so far and in all."""
 
-    def __init__(self, show: Callable[[int, Mapping[str, Any]], None]) -> None:
+    def __init__(self, show: Callable[[int, Mapping[str, Any], int | None], None]) -> None:
         self.show = show
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **rest: Any) -> None:
         if state.is_world_process_zero and logs:
-            self.show(state.global_step, logs)
+            self.show(state.global_step, logs, state.max_steps or None)

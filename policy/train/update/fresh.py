@@ -55,6 +55,16 @@ hour. `small` writes code-like text after an hour on a GPU.
 """
 
 
+def require_possible(size: str, folder: Path, vocabulary: int | None) -> None:
+    """Raise a UsageError if such a policy cannot be made there. Needs no library."""
+    if size not in SIZES:
+        raise UsageError(f"no size {size!r}", remedy=f"one of {', '.join(SIZES)}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is not empty", remedy="name a new folder: a policy is never written over another")
+    if vocabulary is not None and vocabulary < LEAST_VOCABULARY:
+        raise UsageError(f"a vocabulary of {vocabulary} tokens", remedy=f"at least {LEAST_VOCABULARY}")
+
+
 def make_policy(
     size: str,
     texts: Iterable[str],
@@ -72,14 +82,9 @@ def make_policy(
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    if size not in SIZES:
-        raise UsageError(f"no size {size!r}", remedy=f"one of {', '.join(SIZES)}")
-    if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty", remedy="name a new folder: a policy is never written over another")
+    require_possible(size, folder, vocabulary)
     chosen = SIZES[size]
     if vocabulary is not None:
-        if vocabulary < LEAST_VOCABULARY:
-            raise UsageError(f"a vocabulary of {vocabulary} tokens", remedy=f"at least {LEAST_VOCABULARY}")
         chosen = dataclasses.replace(chosen, vocabulary=vocabulary)
     tokenizer = make_tokenizer(texts, chosen, across_words=across_words, whole_lines=whole_lines)
     config = Qwen3Config(

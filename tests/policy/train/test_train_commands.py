@@ -63,6 +63,56 @@ def test_an_evaluation_takes_its_problems_from_files_or_from_runs() -> None:
         assert "name the problems in one way" in command("train", "eval", "--model", "x", *words, code=2).stderr
 
 
+REFUSED = {
+    "policy init --out new --data none.jsonl": "--data none.jsonl: there is no such file",
+    "policy init --out runs --data text.py": "runs is not empty",
+    "policy init --out new --data text.py --size huge": "one of mini, tiny, small",
+    "train sft --model tinny --data text.py --out new": "there is no such folder",
+    "train sft --model runs --data text.py --out new": "did you mean runs/final?",
+    "train sft --model runs/final --data none --out new": "--data none: there is no such file",
+    "train sft --model runs/final --runs x=1 --out new": "x= is no filter",
+    "train grpo --model runs/last --runs all --out new": "there is no such folder",
+    "train grpo --model runs/final --runs all --store none.db --out new": "none.db",
+    "train eval --model runs/final --problems none.py": "none.py",
+}
+"""Command lines, and words of the error."""
+
+
+def test_what_cannot_be_trained_is_refused_before_any_library_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "text.py").write_text("import triton\n")
+    (tmp_path / "runs" / "final").mkdir(parents=True)
+    (tmp_path / "runs" / "final" / "config.json").write_text("{}")
+    look = (
+        "import sys; from triton_agent.runs.cli.main import _guarded\n"
+        "for line in sys.argv[1:]:\n"
+        "    sys.argv[1:] = line.split(); print(file=sys.stderr); print(_guarded())\n"
+        "print(sorted({'torch', 'transformers', 'trl'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", look, *REFUSED], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.stdout.splitlines() == ["2"] * len(REFUSED) + ["[]"], ran.stderr
+    for told, said in zip(REFUSED.values(), ran.stderr.removeprefix("\n").split("\n\n"), strict=True):
+        assert told in said
+
+
+def test_a_name_on_the_hub_is_said_to_be_asked_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from triton_agent.runs.train.models import require_model
+
+    require_model("owner/model")
+    assert "asking the Hugging Face hub" in capfd.readouterr().err
+
+
+def test_a_training_in_a_pipe_tells_steps_and_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    from triton_agent.runs.train.screen import TrainScreen
+
+    screen = TrainScreen("sft", rows_a_step=8)
+    screen.began, screen.told_at = (0.0, 0), 0.0
+    assert screen.left(step=10, total=40, now=60.0) == "about 3 min left"
+    assert screen.left(step=40, total=40, now=60.0) == ""
+    with screen:
+        screen.show(1, {"loss": 2.0}, total=40)
+    assert "step 1 of 40: loss 2" in capsys.readouterr().err
+
+
 @needs_training
 @pytest.mark.slow
 def test_from_nothing_to_a_trained_policy(tmp_path: Path) -> None:
@@ -94,6 +144,7 @@ def test_from_nothing_to_a_trained_policy(tmp_path: Path) -> None:
     assert "--resume" in again.stderr
     gone_on = command("train", "grpo", "--model", policy, "--out", out, "--steps", "5", "--resume", "--json", *common)
     assert json.loads(gone_on.stdout)["steps"] == 5
+    assert "step 4 of 5: loss" in gone_on.stderr
 
     rows = tmp_path / "rows.jsonl"
     row = {"messages": [{"role": "user", "content": "import"}, {"role": "assistant", "content": "triton"}]}
@@ -109,7 +160,7 @@ def test_from_nothing_to_a_trained_policy(tmp_path: Path) -> None:
     broken = command("train", "sft", "--model", policy, "--data", rows, "--out", tmp_path / "x", code=2)
     assert f"{rows}:1" in broken.stderr
     nowhere = command("train", "grpo", "--model", tmp_path / "no", "--runs", "all", "--out", out / "y", *common, code=2)
-    assert "no model could be loaded" in nowhere.stderr
+    assert "there is no such folder" in nowhere.stderr
 
     asked = (
         "--model",

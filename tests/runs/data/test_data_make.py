@@ -133,6 +133,18 @@ def test_the_folder_is_loaded_by_the_datasets_library(whole: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_an_interrupted_dataset_says_how_it_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("triton_agent.runs.data.command.compose_all", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(request(tmp_path / "data"))
+    assert "is kept" in capsys.readouterr().err
+
+
 def test_solved_problems_give_conversations_with_verified_answers_and_real_messages(tmp_path: Path) -> None:
     out = tmp_path / "solved"
     asked = {"count": 3, "difficulties": ("tiny",), "held_out": 0.3, "solve": True, "audit": True, "jobs": 2}
