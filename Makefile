@@ -18,7 +18,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-mcp test-verifiers test-openenv test-slow notebook docs first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-profiles bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
+.PHONY: help demo test test-train test-mcp test-verifiers test-openenv test-slow notebook docs report-picture first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-profiles bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -88,6 +88,9 @@ $(DOCS_STAMP): $(STAMP)
 
 docs: $(DOCS_STAMP)  ## the pages of docs/ as a site, in build/site; a broken link fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "build/site/index.html"
+
+report-picture: $(STAMP)  ## docs/report.png anew, from a run on this machine's CPU; needs Chromium, takes a minute
+	@$(BIN)/python docs/make_report_picture.py
 
 first-contact: $(STAMP)  ## the wheel alone, in an environment of its own: examples, optimize, bench, notebook output; three minutes
 	@$(BIN)/python -m pytest -q -m slow tests/test_first_contact.py

@@ -188,7 +188,7 @@ def kernels(evaluation: Evaluation) -> Iterator[object]:
         for kernel in evaluation.resources
     ]
     headings = ("kernel", "constants", "target", "warps", "registers", "spilled bytes", "shared bytes")
-    compiled = table(headings, rows, right=(3, 4, 5, 6), caption="What the compiler reports")
+    compiled = table(headings, rows, right=(3, 4, 5, 6), caption="What the compiler reports", stacks=range(2, 7))
     yield long(compiled, len(rows), f"What the compiler reports, {len(rows)} kernels")
     launched = [
         (
@@ -200,11 +200,14 @@ def kernels(evaluation: Evaluation) -> Iterator[object]:
         )
         for item in (diagnosis.launches if diagnosis else ())
     ]
+    counted = diagnosis is not None and diagnosis.traffic_ratio is not None
+    least = f", at the size where bytes are counted; fewest: {bytes_said(diagnosis.floor_bytes)}" if counted else ""
     called = table(
         ("kernel", "launches", "programs", "loaded", "stored"),
         launched,
         right=(1, 2, 3, 4),
-        caption="Launches in one call",
+        caption=f"Launches in one call{least}",
+        stacks=range(1, 5),
     )
     yield long(called, len(launched), f"Launches in one call, {len(launched)} kernels")
     known = evaluation.determinism is not Determinism.NOT_MEASURED

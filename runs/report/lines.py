@@ -44,15 +44,21 @@ def marks(lines: Sequence[AttemptHeader], best: str | None, address: Address) ->
     ]
 
 
-def overview(lines: Sequence[AttemptHeader], best: str | None, address: Address, *, caption: str) -> Html:
-    """Return a table with a row for each attempt. Columns that would be empty are left out."""
-    columns: dict[str, list[object]] = {
+def overview(
+    lines: Sequence[AttemptHeader], best: str | None, address: Address, *, caption: str, costs: Sequence[str] = ()
+) -> Html:
+    """Return a table with a row for each attempt. Columns that would be empty are left out.
+
+    `costs` says in words what each attempt moves and launches, where nothing was timed.
+    """
+    columns: dict[str, Sequence[object]] = {
         "attempt": [
             join([tag("a", short(line.key), href=address(line.key)), " ★ best" if line.key == best else None])
             for line in lines
         ],
         "status": [status_mark(line) for line in lines],
         "speed-up": [interval(line.speedup) for line in lines],
+        "moves": costs or [""] * len(lines),
         "from": [link(line.parent, line.key, address) if line.parent else "a fresh start" for line in lines],
         "because": [result_said(line) for line in lines],
         "author": [" ".join(filter(None, (line.policy, line.policy_version))) for line in lines],
@@ -61,7 +67,8 @@ def overview(lines: Sequence[AttemptHeader], best: str | None, address: Address,
     names = list(shown)
     right = [names.index("speed-up")] if "speed-up" in shown else []
     rows = list(zip(*shown.values(), strict=True))
-    return table(names, rows, right=right, caption=caption, stacks=(names.index("from"),) if rows else ())
+    stacks = [names.index(name) for name in ("moves", "from") if name in shown]
+    return table(names, rows, right=right, caption=caption, stacks=stacks)
 
 
 def link(key: str, beside: str, address: Address) -> Html:

@@ -24,6 +24,7 @@ from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
 from triton_agent.runs.report.words import (
     baseline_said,
     bytes_said,
+    cost_said,
     end_said,
     interval,
     ms_said,
@@ -275,7 +276,8 @@ def _attempts(run: RunView) -> list[object]:
     key = best.key if best else None
     timed = any(line.speedup for line in headers)
     caption = "All attempts; speed-ups in device time, with intervals" if timed else "All attempts"
-    listed = lines.overview(headers, key, address, caption=caption)
+    costs = () if timed else [cost_said(item.evaluation) for item in run.attempts]
+    listed = lines.overview(headers, key, address, caption=caption, costs=costs)
     ordered = sorted(run.attempts, key=lambda item: (item.attempt.turn, item.attempt.index))
     told = (attempts.article(item, run.history.parent_of(item), best=item is best, address=address) for item in ordered)
     return [

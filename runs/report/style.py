@@ -47,7 +47,7 @@ h3 small { margin-left: .6rem; } .because { font-weight: 600; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr));
   gap: 0 1.6rem; }
 figure { margin: .6rem 0; min-width: 0; } figcaption { font-size: .92rem; font-weight: 600; color: var(--text); }
-.pictures svg.fits { width: 100%; height: auto; font-size: 15px; }
+.pictures svg.fits { width: 100%; max-width: 42rem; height: auto; font-size: 15px; }
 p, dd, .said { max-width: 80ch; }
 .wrapped { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 34rem; overflow-y: auto; }
 .status { border: 1px solid currentColor; border-radius: 1rem; padding: 0 .6rem; font-size: .85rem; font-weight: 600;

@@ -7,7 +7,7 @@ from typing import Any
 
 from triton_agent.agent.settings import MEANS, StopReason
 from triton_agent.memory.listing import AttemptHeader
-from triton_agent.tools.results import DECISIONS, Diagnosis, Finding, Interval, asked_as
+from triton_agent.tools.results import DECISIONS, Diagnosis, Evaluation, Finding, Interval, Status, asked_as
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -56,6 +56,16 @@ def traffic_said(diagnosis: Diagnosis | None) -> str:
     if diagnosis is None or diagnosis.traffic_ratio is None:
         return ""
     return f"{diagnosis.traffic_ratio:.2f}x" + (" own" if diagnosis.torch_operators else "")
+
+
+def cost_said(evaluation: Evaluation | None) -> str:
+    """Return what a kernel that passed moves and launches: `1.00x the fewest bytes, 1 launch`."""
+    diagnosis = evaluation.diagnosis if evaluation is not None and evaluation.status is Status.PASSED else None
+    if diagnosis is None:
+        return ""
+    traffic, launches = traffic_said(diagnosis), sum(item.launches for item in diagnosis.launches)
+    said = f"{launches} launch" if launches == 1 else f"{launches} launches"
+    return ", ".join(filter(None, (f"{traffic} the fewest bytes" if traffic else "", said if launches else "")))
 
 
 def counted(count: int, word: str) -> str:

@@ -113,6 +113,17 @@ def test_where_nothing_was_timed_the_headline_is_what_is_known() -> None:
     assert text.index("1.50x the fewest bytes") < text.index("best attempt")
 
 
+def test_attempts_that_were_not_timed_are_compared_by_what_they_move() -> None:
+    untimed, timed = (render_report(RunView(history=sample.history(gpu=gpu))) for gpu in (False, True))
+    assert 'data-label="moves">1.50x the fewest bytes, 1 launch</td>' in untimed and ">moves</th>" not in timed
+    assert "Launches in one call, at the size where bytes are counted; fewest: " in untimed
+
+
+def test_tables_of_kernels_fit_a_phone() -> None:
+    page = render_report(RunView(history=sample.history(gpu=False)))
+    assert 'data-label="registers">' in page and 'data-label="programs">' in page
+
+
 def test_traffic_is_that_of_own_kernels_where_operators_of_torch_are_left() -> None:
     evaluation = sample.evaluation(None, None, gpu=False)
     assert evaluation.diagnosis is not None
