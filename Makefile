@@ -62,6 +62,7 @@ test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this ins
 	  tests/policy/test_policy_contract.py \
 	  tests/policy/train/online \
 	  tests/policy/llm/engines/test_transformers_engine.py
+	@echo "== killed, and in several processes"; $(BIN)/python -m pytest -q -m slow tests/policy/train/test_grpo.py tests/policy/train/test_ranks.py
 
 test-verifiers:  ## the environment in the library verifiers, in a virtual environment of its own: it pins other versions
 	@test -x $(VERIFIERS_VENV)/bin/python || $(PYTHON) -m venv $(VERIFIERS_VENV)

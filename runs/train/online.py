@@ -96,7 +96,7 @@ def train(request: OnlineRequest) -> int:
             request.engine,
             chosen,
             cpu=bool(request.settings["cpu"]),
-            adapter=bool(request.lora),
+            lora=request.lora,
             vllm_python=request.vllm_python,
             gpu_memory=request.gpu_memory,
         )
@@ -274,22 +274,28 @@ def open_engine(
     chosen: Chosen,
     *,
     cpu: bool,
-    adapter: bool = False,
+    lora: int | None = None,
     vllm_python: str | None = None,
     gpu_memory: float | None = None,
 ) -> Any:
-    """Make an engine that answers with the model; it loads the weights at its first request."""
+    """Make an engine that answers with the model or adapter; it loads the weights at its first request. With `lora`, it
+    takes adapters of that rank later.
+    """
     if kind not in ENGINES:
         raise UsageError(f"--engine {kind}", remedy=f"one of {', '.join(ENGINES)}")
     if kind != "vllm":
         from triton_agent.policy.llm.engines.transformers_engine import TransformersEngine
 
         return TransformersEngine(Path(model), device="cpu" if cpu else "auto")
+    from triton_agent.policy.llm.engines.model_folder import base_of
     from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
 
-    told = {"python": vllm_python, "gpu_memory": gpu_memory}
-    told |= {"adapter": model} if adapter else {}  # training replaces it by the trained adapter
-    engine = VllmEngine(model, VllmSettings(**{k: v for k, v in told.items() if v is not None}))  # type: ignore[arg-type]
+    told: dict[str, Any] = {"python": vllm_python, "gpu_memory": gpu_memory, "adapts": lora is not None}
+    base = base_of(Path(model))
+    told |= {"adapter": model} if base else {}
+    if lora and lora > VllmSettings().adapter_rank:
+        told["adapter_rank"] = 1 << (lora - 1).bit_length()  # vLLM takes powers of two
+    engine = VllmEngine(base or model, VllmSettings(**{k: v for k, v in told.items() if v is not None}))
     return SharedCard(engine, chosen.gpus[0].uuid) if chosen.gpus and not cpu else engine
 
 

@@ -52,6 +52,11 @@ def version_of(folder: Path) -> str:
     return digest.hexdigest()[:12]
 
 
+def base_of(folder: Path) -> str:
+    """Return the model that the adapter in the folder belongs to; empty if the folder holds none."""
+    return str(_json_of(folder / "adapter_config.json").get("base_model_name_or_path") or "")
+
+
 def context_of(folder: Path) -> int:
     """Return the most tokens of question and answer together, according to the model's own files."""
     config = _json_of(folder / "config.json")

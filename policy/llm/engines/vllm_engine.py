@@ -51,6 +51,8 @@ class VllmSettings:
     """Interpreter with vLLM; None uses the one in the environment variable, or else this one."""
     adapter: str | None = None
     """LoRA adapter: a folder, or a name on the hub."""
+    adapts: bool = False
+    """Start with room for an adapter that comes later, by `reload`."""
     adapter_rank: int = 64
     """Highest rank of an adapter."""
     guess_ahead: int = 0
@@ -149,7 +151,7 @@ class VllmEngine:
         self._lookup = ModelLookup(self._weights, self._python, self._environment())
 
     async def _adapt(self, folder: Path) -> None:
-        if self._adapter is None:
+        if self._adapter is None and not self.settings.adapts:
             raise UsageError("the engine was started without adapters", remedy="start it with one: the setting adapter")
         if self._process and self._process.alive:
             reply = await self._asked(self._process, {"adapt": str(folder.resolve())})
@@ -265,7 +267,7 @@ class VllmEngine:
                 "prompt_lookup_min": GUESS_FROM,
                 "prompt_lookup_max": GUESS_FROM_AT_MOST,
             }
-        if self._adapter:
+        if self._adapter or self.settings.adapts:
             engine |= {"enable_lora": True, "max_lora_rank": settings.adapter_rank}
         return {"engine": engine, "plain_template": PLAIN_TEMPLATE, "adapter": self._adapter}
 

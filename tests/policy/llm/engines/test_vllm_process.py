@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from triton_agent.policy.llm.engines.interpreters import VARIABLE, find_interpre
 from triton_agent.policy.llm.engines.lookup import ModelLookup
 from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
 from triton_agent.policy.llm.engines.vllm_process import VllmProcess, condensed
+from triton_agent.runs.cli.devices import Chosen
+from triton_agent.runs.train.online import open_engine
 from triton_agent.tools.errors import UsageError
 
 ASKED = ModelQuestion(messages=(Message(role="user", content="Write."),))
@@ -87,6 +90,25 @@ def test_an_adapter_that_is_none_is_refused_at_once(model: Path, pretender: Path
     for adapter, complaint in ((str(tmp_path), "no adapter_config.json"), ("/nowhere", "no such folder")):
         with pytest.raises(UsageError, match=complaint):
             VllmEngine(str(model), VllmSettings(python=str(pretender), adapter=adapter))
+
+
+def test_an_engine_of_a_training_takes_adapters_that_come_later_and_one_that_is_there(
+    model: Path, pretender: Path, tmp_path: Path
+) -> None:
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(model), "r": 100}))
+    chosen = Chosen(device="cpu")
+    engine = open_engine(str(model), "vllm", chosen, cpu=True, lora=100, vllm_python=str(pretender))
+    assert engine._start()["adapter"] is None and engine._start()["engine"]["enable_lora"]
+    assert engine._start()["engine"]["max_lora_rank"] == 128
+    asyncio.run(engine.reload(adapter))
+    assert engine._start()["adapter"] == str(adapter)
+    trained = open_engine(str(adapter), "vllm", chosen, cpu=True, vllm_python=str(pretender))
+    assert (trained._start()["engine"]["model"], trained._start()["adapter"]) == (str(model), str(adapter))
+    whole = open_engine(str(model), "vllm", chosen, cpu=True, vllm_python=str(pretender))
+    with pytest.raises(UsageError, match="without adapters"):
+        asyncio.run(whole.reload(adapter))
 
 
 def test_an_engine_that_does_not_start_says_why_and_leaves_nothing(model: Path, pretender: Path) -> None:
