@@ -18,7 +18,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train test-mcp test-verifiers test-openenv test-slow notebook docs report-picture first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-profiles bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
+.PHONY: help demo test test-train first-training test-mcp test-verifiers test-openenv test-slow notebook docs report-picture first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-profiles bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -63,6 +63,9 @@ test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this ins
 	  tests/policy/train/online \
 	  tests/policy/llm/engines/test_transformers_engine.py
 	@echo "== killed, and in several processes"; $(BIN)/python -m pytest -q -m slow tests/policy/train/test_grpo.py tests/policy/train/test_ranks.py
+
+first-training: $(TRAIN_STAMP)  ## the first chain of docs/training.md as it stands there, from `data make` to `train eval`; ten minutes
+	@$(BIN)/python -m pytest -q -m slow tests/policy/train/test_first_chain.py
 
 test-verifiers:  ## the environment in the library verifiers, in a virtual environment of its own: it pins other versions
 	@test -x $(VERIFIERS_VENV)/bin/python || $(PYTHON) -m venv $(VERIFIERS_VENV)
