@@ -86,6 +86,10 @@ def test_a_branching_turn_is_worth_the_mean_of_what_came_of_it() -> None:
     assert found["a"] == pytest.approx(0.1 + 0.5 * (1.0 + 0.5 * 0.8) / 2)
 
 
+def test_a_later_turn_is_discounted_for_the_turns_of_other_authors_between_as_well() -> None:
+    assert returns([turn("a", 0.1), turn("b", 1.0, 2, "a")], 0.5, lambda paid: paid.total)["a"] == pytest.approx(0.35)
+
+
 def test_what_was_not_measured_is_left_out_and_counts_as_nothing_else() -> None:
     turns = [turn("a", 0.1), turn("b", None, 1, "a"), turn("c", 1.0, 1, "a"), turn("x", 0.3), turn("y", None, 1, "x")]
     found = returns(turns, 0.5, lambda paid: paid.total)
@@ -227,6 +231,14 @@ def test_a_turn_before_one_that_was_not_timed_is_not_compared_by_half_a_return()
     credit = assign(turns, recipe())
     assert set(credit.advantages) == {"a", "b", "a1", "b1"}
     assert credit.left_out == {"lacks a measurement that other turns of its group have": 1, "not measured": 1}
+
+
+def test_improvements_are_compared_with_improvements_if_the_recipe_says_so() -> None:
+    turns = [turn("a", 1.0), turn("b", 0.0), turn("c", 0.4, improves=True), turn("d", 0.2, improves=True)]
+    apart = assign(turns, recipe(baseline="dr_grpo", compare_starts=True)).advantages
+    assert [apart[key].code for key in "abcd"] == pytest.approx([0.5, -0.5, 0.1, -0.1])
+    together = assign(turns, recipe(baseline="dr_grpo")).advantages
+    assert [together[key].code for key in "abcd"] == pytest.approx([0.6, -0.4, 0.0, -0.2])
 
 
 def test_a_turn_without_tokens_counts_in_returns_and_is_no_rival() -> None:
