@@ -24,6 +24,8 @@ from triton_agent.tools.versions import require_supported
 
 COUNT, DEFAULT = 1000, ("easy", "medium", "hard")
 HELD_OUT_SHARE = 0.1
+LEAST = {"jobs": 0, "turns": 1, "faults": 0, "prompt_tokens": 1}
+"""Smallest values of options."""
 AT_ONCE_ON_A_CARD = 4
 """Problems solved and timed at once on a GPU by default; more do not give more verdicts a second."""
 
@@ -86,6 +88,9 @@ def _folder(request: MakeRequest) -> DatasetFolder:
     unknown = [name for name in request.difficulties if name not in DIFFICULTIES]
     if unknown:
         raise UsageError(f"--difficulty {unknown[0]}", remedy=f"one of {', '.join(DIFFICULTIES)}")
+    for name, least in LEAST.items():
+        if getattr(request, name) < least:
+            raise UsageError(f"--{name.replace('_', '-')} {getattr(request, name)}", remedy=f"at least {least}")
     for path in request.against:
         if not Path(path).exists():
             raise UsageError(f"--against {path}: there is no such folder")

@@ -16,6 +16,7 @@ from triton_agent.policy.train.data.outline import Known, outlines_below
 from triton_agent.policy.train.data.probe import Refused
 from triton_agent.runs.data.folder import COMPOSING, DatasetFolder
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.sandbox.privileges import die_with_parent
 
 CHUNK = 32
 """Candidates that a process takes at once."""
@@ -72,7 +73,7 @@ def _composed(
         finally:
             torch.set_num_threads(threads)
     context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(jobs, context, initializer=_prepare, initargs=(against,))
+    pool = concurrent.futures.ProcessPoolExecutor(jobs, context, initializer=_prepare_process, initargs=(against,))
     try:
         waiting: deque[concurrent.futures.Future[Outcomes]] = deque()
         while True:
@@ -82,6 +83,11 @@ def _composed(
             yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _prepare_process(against: Sequence[Path]) -> None:
+    die_with_parent()  # it would wait forever for a command that was killed
+    _prepare(against)
 
 
 def _prepare(against: Sequence[Path]) -> None:

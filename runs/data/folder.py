@@ -29,6 +29,8 @@ from triton_agent.tools.versions import installed
 
 SETTINGS, README, CONVERSATIONS = "dataset.json", "README.md", "conversations.jsonl"
 COMPOSING, SOLVED, STORE, PROBLEMS = "composing.jsonl", "solved.jsonl", "attempts.db", "problems"
+SETTINGS_PART = f".{SETTINGS}.part"
+"""The settings while they are written; a folder with nothing else was begun by a process that was killed at once."""
 AUDITS = "audits.jsonl"
 COMPOSER = "1"
 """Version of the composer. The same seed gives other problems in another version, so such a dataset is not continued.
@@ -44,7 +46,7 @@ class DatasetFolder:
 
     @classmethod
     def begin(cls, path: Path, settings: DataSettings, against: Sequence[Mapping[str, str]]) -> DatasetFolder:
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and (not path.is_dir() or any(child.name != SETTINGS_PART for child in path.iterdir())):
             raise UsageError(f"{path} is not empty", remedy="add --resume to continue, or name another folder")
         path.mkdir(parents=True, exist_ok=True)
         made_by = {"composer": COMPOSER, "torch": installed("torch")}
@@ -137,6 +139,6 @@ class DatasetFolder:
         (self.path / README).write_text(text)
 
     def _save_plan(self) -> None:
-        part = self.path / f".{SETTINGS}.part"
+        part = self.path / SETTINGS_PART
         part.write_text(json.dumps(self.plan, indent=1, sort_keys=True) + "\n")
         part.replace(self.path / SETTINGS)

@@ -12,9 +12,11 @@ import concurrent.futures
 import dataclasses
 import datetime
 import random
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from triton_agent.memory.listing import RunFilter
 from triton_agent.memory.observation import BudgetLeft, ProblemView, Rules
 from triton_agent.memory.records import Completion, Run, RunEnd, new_run_id
 from triton_agent.memory.store import Store
@@ -67,14 +69,15 @@ def solve_all(
     say: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Solve what is not solved yet; return how many problems could not be measured."""
-    there = {line["name"] for line in folder.lines(SOLVED)}
-    left = [row for row in rows if row["name"] not in there]
     unmeasured = 0
     with (
         own_nursery(settings.evaluator.card, many_problems=True) as nursery,
         Store.open(folder.path / STORE) as store,
         concurrent.futures.ThreadPoolExecutor(settings.jobs) as pool,
     ):
+        _note_stored(folder, store)
+        there = {line["name"] for line in folder.lines(SOLVED)}
+        left = [row for row in rows if row["name"] not in there]
 
         def solve(row: Row) -> _Solved:
             spec = parse_problem(str(folder.file_of(row)))
@@ -95,19 +98,44 @@ def solve_all(
                 if not solved.measured:
                     unmeasured += 1
                     continue
-                for run, attempts in solved.runs:
-                    store.add_run(run)
-                    store.add_attempts([(graded.attempt, graded.grading) for graded in attempts])
-                    last = attempts[-1].attempt.key if passed(attempts[-1].evaluation) else None
-                    ended = datetime.datetime.now(datetime.UTC)
-                    store.end_run(RunEnd(run=run.id, stop_reason="turns", best=last, ended_at=ended))
-                runs = [run.id for run, _ in solved.runs]
-                folder.append(SOLVED, {"name": solved.name, "outcome": solved.outcome, "runs": runs})
+                _store_runs(store, solved)
+                folder.append(SOLVED, _line(solved.name, solved.outcome, [run for run, _ in solved.runs]))
         finally:
             for future in futures:
                 future.cancel()
             nursery.close()  # ends what an interruption leaves behind, waits for memory too
     return unmeasured
+
+
+def _store_runs(store: Store, solved: _Solved) -> None:
+    """Store the runs of a problem in one commit, so that a kill leaves all of them or none."""
+    records: list[Any] = []
+    for run, attempts in solved.runs:
+        run = dataclasses.replace(run, settings={**run.settings, "outcome": solved.outcome})
+        last = attempts[-1].attempt.key if passed(attempts[-1].evaluation) else None
+        end = RunEnd(run=run.id, stop_reason="turns", best=last, ended_at=datetime.datetime.now(datetime.UTC))
+        records += [store.prepare(run), *(store.prepare(one.attempt, one.grading) for one in attempts)]
+        records.append(store.prepare(end))
+    for refused in store.commit(records):
+        if refused is not None:
+            raise refused
+
+
+def _note_stored(folder: DatasetFolder, store: Store) -> None:
+    """Note problems in the journal whose runs were stored right before a kill."""
+    noted = {run for line in folder.lines(SOLVED) for run in line["runs"]}
+    found: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for listed in store.runs(RunFilter(limit=None, with_best=False)):
+        if listed.id not in noted:
+            run = store.run(listed.id)
+            if "outcome" in run.settings:  # earlier versions did not store it
+                found[run.settings["problem"], run.settings["outcome"]].append(run)
+    for (name, outcome), runs in found.items():
+        folder.append(SOLVED, _line(name, outcome, sorted(runs, key=lambda run: run.started_at)))
+
+
+def _line(name: str, outcome: str, runs: Sequence[Run]) -> dict[str, Any]:
+    return {"name": name, "outcome": outcome, "runs": [run.id for run in runs]}
 
 
 class _JudgedOnce(SharedVerdicts):

@@ -31,6 +31,7 @@ from triton_agent.policy.train.record.rewards import Facts, Reward
 from triton_agent.policy.train.record.roles import Decode, Spelling, token_roles
 from triton_agent.policy.train.record.spool import Numbers, Spool, Spooled, packed_floats, packed_tokens
 from triton_agent.tools.results import Evaluation, Interval, Status
+from triton_agent.tools.sandbox.privileges import die_with_parent
 
 Encode = Callable[[Sequence[Message]], Sequence[int]]
 """Encodes messages as the prompt for the next answer."""
@@ -170,6 +171,7 @@ class _Reader:
 
     @classmethod
     def begin(cls, recipe: Recipe, knowledge: Knowledge) -> None:
+        die_with_parent()  # it would wait forever for a command that was killed
         cls.recipe, cls.knowledge, cls.spelling = recipe, knowledge, _spelling(knowledge)
 
     @classmethod

@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from triton_agent.policy.train.data.candidates import TRAIN, DataSettings
 from triton_agent.policy.train.extra import missing_modules
 from triton_agent.runs.data.command import MakeRequest, run
 from triton_agent.runs.data.composing import compose_all
-from triton_agent.runs.data.folder import COMPOSING, DatasetFolder
+from triton_agent.runs.data.folder import COMPOSING, SOLVED, DatasetFolder
 from triton_agent.tools.errors import UsageError
 
 SETTINGS = DataSettings(count=40, seed=7, difficulties=("tiny",), held_out=0.1)
@@ -76,6 +78,33 @@ def test_the_command_gives_the_same_bytes_with_several_processes(whole: Path, tm
     assert contents(tmp_path / "again") == contents(whole)
 
 
+def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "triton_agent", "data", "make", str(tmp_path / "killed"), "--count", "100000"]
+    command = subprocess.Popen([*argv, "--difficulty", "tiny", "--jobs", "2"], stderr=subprocess.DEVNULL)
+    try:
+        wait_until((tmp_path / "killed" / COMPOSING).exists, within_s=300)
+        children = Path(f"/proc/{command.pid}/task/{command.pid}/children").read_text().split()
+        assert len(children) >= 2
+    finally:
+        command.kill()
+        command.wait()
+    wait_until(lambda: not any(runs(child) for child in children), within_s=60)
+
+
+def wait_until(reached: Callable[[], bool], *, within_s: float) -> None:
+    limit = time.monotonic() + within_s
+    while not reached():
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+
+
+def runs(pid: str) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
 def test_files_manifest_and_card_agree(whole: Path) -> None:
     rows = DatasetFolder.continued(whole).problems()
     assert {path.stem for path in (whole / "problems").rglob("*.py")} == {row["name"] for row in rows}
@@ -112,6 +141,10 @@ def test_a_folder_that_is_in_use_is_not_overwritten(whole: Path) -> None:
         ({"difficulties": ("giant",)}, "--difficulty giant"),
         ({"held_out": 0.9}, "--held-out"),
         ({"count": 0}, "--count"),
+        ({"jobs": -1}, "--jobs -1"),
+        ({"turns": 0}, "--turns 0"),
+        ({"faults": -1}, "--faults -1"),
+        ({"prompt_tokens": 0}, "--prompt-tokens 0"),
         ({"against": ("nowhere",)}, "--against nowhere"),
         ({"resume": True}, "no dataset"),
     ],
@@ -130,6 +163,41 @@ def test_the_folder_is_loaded_by_the_datasets_library(whole: Path, tmp_path: Pat
     assert {split: len(rows) for split, rows in found.items()} == {"train": 36, "held_out": 4}
     assert found["train"][0]["steps"]
     assert "class Model" in found["held_out"][0]["source"]
+
+
+def test_a_folder_whose_beginning_was_killed_is_begun_again(tmp_path: Path) -> None:
+    (tmp_path / ".dataset.json.part").write_text('{"compo')
+    assert DatasetFolder.begin(tmp_path, SETTINGS, ()).settings == SETTINGS
+
+
+@pytest.mark.slow
+def test_a_kill_between_store_and_journal_solves_no_problem_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "killed"
+    asked = {"count": 2, "difficulties": ("tiny",), "held_out": 0.0, "solve": True}
+    append = DatasetFolder.append
+
+    def kill(folder: DatasetFolder, name: str, data: object) -> None:
+        if name == SOLVED:
+            raise Killed
+        append(folder, name, data)
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(DatasetFolder, "append", kill)
+        run(request(out, **asked))
+    with Store.open(out / "attempts.db", read_only=True) as store:
+        before = {attempt.key for attempt, _ in store.iterate(AttemptFilter())}
+    assert before and not (out / SOLVED).exists()
+    assert run(request(out, resume=True, solve=True)) == 0
+    with Store.open(out / "attempts.db", read_only=True) as store:
+        runs = [store.run(one.id) for one in store.runs()]
+        assert before < {attempt.key for attempt, _ in store.iterate(AttemptFilter())}
+    solved = list(DatasetFolder.continued(out).lines(SOLVED))
+    assert sorted(run for line in solved for run in line["runs"]) == sorted(run.id for run in runs)
+    first = [run.settings["problem"] for run in runs if run.policy == "builtin"]
+    assert len(first) == len(set(first)) == 2
+    assert {line["outcome"] for line in solved} == {"passed"}
 
 
 @pytest.mark.slow
