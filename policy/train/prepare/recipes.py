@@ -68,7 +68,7 @@ class Recipe:
     compare_starts: bool = False
     """Compare turns whose prompts contained a kernel that passed only with each other, and all others likewise."""
     novelty: float = 0.0
-    """Weight of the part for a structure that is rare in the group."""
+    """Weight of the part for right answers with a structure that is rare among those of the group."""
     reasoning: float = 0.0
     """Weight of the part for plans that make a right answer likelier."""
     potentials: Mapping[Status, float] = dataclasses.field(default_factory=dict)
@@ -292,7 +292,7 @@ RECIPES: dict[str, Recipe] = {
             formula=(
                 "C + doublings / 2 + milestones / 4 + share / 4; if the prompt contains a kernel that passed, only the"
                 " doublings gained over it; less without Triton and for long answers, slightly more for rare structures"
-                " and for plans that help"
+                " of right answers and for plans that help"
             ),
             source="what helped most in the others",
             pays=_default,

@@ -290,7 +290,8 @@ def _take(
         drawn.update(numbers.prompt_ids.tobytes())
         drawn.update(numbers.token_ids.tobytes())
         draw = drawn.digest()
-    if recipe.novelty and evaluation and source and rewards.launches_triton(evaluation, source):
+    # a wrong answer that is paid for being rare earns more than a right one in turns that only pay for progress
+    if recipe.novelty and turn.reward.passed and source:
         reading.structures[attempt.key] = novelty.structure(source)
     sample = TrainingSample(
         turn=turn,

@@ -170,6 +170,14 @@ def test_alike_candidates_of_a_group_are_equally_novel_in_whatever_order_they_ca
     assert [s.turn.reward.parts["novelty"] for s in samples] == pytest.approx([0.05 / 2**0.5, 0.05 / 2**0.5, 0.05])
 
 
+def test_breaking_a_right_kernel_never_earns_more_than_another_right_one() -> None:
+    """Without a GPU no gain in speed is measured, and the rest of the reward decides."""
+    another = KERNEL.replace("pass", "return x + y")
+    wrong = answered(failed(Finding.VALUES, launched=True), another, shown(KERNEL)).turn.reward
+    right = answered(passed(), another, shown(KERNEL)).turn.reward
+    assert wrong.total == 0.0 < right.total  # type: ignore[operator]
+
+
 def test_eight_equal_wrong_answers_have_no_advantage_over_each_other() -> None:
     wrong = failed(Finding.VALUES, launched=True)
     made = [attempt(f"r{i}", 0, token_ids=(5, i), source=KERNEL) for i in range(8)]
