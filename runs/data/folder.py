@@ -132,6 +132,7 @@ class DatasetFolder:
             refused=self.plan["refused"],
             tried=self.plan["tried"],
             torch=self.plan["torch"],
+            composer=self.plan["composer"],
             against=[item["name"] for item in self.plan["against"]],
             solved=Counter(line["outcome"] for line in self.lines(SOLVED)),
             audits=Counter(bool(report["sound"]) for report in self.lines(AUDITS)),

@@ -21,6 +21,7 @@ def card(
     refused: Mapping[str, int],
     tried: int,
     torch: str,
+    composer: str,
     against: Sequence[str],
     solved: Mapping[str, int],
     audits: Mapping[bool, int],
@@ -43,7 +44,8 @@ def card(
         "## Made from",
         "",
         f"- seed {settings.seed}, difficulties {', '.join(settings.difficulties)}, "
-        f"{settings.held_out:.0%} held out; equal settings give equal problems under torch {torch}",
+        f"{settings.held_out:.0%} held out; equal settings give equal problems under torch {torch} "
+        f"and version {composer} of the composer",
         f"- kept apart, by text and by operators, from: {', '.join(against) or 'no folder'}",
         "",
         "## Difficulty",
