@@ -121,6 +121,17 @@ ONLINE: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "server": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--server",
+                metavar="URL",
+                help="Train asynchronously on answers of this running server of vLLM, to which new weights are sent.",
+            ),
+        ],
+        None,
+    ),
     "vllm_python": (
         Annotated[str | None, typer.Option("--vllm-python", metavar="PATH", help="Python with vLLM installed.")],
         None,
@@ -131,6 +142,9 @@ ONLINE: dict[str, tuple[Any, Any]] = {
     ),
 }
 """Options of `train grpo --online`; each is None if it was not given."""
+
+OWN_ENGINE = ("engine", "vllm_python", "gpu_memory", "passes")
+"""Options of online training that do not apply if a server answers."""
 
 FILES = ("problems", "turns", "engine", "device", "prompt_tokens", "vllm_python", "gpu_memory")
 """Options of online training that `train eval` has, too."""
@@ -282,7 +296,7 @@ def grpo(
     """Train a model by multi-turn GRPO, on logged runs or, with --online, on its own new answers."""
     offline = {
         "runs": runs,
-        "stale": stale,
+        "stale": None if said["server"] else stale,
         "start_by": start_by,
         "held_out": held_out,
         "problem_reports": problem_reports,
@@ -295,7 +309,7 @@ def grpo(
     _require_one_kind(online, said, offline)
     if online:
         settings = _settings(said) | {"proximal": proximal, "kl": kl, "entropy": entropy, "dual_clip": dual_clip}
-        raise typer.Exit(_online(said, model, out, recipe, temperature, answers, max_tokens, settings))
+        raise typer.Exit(_online(said, model, out, recipe, temperature, answers, max_tokens, stale, settings))
     from triton_agent.runs.train.training import GRPORequest, grpo
 
     settings = {
@@ -338,6 +352,9 @@ def _require_one_kind(online: bool, said: Mapping[str, Any], offline: Mapping[st
         raise UsageError(f"{', '.join(given)} is for online training", remedy="add --online, or leave it out")
     if online and not said["problems"]:
         raise UsageError("no problems are given", remedy="add --problems FOLDER")
+    own = [f"--{name.replace('_', '-')}" for name in OWN_ENGINE if said["server"] and said[name]]
+    if own:
+        raise UsageError(f"{', '.join(own)} is for an engine of this command's own", remedy="leave it out, or --server")
 
 
 OPTION_NAMES = {"version": "version_name"}
@@ -352,6 +369,7 @@ def _online(
     temperature: float | None,
     answers: int | None,
     max_tokens: int,
+    stale: int | None,
     settings: Mapping[str, Any],
 ) -> int:
     from triton_agent.runs.train.online import OnlineRequest, train
@@ -365,6 +383,8 @@ def _online(
         problems=tuple(said["problems"]),
         recipe=recipe,
         engine=said["engine"] or "hf",
+        server=said["server"],
+        staleness=stale,
         device=said["device"] or "auto",
         rollouts={name: value for name, value in rollouts.items() if value is not None},
         temperature=temperature,

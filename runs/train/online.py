@@ -10,7 +10,7 @@ import json as json_text
 import os
 import time
 import warnings
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,8 @@ OPENED_AT_ONCE = max(2, CORES // 2)
 EPISODES_ON_A_CPU, EPISODES_ON_A_GPU = 16, 64
 """Episodes for which `hf` generates at once; on a GPU more episodes cost hardly more time."""
 LEASE_WAIT_S = 600.0
+STALENESS = 4
+"""Versions of the weights by which an answer may be behind in asynchronous training."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,9 @@ class OnlineRequest:
     problems: tuple[str, ...]
     recipe: str
     engine: str
+    server: str | None
+    """Address of a running server of vLLM, for asynchronous training."""
+    staleness: int | None
     device: str
     rollouts: Mapping[str, Any]
     """Arguments of `OnlineSettings`."""
@@ -89,35 +94,57 @@ def train(request: OnlineRequest) -> int:
         batch_size=asked_at_once(request.engine, cpu=bool(request.settings["cpu"])),
     )
     sampling = Sampling(temperature=temperature, max_tokens=request.max_answer_tokens)
+    shared: dict[str, Any] = {
+        "adapter": Adapter(rank=request.lora) if request.lora else None,
+        "resume": request.resume,
+    }
+    recipe = recipe_named(request.recipe)
+    grpo = GRPOSettings(output=Path(request.out), temperature=temperature, **given)
     with contextlib.ExitStack() as stack:
         judges = stack.enter_context(Judges(names, chosen))
-        engine = open_engine(
-            request.model,
-            request.engine,
-            chosen,
-            cpu=bool(request.settings["cpu"]),
-            lora=request.lora,
-            vllm_python=request.vllm_python,
-            gpu_memory=request.gpu_memory,
-        )
-        stack.callback(lambda: asyncio.run(engine.close()))
+        shared["machine"] = judges.machine
         store = stack.enter_context(open_store(request.store, read_only=False))
-        stack.enter_context(_quiet())
-        told = Telling(rollouts.updates)
-        outcome = train_online(
-            request.model,
-            judges,
-            author(engine, sampling, request.prompt_tokens),
-            engine.reload,
-            store,
-            recipe_named(request.recipe),
-            GRPOSettings(output=Path(request.out), temperature=temperature, **given),
-            rollouts,
-            adapter=Adapter(rank=request.lora) if request.lora else None,
-            resume=request.resume,
-            machine=judges.machine,
-            show=told.show,
-        )
+        if request.server:
+            from triton_agent.policy.train.online.asynchronous import train_asynchronously
+
+            stack.enter_context(_quiet())
+            outcome = train_asynchronously(
+                request.model,
+                judges,
+                request.server,
+                lambda engine: author(engine, sampling, request.prompt_tokens),
+                store,
+                recipe,
+                grpo,
+                rollouts,
+                staleness=STALENESS if request.staleness is None else request.staleness,
+                show=Telling(rollouts.updates, step_in_words).show,
+                **shared,
+            )
+        else:
+            engine = open_engine(
+                request.model,
+                request.engine,
+                chosen,
+                cpu=bool(request.settings["cpu"]),
+                lora=request.lora,
+                vllm_python=request.vllm_python,
+                gpu_memory=request.gpu_memory,
+            )
+            stack.callback(lambda: asyncio.run(engine.close()))
+            stack.enter_context(_quiet())
+            outcome = train_online(
+                request.model,
+                judges,
+                author(engine, sampling, request.prompt_tokens),
+                engine.reload,
+                store,
+                recipe,
+                grpo,
+                rollouts,
+                show=Telling(rollouts.updates, in_words).show,
+                **shared,
+            )
     updates = len(outcome.history)
     if request.json:
         data = {"weights": str(outcome.weights), "updates": updates, "steps": outcome.steps}
@@ -305,8 +332,8 @@ def open_engine(
 class Telling:
     """Prints a line for each update, with the time left at the pace of the latest ones."""
 
-    def __init__(self, updates: int) -> None:
-        self._updates = updates
+    def __init__(self, updates: int, in_words: Callable[[Mapping[str, Any], int], str]) -> None:
+        self._updates, self._in_words = updates, in_words
         self._ends: collections.deque[float] = collections.deque([time.monotonic()], maxlen=6)
 
     def show(self, line: Mapping[str, Any]) -> None:
@@ -314,7 +341,7 @@ class Telling:
         pace_s = (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1)
         left_s = pace_s * (self._updates - line["update"] - 1)
         console.progress().print(
-            f"{in_words(line, self._updates)}; {left_s / 60:.0f} min left", markup=False, soft_wrap=True
+            f"{self._in_words(line, self._updates)}; {left_s / 60:.0f} min left", markup=False, soft_wrap=True
         )
 
 
@@ -333,6 +360,16 @@ def in_words(line: Mapping[str, Any], updates: int) -> str:
     )
     spent = [f"{name} {seconds[name]:.0f}" for name in ("generation", "overlapped", "verdicts", "update")]
     return ", ".join(said) + f" ({', '.join(spent)})"
+
+
+def step_in_words(line: Mapping[str, Any], updates: int) -> str:
+    """Return the line of a step of asynchronous training for the screen."""
+    seconds = line["seconds"]
+    said = [f"step {line['update'] + 1}/{updates}"]
+    figures = ("reward", "entropy", "ratio", "staleness")
+    said += [f"{name} {line[name]:.3g}" for name in figures if line[name] is not None]
+    spent = [f"{name} {value:.1f}" for name, value in seconds.items() if value is not None and name != "all"]
+    return f"{', '.join(said)}, {seconds['all']:.0f} s ({', '.join(spent)})"
 
 
 @contextlib.contextmanager

@@ -310,8 +310,8 @@ class Updates(TrainerCallback):
         going.training_from_s = time.monotonic()
         going.line |= {
             "version": going.version,
-            **_figures(histories),
-            "problems": _tallies(rolled),
+            **figures(histories),
+            "problems": {name: tally(own) for name, own in rolled.items()},
             "verdicts": self._reached() - reached,
             "rows": len(prepared.rows),
             "groups": prepared.groups,
@@ -439,8 +439,8 @@ def _batches(
     return found
 
 
-def _figures(histories: Sequence[Sequence[Graded]]) -> dict[str, Any]:
-    """Return statistics of an update's rollouts, by turn where turns differ."""
+def figures(histories: Sequence[Sequence[Graded]]) -> dict[str, Any]:
+    """Return statistics of rollouts, by turn where turns differ."""
     graded = [item for history in histories for item in history]
     statuses = Counter(str(item.evaluation.status) if item.evaluation else "unmeasured" for item in graded)
     turns = range(max((len(history) for history in histories), default=0))
@@ -467,10 +467,7 @@ def _mean(values: Iterator[int]) -> float | None:
     return statistics.fmean(found) if found else None
 
 
-def _tallies(histories: Mapping[str, Sequence[Sequence[Graded]]]) -> dict[str, tuple[int, int]]:
-    """Return for each problem how many answers passed and how many were measured."""
-    found = {}
-    for name, own in histories.items():
-        measured = [item.evaluation.status is Status.PASSED for history in own for item in history if item.evaluation]
-        found[name] = (sum(measured), len(measured))
-    return found
+def tally(histories: Sequence[Sequence[Graded]]) -> tuple[int, int]:
+    """Return how many answers to a problem passed, and how many were measured."""
+    measured = [item.evaluation.status is Status.PASSED for history in histories for item in history if item.evaluation]
+    return sum(measured), len(measured)
