@@ -74,7 +74,7 @@ test-verifiers:  ## the environment in the library verifiers, in a virtual envir
 
 test-openenv:  ## the environment in the library OpenEnv, in a virtual environment of its own: it needs other versions
 	@test -x $(OPENENV_VENV)/bin/python || $(PYTHON) -m venv $(OPENENV_VENV)
-	@$(OPENENV_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable . pytest torch==2.13.0 '$(OPENENV)'
+	@$(OPENENV_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[train]' pytest torch==2.13.0 '$(OPENENV)'
 	@$(OPENENV_VENV)/bin/python -m pytest -q tests/runs/test_openenv.py
 
 test-slow: $(STAMP)  ## the slow tests

@@ -13,10 +13,17 @@ if importlib.util.find_spec("openenv") is None:
 
 from triton_agent.policy.train.prepare.recipes import recipe_named
 from triton_agent.runs.train.environment import Problems
-from triton_agent.runs.train.openenv_environment import KernelAction, KernelClient, KernelObservation, make_app
+from triton_agent.runs.train.openenv_environment import (
+    KernelAction,
+    KernelClient,
+    KernelObservation,
+    RemoteKernels,
+    make_app,
+    remote_rows,
+)
 from triton_agent.tools.errors import TritonAgentError
 
-__all__ = ["KernelAction", "KernelClient", "KernelObservation", "make_app"]
+__all__ = ["KernelAction", "KernelClient", "KernelObservation", "RemoteKernels", "make_app", "remote_rows"]
 
 
 def main() -> int:

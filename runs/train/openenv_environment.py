@@ -30,11 +30,14 @@ from pydantic import Field
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from triton_agent.policy.answer import write_answer
 from triton_agent.policy.train.environment import KernelEpisode
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.runs.train.environment import Problems
 from triton_agent.tools.versions import installed
 
+VERDICT_WITHIN_S = 900.0
+"""Time limit of a client for a verdict, other answers' before it included; the library's own is a minute."""
 UNAUTHORIZED = 4401
 """Code for closing a connection without a token, from the range for applications."""
 
@@ -193,3 +196,66 @@ class KernelClient(EnvClient[KernelAction, KernelObservation, KernelState]):
 
     def _parse_state(self, payload: Mapping[str, Any]) -> KernelState:
         return KernelState(**payload)
+
+
+class RemoteKernels:
+    """An environment for TRL's `GRPOTrainer`, for models that call tools: the server judges the files that they submit.
+
+        environment_factory=functools.partial(RemoteKernels, "http://agent:TOKEN@judges:8000")
+
+    The rows are those of `remote_rows`. The reward is that of the best file. Each environment is a session with the
+    server, which therefore needs as many sessions as a batch has rows.
+    """
+
+    def __init__(self, address: str, *, verdict_within_s: float = VERDICT_WITHIN_S) -> None:
+        self._client = KernelClient(address, message_timeout_s=verdict_within_s)
+        self._problem = ""
+        self._begun = False
+        self._over = False
+        self._rewards: list[float] = []
+
+    def reset(self, *, problem: str, **columns: Any) -> str:
+        """Begin an episode at a problem, as TRL does for each row; return the text to add to its prompt."""
+        self._problem, self._begun, self._over, self._rewards = problem, False, False, []
+        return "\n\nSubmit a file by calling `submit`, which tells you the verdict."
+
+    async def submit(self, plan: str, file: str) -> str:
+        """
+        Have a kernel file judged.
+
+        Args:
+            plan: What the file does, and why that is fast.
+            file: The complete Python file, with a class ModelNew.
+
+        Returns:
+            The verdict with measurements and, if the file failed, the error.
+        """
+        if self._over:
+            return "The episode is over: no more files will be judged."
+        return await self._judged(write_answer(plan, file))
+
+    async def get_reward(self) -> float | None:
+        """Return the reward of the best file; None if none could be measured."""
+        if not self._begun:
+            await self._judged("")
+        return max(self._rewards, default=None)
+
+    async def _judged(self, answer: str) -> str:
+        if not self._begun:
+            await self._client.reset(problem=self._problem)  # connects at the first time
+            self._begun = True
+        result = await self._client.step(KernelAction(answer=answer))
+        self._rewards += [] if result.reward is None else [result.reward]
+        self._over = result.done
+        verdict: str = result.observation.verdict
+        return verdict
+
+
+async def remote_rows(address: str) -> list[dict[str, Any]]:
+    """Return a row of a dataset for each problem of a server: its prompt and its name."""
+    rows = []
+    async with KernelClient(address, message_timeout_s=VERDICT_WITHIN_S) as client:
+        await client.reset()
+        for name in (await client.state()).problems:
+            rows.append({"prompt": (await client.reset(problem=name)).observation.messages, "problem": name})
+    return rows

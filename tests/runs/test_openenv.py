@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.util
 import os
 import signal
@@ -14,7 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.policy.train.online.tool_calls import CONTEXT, model_that_calls_tools, settings, trainer_that_submits
 from tests.runs.test_verifiers import PROBLEM, RIGHT
+
+from triton_agent.policy.train.extra import missing_modules, require_training
 
 ROOT = Path(__file__).parents[2]
 WRONG = RIGHT.replace("2.0", "3.0")
@@ -101,6 +105,35 @@ def test_a_client_without_types_begins_again_and_the_last_session_is_the_last(ad
                 await other.close()
 
     asyncio.run(check())
+
+
+@pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+def test_trl_trains_on_files_that_the_server_judges(address: str, tmp_path: Path) -> None:
+    """Run three steps of TRL's tool loop. The answers of the tiny model are replaced: file 1 is wrong, file 2 is
+    right.
+    """
+    require_training()
+    from datasets import Dataset
+
+    from triton_agent_openenv import RemoteKernels, remote_rows
+
+    url = f"http://agent:the%20token@{address}"
+    model, tokenizer = model_that_calls_tools(tmp_path / "tiny")
+    rows = [row for row in asyncio.run(remote_rows(url)) if row["problem"] == "doubled"]
+    assert "x *" in rows[0]["prompt"][-1]["content"]
+    shown: list[str] = []
+    trainer = trainer_that_submits(lambda number: RIGHT if number == 2 else WRONG, shown)(
+        model,
+        environment_factory=functools.partial(RemoteKernels, url),
+        args=settings(tmp_path, max_completion_length=CONTEXT),
+        train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "Double x."}], "problem": "doubled"}]),
+        processing_class=tokenizer,
+    )
+    trainer.train()
+    assert trainer.state.global_step == 3
+    assert any("wrong_values" in text for text in shown)
+    spread = [entry["reward_std"] for entry in trainer.state.log_history if "reward" in entry]
+    assert len(spread) == 3 and min(spread) > 0, "the right file is worth more than the wrong one"
 
 
 @pytest.mark.parametrize("given", ["", "agent:another@", "agent:@"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.policy.train.online import toy
+from tests.policy.train.online.tool_calls import model_that_calls_tools, settings, trainer_that_submits
 
 from triton_agent.policy.answer import write_answer
 from triton_agent.policy.train.environment import KernelEpisode, TrlEnvironment, TrlReward
@@ -101,34 +100,11 @@ def test_models_of_trl_that_call_tools_submit_files_and_read_verdicts(tmp_path: 
     """
     require_training()
     from datasets import Dataset
-    from trl import GRPOTrainer
-    from trl.chat_template_utils import qwen3_chat_template
 
-    from triton_agent.policy.train.update.fresh import make_policy
-    from triton_agent.policy.train.update.session import load
-
-    make_policy("tiny", ["<tool_call>\nimport triton\n</tool_call>" * 20], tmp_path / "tiny")
-    model, tokenizer = load(str(tmp_path / "tiny"), cpu=True)
-    tokenizer.chat_template = qwen3_chat_template
+    model, tokenizer = model_that_calls_tools(tmp_path / "tiny")
     problems = asyncio.run(toy.Problems().open(toy.NAMES))
-    verdicts: list[str] = []
-
-    def submitting(number: int) -> str:
-        arguments = {"plan": f"Take {number}.", "file": f"class ModelNew:\n    number = {number}\n"}
-        call = json.dumps({"name": "submit", "arguments": arguments})
-        return f"<tool_call>\n{call}\n</tool_call>"
-
-    class Speaking(GRPOTrainer):
-        def _generate_single_turn(self, prompt_ids, *arguments, **keywords):  # type: ignore[no-untyped-def]
-            shown = [tokenizer.decode(ids) for ids in prompt_ids]
-            verdicts.extend(text for text in shown if "# The attempt to" in text)
-            calls = [text.count("<tool_response>") for text in shown]
-            said = [submitting(calls + 1) if calls < 1 + place % 2 else "Done." for place, calls in enumerate(calls)]
-            _, logprobs, *rest = super()._generate_single_turn(prompt_ids, *arguments, **keywords)
-            ids = [tokenizer(text + tokenizer.eos_token)["input_ids"] for text in said]
-            return ids, None if logprobs is None else [[-1.0] * len(one) for one in ids], *rest
-
-    trainer = Speaking(
+    shown: list[str] = []
+    trainer = trainer_that_submits(lambda number: f"class ModelNew:\n    number = {number}\n", shown)(
         model,
         environment_factory=functools.partial(TrlEnvironment, problems, DEFAULT, turns=2),
         args=settings(tmp_path, max_completion_length=1024),
@@ -137,7 +113,7 @@ def test_models_of_trl_that_call_tools_submit_files_and_read_verdicts(tmp_path: 
     )
     trainer.train()
     assert trainer.state.global_step == 3
-    assert any("wrong_values" in text and "number = 1" in text for text in verdicts)
+    assert any("wrong_values" in text and "number = 1" in text for text in shown)
     rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
     assert rewards == [pytest.approx((wrong_values() + 1.0) / 2)] * 3
 
@@ -146,23 +122,3 @@ def wrong_values() -> float:
     reply = asyncio.run(KernelEpisode(problem(), DEFAULT).answer(numbered(1)))
     assert reply.reward is not None
     return reply.reward
-
-
-def settings(folder: Path, **changes: int) -> Any:
-    from trl import GRPOConfig
-
-    return GRPOConfig(
-        output_dir=str(folder / "out"),
-        max_steps=3,
-        per_device_train_batch_size=2,
-        num_generations=2,
-        report_to=[],
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        learning_rate=1e-3,
-        save_strategy="no",
-        logging_steps=1,
-        disable_tqdm=True,
-        **changes,
-    )
