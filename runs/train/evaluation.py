@@ -177,15 +177,18 @@ def bench(found: Sequence[Any], tokenizer: Any, settings: Any) -> Iterator[Any]:
 
 
 def _show(told: dict[str, Any], gains: dict[str, Interval]) -> None:
+    """Print a row for each figure and a column for each model, since figures are many and models few."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("model")
+    table.add_column("")
+    for model in told:
+        table.add_column(model, justify="right", overflow="fold")
     names = list(dict.fromkeys(name for figures in told.values() for name in figures.values))
-    for name in ("answers", "not measured", *names, *(["gain"] if gains else [])):
-        table.add_column(name, justify="right")
-    for model, figures in told.items():
-        cells = [_text(figures.values.get(name)) for name in names]
-        last = [_text(gains.get(model))] if gains else []
-        table.add_row(model, str(figures.answers), str(figures.unmeasured), *cells, *last)
+    table.add_row("answers", *(str(figures.answers) for figures in told.values()))
+    table.add_row("not measured", *(str(figures.unmeasured) for figures in told.values()))
+    for name in names:
+        table.add_row(name, *(_text(figures.values.get(name)) for figures in told.values()))
+    if gains:
+        table.add_row("gain in reward", *(_text(gains.get(model)) for model in told))
     console.results().print(table)
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.policy.train.logged import NOW, log_runs
@@ -99,6 +100,22 @@ def test_a_name_on_the_hub_is_said_to_be_asked_for(tmp_path: Path, capfd: pytest
 
     require_model("owner/model")
     assert "asking the Hugging Face hub" in capfd.readouterr().err
+
+
+def test_the_figures_of_two_models_fit_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton_agent.runs.train.evaluation import _show
+    from triton_agent.tools.results import Interval
+
+    share = Interval(low=0.1, median=0.2, high=0.3)
+    names = ("valid", "compiled", "hack", "reward", "correct first turn@1", "correct@1")
+    figures = SimpleNamespace(answers=8, unmeasured=0, values=dict.fromkeys(names, share))
+    monkeypatch.setenv("COLUMNS", "80")
+    _show({"sft/final": figures, "grpo/final": figures}, {"grpo/final": share})
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == 1 + 2 + len(names) + 1 and max(map(len, shown)) <= 80
+    assert shown[-1].split() == ["gain", "in", "reward", "0.200", "[0.100,", "0.300]"]
 
 
 def test_a_training_in_a_pipe_tells_steps_and_time_left(capsys: pytest.CaptureFixture[str]) -> None:
