@@ -200,8 +200,9 @@ def kernels(evaluation: Evaluation) -> Iterator[object]:
         )
         for item in (diagnosis.launches if diagnosis else ())
     ]
-    counted = diagnosis is not None and diagnosis.traffic_ratio is not None
-    least = f", at the size where bytes are counted; fewest: {bytes_said(diagnosis.floor_bytes)}" if counted else ""
+    least = ""
+    if diagnosis is not None and diagnosis.traffic_ratio is not None:
+        least = f", at the size where bytes are counted; fewest: {bytes_said(diagnosis.floor_bytes)}"
     called = table(
         ("kernel", "launches", "programs", "loaded", "stored"),
         launched,
