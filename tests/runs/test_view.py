@@ -449,7 +449,7 @@ def test_a_running_optimize_is_watched_and_forked_from_the_page(tmp_path: Path) 
             stderr=subprocess.DEVNULL,
         )
         try:
-            tab.wait("document.querySelector('tbody .live')")
+            tab.wait("document.querySelector('tbody .live')", patience_s=300)  # the machine may be busy
             tab.click("tbody a")
             end = time.monotonic() + 300
             while search.poll() is None and time.monotonic() < end:
