@@ -163,6 +163,12 @@ def test_a_wider_interval_never_pays_more() -> None:
         assert all(a is not None and b is not None and a >= b for a, b in itertools.pairwise(totals))
 
 
+def test_a_gain_is_what_both_measurements_support() -> None:
+    shown = Interval(low=1.0, median=1.5, high=2.0)
+    assert rewards.gain(Interval(low=2.0, median=2.5, high=3.0), shown, most=3.0) == 0.0, "the two may be equal"
+    assert rewards.gain(Interval(low=4.0, median=5.0, high=6.0), shown, most=3.0) == 1.0
+
+
 def test_only_device_time_pays_and_latency_does_not() -> None:
     assert rewards.speedup_over(passed(timing(2, 2, 2, kind="latency")), "eager") is None
 
