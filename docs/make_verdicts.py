@@ -52,9 +52,12 @@ guard cannot check them without reading them, and they differ from call to call.
   inputs is refused (`retained_input`); a workspace that each call initialises is allowed.
 - A number in the text that only fits the inputs as given (a scale, a range, a count of rows) fails at other sizes,
   magnitudes, signs and orders, as `values`, `non_finite` or `unwritten_output`. Some inputs equal the values that the
-  reference compares them with, some rows begin or end with zeros, and inputs that share memory also get memory of their
-  own. At full size the inputs hold several magnitudes and signs at once. Parameters and buffers that a new module fills
-  with one value get other values, and those of one sign get both signs if the reference accepts that.
+  reference compares them with, some rows begin or end with zeros, hold one sign, or few different values, and inputs
+  that share memory also get memory of their own. At full size the inputs hold several magnitudes and signs at once, in
+  other calls outliers, NaN and the numbers that kernels name. Parameters and buffers that a new module fills with one
+  value also get other values, and those of one sign get both signs if the reference accepts that.
+- If the reference does the same in training and evaluation mode, a file that does something else in one of them is
+  checked in both alike.
 - Own kernels do the larger part of the work, counted in bytes. Bytes that a launch loads without any effect on the
   answer do not count. If torch computes the answer, up to a factor, a shift or the order of its elements, and kernels
   only pass it on, the file is refused: `library_work`.

@@ -29,8 +29,8 @@ def reference(folder: Path, inputs: str) -> Reference:
 
 def test_order_starts_as_given() -> None:
     assert DISTRIBUTIONS[:6] == ("as given", "x3", "x0.01", "one sign", "extremes", "moderate extremes")
-    assert DISTRIBUTIONS[6:9] == ("shuffled", "samples of zeros", "flags flipped")
-    assert DISTRIBUTIONS[9:] == ("positions and lengths changed, one of them to zero", "positions and lengths changed")
+    assert DISTRIBUTIONS[6:11] == ("shuffled", "samples of zeros", "all positive", "few values", "flags flipped")
+    assert DISTRIBUTIONS[11:] == ("positions and lengths changed, one of them to zero", "positions and lengths changed")
 
 
 def test_one_sample_is_zero_and_others_in_part_and_nothing_else_changes(tmp_path: Path) -> None:
@@ -222,3 +222,12 @@ def test_randomising_follows_its_seed_and_leaves_global_state_alone() -> None:
     assert torch.equal(models[0].weight, models[1].weight)
     assert not torch.equal(models[0].weight, models[2].weight)
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_rows_of_few_values_and_rows_of_one_sign_are_drawn(tmp_path: Path) -> None:
+    problem = reference(tmp_path, "return [torch.randn(12, 40)]")
+    (few,) = draw(problem, "few values", 0)
+    assert torch.equal(few, few.round()) and few.unique().numel() < 12
+    assert any(row.abs().unique().numel() == 1 and row.unique().numel() == 2 for row in few)
+    (positive,) = draw(problem, "all positive", 0)
+    assert bool((positive >= 0).all()) and any(bool(row.min() > row.max() - row.min()) for row in positive)

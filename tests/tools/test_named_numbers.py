@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from triton_agent.tools.reference.reference import load
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.tape.tape import Choice, Launch, Tape
 from triton_agent.tools.truth.cases import make_trial
-from triton_agent.tools.truth.named_numbers import Numbers, _places, groups, numbers_on, plant
+from triton_agent.tools.truth.named_numbers import Numbers, _places, fill_with, groups, magnitudes, numbers_on, plant
 
 
 def numbers_of(body: str, *, given: tuple[tuple[str, int | float], ...] = (), grid: int = 4) -> tuple[Numbers, Tape]:
@@ -143,7 +144,7 @@ def test_named_numbers_in_the_parameters_of_a_deep_network_do_not_overflow(tmp_p
     trial, _ = make_trial(reference, "as given", EvaluatorSettings(target=None, modes=("eval",)), [], main=True)
     assert trial.holding is not None
     inputs, parameters = [], []
-    for case, state in trial.holding(Numbers(in_text=frozenset({1234567.0}))):
+    for case, state in trial.holding(Numbers(in_text=frozenset({1234567.0})), False):
         inputs += [float(it.abs().max()) for it in case.expectation.packed_inputs.unpack()]
         parameters += [float(it.abs().max()) for it in state.unpack().values()] if state is not None else []
     assert max(inputs) >= 1234567.0
@@ -173,6 +174,21 @@ def test_named_numbers_beyond_the_range_of_sums_are_not_planted_where_recurrent_
     reference = load(parse_problem(str(tmp_path / "problem.py")))
     trial, _ = make_trial(reference, "as given", EvaluatorSettings(target=None, modes=("eval",)), [], main=True)
     assert trial.holding is not None
-    for case, state in trial.holding(Numbers(in_text=frozenset({1e30, 1234567.0}))):
+    for case, state in trial.holding(Numbers(in_text=frozenset({1e30, 1234567.0})), False):
         assert all(float(it.abs().max()) < 1e16 for it in case.expectation.packed_inputs.unpack())
         assert state is None or all(float(it.abs().max()) < 1e6 for it in state.unpack().values())
+
+
+def test_inputs_hold_a_number_of_every_magnitude_and_sign() -> None:
+    found = magnitudes(torch.Generator().manual_seed(0))
+    exponents = {(math.frexp(number)[1], number > 0) for number in found}
+    assert {(power, sign) for power in range(-20, 40) for sign in (True, False)} <= exponents
+
+
+def test_a_single_number_becomes_each_named_number_in_turn() -> None:
+    single = torch.ones(())
+    seen = set()
+    for turn in (1, 2, 3):
+        fill_with(single, [0.25, 0.75, 5.0], turn, torch.Generator().manual_seed(0))
+        seen.add(float(single))
+    assert seen == {0.25, 0.75, 5.0}

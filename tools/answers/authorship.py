@@ -17,7 +17,14 @@ import torch
 
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.dispatch_modes import UncompiledMode
-from triton_agent.tools.graph.operators import bare_name, functional_name, kind_of, passes_of
+from triton_agent.tools.graph.operators import (
+    SORTING,
+    SORTING_PASSES,
+    bare_name,
+    functional_name,
+    kind_of,
+    passes_of,
+)
 from triton_agent.tools.kernels.kernel import KernelSet
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.reference.flop_meter import FlopMeter
@@ -144,12 +151,17 @@ def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
     return Work(
         heavy=tuple(dict.fromkeys(map(_plain_name, heavy))),
         light=tuple(dict.fromkeys(_plain_name(step.operator) for step in light)),
-        light_elements=sum(passes_of(_plain_name(step.operator)) * _largest(step, narrowest) for step in light),
+        light_elements=sum(_passes(step) * _largest(step, narrowest) for step in light),
         light_bytes=sum(passes_of(_plain_name(step.operator)) * _bytes_of(step) for step in light),
         moved_elements=sum(_largest(step, narrowest) for step in moving),
         moved_bytes=sum(map(_bytes_of, moving)),
         rounded_elements=sum(map(_rounded, moving)),
     )
+
+
+def _passes(step: Operate) -> int:
+    name = _plain_name(step.operator)
+    return SORTING_PASSES if functional_name(bare_name(name)) in SORTING else passes_of(name)
 
 
 def is_arithmetic(step: Operate) -> bool:

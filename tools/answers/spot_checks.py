@@ -17,7 +17,7 @@ import math
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -31,21 +31,33 @@ from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import KernelSet
 from triton_agent.tools.parsing import parse
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.processes.payloads import pack
+from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import DTYPES, nested_tensors
 from triton_agent.tools.reference.footprint import Limits
 from triton_agent.tools.reference.input_tensors import leading_size
 from triton_agent.tools.reference.module_copy import copied_module
-from triton_agent.tools.reference.reference import load
+from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.size_trials import LEADING, Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.slicing import effects_of
-from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Operate, Place, Step, Tape, View, views_in
-from triton_agent.tools.truth.distributions import mix, randomise
+from triton_agent.tools.tape.tape import (
+    Allocate,
+    Constant,
+    Constexpr,
+    Launch,
+    Operate,
+    Place,
+    Step,
+    Tape,
+    View,
+    views_in,
+)
+from triton_agent.tools.truth.directed import NOT_FINITE
+from triton_agent.tools.truth.distributions import BLANK, mix, randomise, spoil
 from triton_agent.tools.truth.expectation import Expectation, Output, state_of, tensors_of
-from triton_agent.tools.truth.named_numbers import Numbers
-from triton_agent.tools.truth.plan import Case, Trial, secret_seed
+from triton_agent.tools.truth.named_numbers import Numbers, strew
+from triton_agent.tools.truth.plan import EXTREMES, Case, Trial, secret_seed
 from triton_agent.tools.truth.yardstick import Yardstick
 
 LIMITS = Limits(elements_at_most=1 << 26, flops_at_most=20_000_000_000, seconds_at_most=20.0)
@@ -64,7 +76,15 @@ USUAL_SHARE = 0.99
 FILLS = ((-3e4, 0), (3e4, 3))
 """Fill values for memory, a float and an integer each, to find out which elements depend on skipped programs."""
 WRONG_WHOLES = 0.02
-"""Share of integers that may differ because of rounding and ties."""
+"""Share of integers that may differ because of rounding and ties, if the reference computes with floats."""
+IMPRECISE_NARROW = 3.0
+"""Like `IMPRECISE`, for floats of 16 bits: only the rounding at the end is unavoidable, however long a sum is."""
+MOSTLY_NUMBERS = 0.6
+"""Largest share of NaN in an answer to extreme inputs."""
+COVERED = 0.6
+"""Share of an output below which its programs are said to leave a part unwritten; some write more than others."""
+SPOILED_EVERY = 97
+"""Distance of the elements that are changed between two calls in the same memory; no tile has this width."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +92,11 @@ class Spot:
     """The reference at one size."""
 
     trial: Trial
+    """Its cases are calls with ordinary inputs and, if the reference accepts them, with extreme ones."""
     work: OriginalWork
     is_as_given: bool
+    holding: Callable[[Numbers], Case | None]
+    """Makes a case whose inputs are full of these numbers."""
 
 
 class Spots:
@@ -120,39 +143,91 @@ class Spots:
             self._known[variant] = None
             with contextlib.suppress(ProblemError, RuntimeError, MemoryError):
                 if Trials(self._spec, secret_seed(), LIMITS).prove(variant) is not None:
-                    reference = load(self._spec, variant.constants, batch=variant.batch)
-                    model = reference.make_model(secret_seed()).eval()
-                    randomise(model, secret_seed())
-                    inputs = reference.make_inputs(secret_seed())
-                    mix(inputs, self._accepted, secret_seed())
-                    packed, state = pack(inputs), state_of(model)
-                    outputs, work = work_during(lambda: reference.call(copied_module(model), inputs))
-                    tensors, tree = tensors_of(outputs)
-                    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
-                        inputs = reference.make_inputs(secret_seed())
-                        packed = pack(inputs)
-                        tensors, tree = tensors_of(reference.call(copied_module(model), inputs))
-                    expectation = Expectation(
-                        packed_inputs=packed,
-                        tree=tree,
-                        outputs=tuple(
-                            Output(name=str(i), yard=Yardstick(truth=it, original=it, nudged=(), scale=0.0))
-                            for i, it in enumerate(tensors)
-                        ),
-                        inputs_after=tuple(nested_tensors(inputs)),
-                    )
                     name = "full size" if variant == AS_GIVEN else variant.name
-                    case = Case(name=name, variant=name, distribution="", expectation=expectation)
+                    calls = _Calls(load(self._spec, variant.constants, batch=variant.batch), name, self._accepted)
+                    given, work = calls.given()
                     trial = Trial(
                         variant=name,
-                        packed_init=pack(reference.told_arguments()),
-                        by_keyword=reference.keyword_only(),
+                        packed_init=pack(calls.reference.told_arguments()),
+                        by_keyword=calls.reference.keyword_only(),
                         build_seed=secret_seed(),
-                        states=(pack(state),),
-                        cases=(case,),
+                        states=(pack(state_of(calls.model)),),
+                        cases=(given, *calls.extreme()),
                     )
-                    self._known[variant] = Spot(trial=trial, work=work, is_as_given=variant == AS_GIVEN)
+                    as_given = variant == AS_GIVEN
+                    self._known[variant] = Spot(trial=trial, work=work, is_as_given=as_given, holding=calls.holding)
         return self._known[variant]
+
+
+class _Calls:
+    """Makes calls of the reference at one size."""
+
+    def __init__(self, reference: Reference, name: str, accepted: Collection[str]) -> None:
+        self.reference = reference
+        self.model = reference.make_model(secret_seed()).eval()
+        randomise(self.model, secret_seed())
+        self._name = name
+        self._accepted = accepted
+        self._holding: dict[Numbers, Case | None] = {}
+        self._one_at_a_time = threading.Lock()
+
+    def given(self) -> tuple[Case, OriginalWork]:
+        """Return a case with inputs of several magnitudes and signs, and the work of the reference."""
+        inputs = self.reference.make_inputs(secret_seed())
+        mix(inputs, self._accepted, secret_seed())
+        packed = pack(inputs)
+        outputs, work = work_during(lambda: self.reference.call(copied_module(self.model), inputs))
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors_of(outputs)[0]):
+            return self._case(self.reference.make_inputs(secret_seed()), ""), work
+        return self._case_of(packed, inputs, outputs, ""), work
+
+    def extreme(self) -> list[Case]:
+        """Return a case with outliers and NaN in some samples, with less of them if the reference refuses, or none."""
+        wanted = {EXTREMES, NOT_FINITE, BLANK} & set(self._accepted)
+        for left_out in (set[str](), {NOT_FINITE}, {EXTREMES}):
+            if wanted and not left_out - wanted:
+                inputs = self.reference.make_inputs(secret_seed())
+                spoil(inputs, wanted - left_out, secret_seed())
+                with contextlib.suppress(ProblemError, RuntimeError):
+                    case = self._case(inputs, ", extreme inputs")
+                    if _is_sound(case):
+                        return [case]
+        return []
+
+    def holding(self, numbers: Numbers) -> Case | None:
+        """Return a case in which an eighth of the elements are these numbers, or None if the reference refuses."""
+        with self._one_at_a_time:
+            if numbers not in self._holding:
+                inputs = self.reference.make_inputs(secret_seed())
+                self._holding[numbers] = None
+                strew(list(nested_tensors(inputs)), numbers, secret_seed())
+                with contextlib.suppress(ProblemError, RuntimeError):
+                    case = self._case(inputs, ", numbers that the kernels name")
+                    self._holding[numbers] = case if _is_sound(case, nan_at_most=0.0) else None
+            return self._holding[numbers]
+
+    def _case(self, inputs: list[Any], what: str) -> Case:
+        packed = pack(inputs)
+        return self._case_of(packed, inputs, self.reference.call(copied_module(self.model), inputs), what)
+
+    def _case_of(self, packed: Payload, inputs: list[Any], outputs: Any, what: str) -> Case:
+        tensors, tree = tensors_of(outputs)
+        expectation = Expectation(
+            packed_inputs=packed,
+            tree=tree,
+            outputs=tuple(
+                Output(name=str(i), yard=Yardstick(truth=it, original=it, nudged=(), scale=0.0))
+                for i, it in enumerate(tensors)
+            ),
+            inputs_after=tuple(nested_tensors(inputs)),
+        )
+        return Case(name=f"{self._name}{what}", variant=self._name, distribution="", expectation=expectation)
+
+
+def _is_sound(case: Case, nan_at_most: float = MOSTLY_NUMBERS) -> bool:
+    """Return True if the reference's answer has no infinities, and at most this share of NaN."""
+    floats = [it.yard.original for it in case.expectation.outputs if it.yard.original.is_floating_point()]
+    return not any(bool(it.isinf().any()) or float(it.isnan().double().mean()) > nan_at_most for it in floats)
 
 
 def _largest(spot: Spot) -> int:
@@ -197,7 +272,8 @@ def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
 
     Each launch runs those of its programs whose number is among them.
     """
-    count = max(math.prod(launch.choices[0].grid) for launch in tape.launches())
+    grids = {launch.choices[0].grid for launch in tape.launches()}
+    count = max(map(math.prod, grids))
     named = sorted(abs(int(number)) for number in numbers.in_text | numbers.given if _is_whole(number))
     near = {
         at + step for number in named for tile in {1, *_tiles(tape)} for at in [number // tile] for step in (-1, 0, 1)
@@ -205,6 +281,11 @@ def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
     inside = sorted(at for at in near if 0 < at < count - 1)
     chance = random.SystemRandom()
     chosen = chance.sample(inside, min(len(inside), NAMED_AT_MOST))
+    for x, y, z in grids:  # a number may also be that of a row or a layer of the grid
+        for size, stride in ((y, x), (z, x * y)):
+            rows = [at for at in sorted(near) if 0 < at < size]
+            rows = chance.sample(rows, min(len(rows), NAMED_AT_MOST))
+            chosen += [row * stride + chance.randrange(stride) for row in rows]
     return sorted({0, count - 1, *chosen, *(chance.randrange(count) for _ in range(AT_RANDOM))})
 
 
@@ -283,26 +364,94 @@ def _filled(tape: Tape, numbers: set[int], for_floats: float, for_wholes: int) -
     return dataclasses.replace(tape, steps=tuple(steps))
 
 
+def called_twice(tape: Tape) -> Tape:
+    """Return a tape that makes the call twice in the same memory, where some elements are changed in between.
+
+    Memory from torch's allocator often still holds the result of an earlier call. Memory that torch computes is new in
+    the second call, too.
+    """
+    made = {step.buffer for step in tape.steps if isinstance(step, Allocate)}
+    spoiling: list[Step] = []
+    for view in {view.buffer: view for launch in tape.launches() for view in _views(launch)}.values():
+        dtype = DTYPES[view.dtype]
+        count = -(-(tape.buffers[view.buffer].size_bytes // dtype.itemsize) // SPOILED_EVERY)
+        if view.buffer in made and count and not dtype.is_complex:
+            some = dataclasses.replace(view, shape=(count,), strides=(SPOILED_EVERY,), offset=0)
+            value = FILLS[1][0] if dtype.is_floating_point else FILLS[1][1]
+            spoiling.append(Operate(operator="aten.fill_.Scalar", args=(some, value), kwargs=(), results=(some,)))
+    again = [step for step in tape.steps if not isinstance(step, Allocate)]
+    return dataclasses.replace(tape, steps=(*tape.steps, *spoiling, *again))
+
+
 def _views(launch: Launch) -> list[View]:
     return [view for _, value in launch.choices[0].arguments for view in views_in(value)]
 
 
-def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]], checked: Case) -> None:
+def check_coverage(case: Case, tape: Tape, only: Sequence[int], got: Sequence[torch.Tensor]) -> None:
+    """Raise `Failed` if all programs together cannot write an output, if each writes about as much as these did."""
+    count = max(math.prod(launch.choices[0].grid) for launch in tape.launches())
+    ran = sum(number < count for number in only)
+    for output, tensor in zip(case.expectation.outputs, got):
+        if tensor.dtype in POISON and tensor.numel():
+            written = int((~poisoned(tensor)).sum())
+            if 0 < written * count / ran < COVERED * tensor.numel():
+                raise Failed(
+                    Finding.UNWRITTEN_OUTPUT,
+                    f"case {case.name}: {ran} of {count} programs write {written} of {tensor.numel()} elements of "
+                    f"output {output.name}; all programs together cannot write the whole",
+                )
+
+
+def compare_again(case: Case, answers: Sequence[Sequence[torch.Tensor]], again: Sequence[torch.Tensor]) -> None:
+    """Raise `Failed` if a second call in the same memory left elements that a first one wrote, as they were."""
+    for output, got, second, written in zip(case.expectation.outputs, answers[0], again, finished(answers)):
+        if got.dtype not in POISON:
+            continue
+        wide, now = got[written].double(), second[written].double()
+        size = float(wide.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()) if wide.numel() else 0.0
+        off = (now - wide).abs() > GROSS.get(got.element_size(), 0.1) * (wide.abs() + size)
+        left = torch.where(torch.isfinite(wide), off | ~torch.isfinite(now), torch.isfinite(now))
+        if bool(left.any()):
+            raise Failed(
+                Finding.UNWRITTEN_OUTPUT,
+                f"case {case.name}: if fresh memory still holds the results of an earlier call, {int(left.sum())} of "
+                f"{left.numel()} elements of output {output.name} are taken from there",
+            )
+
+
+def finished(answers: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+    """Return the elements of each output that programs wrote and that do not depend on skipped ones.
+
+    `answers` come from tapes with different fill values of unwritten memory: poison, and the two of `FILLS`.
+    """
+    found = []
+    for got, *others in zip(*answers):
+        written = ~poisoned(got)
+        for other in others:
+            written &= got == other
+        found.append(written)
+    return found
+
+
+def compare_written(
+    case: Case, answers: Sequence[Sequence[torch.Tensor]], checked: Case, within: Sequence[torch.Tensor] = ()
+) -> None:
     """Raise `Failed` if the written values are far from the reference's.
+
+    `within` are the elements of each output that are looked at, if others equal the same number by chance.
 
     `answers` come from tapes with different fill values of unwritten memory: poison, and the two of `FILLS`. `checked`
     is a case at the size that is checked completely.
     """
     smaller = [output.yard for output in checked.expectation.outputs]
-    for output, yard, got, *others in zip(case.expectation.outputs, smaller, *answers):
+    for number, (output, yard, got) in enumerate(zip(case.expectation.outputs, smaller, answers[0])):
         want: Any = output.yard.original
         if got.shape != want.shape or got.dtype != want.dtype:
             raise Failed(Finding.SHAPE, f"case {case.name}: an output is {got.dtype}{list(got.shape)}")
         if got.dtype not in POISON:
             continue
-        written = ~poisoned(got)
-        for other in others:
-            written &= got == other
+        written = finished([answer[number : number + 1] for answer in answers])[0]
+        written = written & within[number] if within else written
         have, want = got[written].double(), want.to(got.device)[written].double()
         if want.numel() == 0:
             continue
@@ -312,7 +461,8 @@ def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]], check
             wrong = torch.where(torch.isfinite(want), off | ~torch.isfinite(have), torch.isfinite(have))
             allowed = 0.0
         else:
-            wrong, allowed = have != want, WRONG_WHOLES * want.numel()
+            rounds = any(it.is_floating_point() for it in case.expectation.inputs_after)
+            wrong, allowed = have != want, WRONG_WHOLES * want.numel() if rounds else 0.0
         if float(wrong.sum()) > allowed:
             at = int(wrong.to(torch.uint8).argmax())
             where = int(written.reshape(-1).nonzero()[at])
@@ -321,12 +471,12 @@ def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]], check
                 f"case {case.name}: {int(wrong.sum())} of {want.numel()} elements that some programs wrote are wrong; "
                 f"the first at flat index {where}: got {float(have[at]):g}, expected {float(want[at]):g}",
             )
-        if got.is_floating_point() and got.element_size() >= 4 and yard.limits is not None and len(want):
+        if got.is_floating_point() and yard.limits is not None and len(want):
             errors = (have - want).abs().nan_to_num_(0.0, 0.0, 0.0)
             most = errors.kthvalue(max(1, int(USUAL_SHARE * len(errors)))).values
             usual = torch.isfinite(want) & (errors <= most)
             error = float(errors[usual].norm() / want[usual].norm().clamp(min=1e-300))
-            bound = IMPRECISE * yard.limits.allowed["l2"]
+            bound = (IMPRECISE if got.element_size() >= 4 else IMPRECISE_NARROW) * yard.limits.allowed["l2"]
             if error > bound:
                 raise Failed(
                     Finding.PRECISION,

@@ -3,7 +3,9 @@
 Authorship is measured in elements and bytes, but some operators do more work than these numbers show: `isin` compares
 every pair but counts its operands once, `tril` selects but counts as a movement. Therefore one call also returns the
 tensors that torch computes for kernels and that are about as large as an output. None of them may equal an output up to
-a factor, a shift, or the order of elements. Plain copies of inputs may.
+a factor, a shift, or the order of elements. Plain copies of inputs may. A kernel may also pass on a part of what torch
+computes, or parts of several tensors. So torch's results are replaced by random numbers: if these come out again, each
+at the same place in every call, kernels only pass them on.
 
 Not covered: a kernel that does a little more than this, after torch did nearly everything in a few operators.
 """
@@ -31,18 +33,30 @@ COPYING = words("clone _to_copy copy contiguous lift_fresh lift_fresh_copy fill 
 IDLE_KINDS = ("allocation", "view", "metadata")
 PIECES = 4
 """Tensors smaller than the outputs by more than this factor are not looked at; smaller parts are joined first."""
+FEW_PIECES = 64
+"""The same factor where torch's results are replaced by random numbers, which finds parts of any size."""
 FEW = 16
 """Tensors with fewer elements may agree up to a factor and a shift, or in another order, by chance."""
 UNITS = 64.0
 """Units of float32 by which two tensors may differ on average and still count as equal; narrower floats by one unit."""
 
+DRAWS = 4
+"""Number of calls with random numbers; together they tell the elements of a tensor apart."""
+FLAG_DRAWS = 24
+"""The same for flags, of which there are only two."""
+DRAWN = 256
+"""Number of different random numbers, all of which half precision can hold."""
+PASSED_ON = 0.9
+"""Share of an output from which kernels are said to pass on what torch computed."""
+
 
 def check_made_by_torch(job: Job, trial: Trial, case: Case, program: Program) -> None:
     """Raise `Failed` if torch computed an output before a kernel began, up to a factor, a shift or the order."""
-    wanted, names = _made_for_kernels(program.tape)
-    if not wanted or case.is_large:  # checked at a smaller size
+    wanted, names = _made_for_kernels(program.tape, PIECES)
+    parts, their_names = _made_for_kernels(program.tape, FEW_PIECES)
+    if not parts or case.is_large:  # checked at a smaller size
         return
-    outputs, found = contents(job, trial, case, program, wanted)
+    outputs, found = contents(job, trial, case, program, wanted) if wanted else ([], {})
     results = [row for rows in found.values() for row in rows]
     for number, output in enumerate(outputs):
         pieces = [row for row in results if row.dtype.is_floating_point == output.dtype.is_floating_point]
@@ -54,11 +68,74 @@ def check_made_by_torch(job: Job, trial: Trial, case: Case, program: Program) ->
                 f"torch ({', '.join(names)}) computes {what} up to a factor, a shift or the order of its elements, and "
                 "kernels only pass it on; own kernels must do the larger part",
             )
+    share = _share_passed_on(job, trial, case, program, parts)
+    if share >= PASSED_ON:
+        raise Failed(
+            Finding.LIBRARY_WORK,
+            f"kernels pass on {100 * share:.0f}% of an output as torch ({', '.join(their_names)}) computed it, up to a "
+            "factor, a shift or the order of its elements; own kernels must do the larger part",
+        )
 
 
-def _made_for_kernels(tape: Tape) -> tuple[dict[int, list[View]], list[str]]:
-    """Return the results of torch that later launches use, by number of the step, and the names of their operators."""
-    least = min((view.elements for view in tape.outputs), default=0) / PIECES
+def _share_passed_on(
+    job: Job, trial: Trial, case: Case, program: Program, wanted: Mapping[int, Sequence[View]]
+) -> float:
+    """Return the largest share of an output whose elements are always the same elements of torch's results."""
+    floats, flags = (
+        {number: [view for view in views if is_asked(DTYPES[view.dtype])] for number, views in wanted.items()}
+        for is_asked in (lambda it: it.is_floating_point, lambda it: it is torch.bool)
+    )
+    shares = [
+        _share_of(job, trial, case, program, {number: views for number, views in asked.items() if views}, values, draws)
+        for asked, values, draws in ((floats, DRAWN, DRAWS), (flags, 2, FLAG_DRAWS))
+        if any(asked.values())
+    ]
+    return max(shares, default=0.0)
+
+
+def _share_of(
+    job: Job,
+    trial: Trial,
+    case: Case,
+    program: Program,
+    wanted: Mapping[int, Sequence[View]],
+    values: int,
+    draws: int,
+) -> float:
+    """Return the share for results that are all floats or all flags, of so many values, by so many draws."""
+    seen: list[tuple[list[torch.Tensor], torch.Tensor]] = []
+    least = values // 2 if values > 2 else 0  # floats of both signs, since a kernel may do something for one of them
+    fills = [("aten.fill_.Scalar", (0,)), ("aten.fill_.Scalar", (values - 1,))]
+    try:
+        for fill in [*fills, *(draws * [("aten.random_.from", (-least, values - least))])]:
+            outputs, found = contents(job, trial, case, program, wanted, fill)
+            seen.append((outputs, torch.cat([row.double() for rows in found.values() for row in rows])))
+    except Failed as failed:
+        if failed.worker_died:
+            raise
+        return 0.0
+    codes = sum(((made.round().long() + least) * values**k for k, (_, made) in enumerate(seen[2:])), torch.tensor(0))
+    share = 0.0
+    for number, output in enumerate(seen[0][0]):
+        if (not output.is_floating_point() and output.dtype is not torch.bool) or output.numel() < FEW:
+            continue
+        shifts = output.double()
+        factors = (seen[1][0][number].double() - shifts) / (values - 1)
+        drawn = [(outputs[number].double() - shifts) / factors for outputs, _ in seen[2:]]
+        usual = torch.isclose(factors, factors.median(), rtol=1e-2) & torch.isclose(shifts, shifts.median(), rtol=1e-2)
+        passed = usual & torch.stack([(it - it.round()).abs() < 0.25 for it in drawn]).all(0)
+        placed = [it.nan_to_num(0.0, 0.0, 0.0).round().long() + least for it in drawn]
+        their = sum((it * values**k for k, it in enumerate(placed)), torch.tensor(0))
+        share = max(share, float((passed & torch.isin(their, codes)).double().mean()))
+    return share
+
+
+def _made_for_kernels(tape: Tape, pieces: int) -> tuple[dict[int, list[View]], list[str]]:
+    """Return the results of torch that later launches use, by number of the step, and the names of their operators.
+
+    Those that are smaller than the outputs by more than the factor `pieces` are left out.
+    """
+    least = min((view.elements for view in tape.outputs), default=0) / pieces
     makers, computed = set[int](), set[int]()
     for at, step in enumerate(tape.steps):  # copies of what torch computed in parts hold it as a whole
         if isinstance(step, Operate):
@@ -88,17 +165,25 @@ def _makes(step: Operate) -> bool:
 
 
 def contents(
-    job: Job, trial: Trial, case: Case, program: Program, wanted: Mapping[int, Sequence[View]]
+    job: Job,
+    trial: Trial,
+    case: Case,
+    program: Program,
+    wanted: Mapping[int, Sequence[View]],
+    filled: tuple[str, tuple[int, ...]] | None = None,
 ) -> tuple[list[torch.Tensor], dict[int, list[torch.Tensor]]]:
     """Return the outputs of one call, and the contents of views after some of its steps, as rows on the CPU.
 
-    `wanted` has the views by the number of the step.
+    `wanted` has the views by the number of the step. `filled` is an operator with arguments that overwrites them first.
     """
     tape = program.tape
     buffers, steps, copies = list(tape.buffers), list[Step](), list[View]()
     for number, step in enumerate(tape.steps):
         steps.append(step)
         for view in wanted.get(number, ()):
+            if filled is not None:
+                operator, numbers = filled
+                steps.append(Operate(operator=operator, args=(view, *numbers), kwargs=(), results=(view,)))
             size_bytes = view.elements * DTYPES[view.dtype].itemsize
             strides = tuple(math.prod(view.shape[at + 1 :]) for at in range(len(view.shape)))
             copies.append(dataclasses.replace(view, buffer=len(buffers), strides=strides, offset=0))

@@ -19,11 +19,14 @@ Each stage takes the job and either returns (continue) or raises `Failed` (the v
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.answers.authorship import (
@@ -36,10 +39,15 @@ from triton_agent.tools.answers.authorship import (
     work_of,
 )
 from triton_agent.tools.answers.spot_checks import (
+    Spot,
     beginning_with,
+    called_twice,
+    check_coverage,
+    compare_again,
     compare_written,
     configurations_of,
     fillings,
+    finished,
     position_named,
     programs_to_run,
     tells_by_parts,
@@ -60,7 +68,7 @@ from triton_agent.tools.processes.protocol import Called, GetState, State
 from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.tape.tape import encode
 from triton_agent.tools.truth.layouts import LAYOUTS
-from triton_agent.tools.truth.named_numbers import numbers_on
+from triton_agent.tools.truth.named_numbers import Numbers, numbers_on
 from triton_agent.tools.truth.plan import Case, Trial
 
 Stage = tuple[str, Callable[[Job], None]]
@@ -158,9 +166,15 @@ def _check_named_numbers(job: Job) -> None:
     trial = main if main in small or not small else max(small, key=_input_bytes)
     if trial.holding is None:
         return
-    named = job.programs.of(main, main.cases[0])
-    program = job.programs.of(trial, trial.cases[0])
-    numbers = numbers_on(named.tape, named.kernel_set)
+    for first in [trial.cases[0], *_other_tapes(job, trial)[:1]]:
+        named = job.programs.of(main, _first_in_mode(main, first.train))
+        _check_holding(job, trial, first, numbers_on(named.tape, named.kernel_set))
+
+
+def _check_holding(job: Job, trial: Trial, first: Case, numbers: Numbers) -> None:
+    """Check inputs with these numbers in the mode of the first case."""
+    assert trial.holding is not None
+    program = job.programs.of(trial, first)
     asked = [program]
     if job.settings.device == "cpu":  # every new program takes another configuration of an autotuned kernel
         turns = range(min(configurations_of(program.tape), CONFIGURATIONS_NAMING))
@@ -169,24 +183,54 @@ def _check_named_numbers(job: Job) -> None:
         if other is not program:  # on a GPU the program keeps the configuration that is timed
             send_program(job, other, trial.states[0])
         is_noted = job.settings.device == "cpu" and turn < CONFIGURATIONS_AT_MOST
-        met = _numbers_met(job, trial, other) if is_noted else frozenset()
-        for case, state in trial.holding(numbers.having_met(met)):
+        met = frozenset[float]()
+        if is_noted:
+            met, counterparts, noted = _numbers_met(job, trial, first, other)
+            case = trial.meeting(noted, counterparts) if counterparts and trial.meeting is not None else None
+            if case is not None:
+                send_state(job, other, trial.states[case.version])
+                judge(job, trial, case, call(job, trial, case, program=other)[0])
+        for case, state in trial.holding(numbers.having_met(met), first.train):
             send_state(job, other, state if state is not None else trial.states[case.version])
             answer, _ = call(job, trial, case, program=other)
             judge(job, trial, case, answer)
     job.prepared[program.name] = None
 
 
-def _numbers_met(job: Job, trial: Trial, program: Program) -> frozenset[float]:
-    """Return the numbers that the program's kernels combine blocks with in two calls with different inputs."""
-    form = job.programs.of(trial, trial.cases[0])
-    alike = [case for case in trial.cases if job.programs.of(trial, case) is form]
+def _other_tapes(job: Job, trial: Trial) -> list[Case]:
+    """Return the cases in the mode that is not the first for which the candidate has another tape than in the first."""
+    if not trial.other_mode:
+        return [case for case in trial.cases if case.train != trial.cases[0].train]
+    twins = {case.name: case for case in trial.cases}
     found = []
+    for case in trial.other_mode:
+        one, other = (job.programs.of(trial, it) for it in (twins[case.name.rpartition(" / ")[0]], case))
+        if (one.encoded, one.kernels) != (other.encoded, other.kernels):
+            found.append(case)
+    return found
+
+
+def _first_in_mode(trial: Trial, train: bool) -> Case:
+    return next(case for case in (*trial.cases, *trial.other_mode) if case.train == train)
+
+
+def _numbers_met(
+    job: Job, trial: Trial, first: Case, program: Program
+) -> tuple[frozenset[float], Sequence[tuple[int, int, float]], Case]:
+    """Return the numbers that the program's kernels combine blocks with in two calls with different inputs.
+
+    The calls are those of the form of the first case. Also return the numbers that single elements were combined with
+    in the first of them, and its case.
+    """
+    form = job.programs.of(trial, first)
+    every = (*trial.cases, *trial.other_mode)
+    alike = [case for case in every if case.train == first.train and job.programs.of(trial, case) is form]
+    replies = []
     for case in alike[:1] + random.SystemRandom().sample(alike[1:], min(1, len(alike) - 1)):
         send_state(job, program, trial.states[case.version])
-        _, reply = call(job, trial, case, program=program, note_numbers=True)
-        found.append(frozenset(reply.numbers))
-    return found[0] & found[1] if len(found) == 2 else frozenset()
+        replies.append(call(job, trial, case, program=program, note_numbers=True)[1])
+    found = [frozenset(reply.numbers) for reply in replies]
+    return found[0] & found[1] if len(found) == 2 else frozenset(), replies[0].counterparts, alike[0]
 
 
 def _input_bytes(trial: Trial) -> int:
@@ -218,18 +262,52 @@ def check_spots(job: Job) -> None:
             f"{case.name}: not spot-checked, since no part of the answer is finished by a few programs alone"
         )
         return
+    _check_programs(job, spot, program, spot.trial.cases, by_parts=by_parts)
+    if trial.other_mode:  # the reference does the same in both modes
+        cases = [dataclasses.replace(case, train=not case.train) for case in spot.trial.cases]
+        other = job.programs.of(spot.trial, cases[0])
+        if by_parts and (other.encoded, other.kernels) != (program.encoded, program.kernels):
+            by_parts = tells_by_parts(other.tape, other.kernel_set)
+            _check_programs(job, spot, other, cases, by_parts=by_parts)
+
+
+def _check_programs(job: Job, spot: Spot, program: Program, cases: Sequence[Case], *, by_parts: bool) -> None:
+    """Run some programs of a tape, or all if no few of them finish a part alone, in several configurations."""
+    trial = job.plan.trials[job.plan.main]
+    if by_parts:
+        numbers = numbers_on(program.tape, program.kernel_set)
+        named = spot.holding(numbers.having_met(_numbers_met_by_some(job, spot.trial, program, cases)))
+        cases = [*cases, *([named] if named is not None else [])]
     for turn in range(min(configurations_of(program.tape), CONFIGURATIONS_AT_MOST)):
         tape = beginning_with(program.tape, turn)
         other = dataclasses.replace(program, name=f"{program.name} / {turn}", tape=tape, encoded=encode(tape))
-        if by_parts:
-            _check_spot(job, spot.trial, other, trial.cases[0])
-        else:
-            _check_whole(job, spot.trial, other, trial.cases[0])
+        if not by_parts:
+            _check_whole(job, spot.trial, cases[0], other, trial.cases[0])
+            continue
+        only = programs_to_run(numbers_on(other.tape, other.kernel_set), other.tape)
+        within: list[torch.Tensor] = []
+        for number, case in enumerate(cases):
+            within = _check_spot(job, spot.trial, case, other, trial.cases[0], only, within, twice=not number)
+            if not within:  # some programs do not run alone
+                break
 
 
-def _check_whole(job: Job, trial: Trial, program: Program, smaller: Case) -> None:
+def _numbers_met_by_some(job: Job, trial: Trial, program: Program, cases: Sequence[Case]) -> frozenset[float]:
+    """Return the numbers that some programs combine blocks with in all of these cases, if there are several."""
+    only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)
+    noting = dataclasses.replace(program, name=f"{program.name} / noting")
+    found = []
+    try:
+        send_program(job, noting, trial.states[0])
+        for case in cases:
+            found.append(frozenset(call(job, trial, case, only=only, program=noting, note_numbers=True)[1].numbers))
+    except Failed:  # another tape, with memory filled, shows whether this is the candidate's fault
+        return frozenset()
+    return frozenset.intersection(*found) if len(found) > 1 else frozenset()
+
+
+def _check_whole(job: Job, trial: Trial, case: Case, program: Program, smaller: Case) -> None:
     """Run all programs at the problem's full size, as far as there is time: no few of them finish a part alone."""
-    case = trial.cases[0]
     send_program(job, program, trial.states[0])
     try:
         answer, _ = call(job, trial, case, program=program)
@@ -244,10 +322,22 @@ def _check_whole(job: Job, trial: Trial, program: Program, smaller: Case) -> Non
     compare_written(case, [answer.tensors], smaller)
 
 
-def _check_spot(job: Job, trial: Trial, program: Program, smaller: Case) -> None:
-    """Run a few programs of each launch at the problem's full size, or at a larger one."""
-    case = trial.cases[0]
-    only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)
+def _check_spot(
+    job: Job,
+    trial: Trial,
+    case: Case,
+    program: Program,
+    smaller: Case,
+    only: Sequence[int],
+    within: list[torch.Tensor],
+    *,
+    twice: bool,
+) -> list[torch.Tensor]:
+    """Run a few programs of each launch at the problem's full size, or at a larger one.
+
+    Return the elements of each output that do not depend on other programs, none if that is unknown. `within` are those
+    known from a call before. With `twice`, the call is also made twice in the same memory.
+    """
     answers: list[checks.Answer] = []
     # The unfilled tape runs last: with poison in place of results of skipped programs, an honest lookup may go out of
     # bounds. With the fill values it does not, so a failure with these is the candidate's fault.
@@ -267,15 +357,27 @@ def _check_spot(job: Job, trial: Trial, program: Program, smaller: Case) -> None
         if len(answers) < max(len(filled), 1):
             why = f"some programs do not run alone ({failed.message[:200]})"
             job.notes.append(f"{case.name}: not spot-checked, since {why}")
-            return
+            return []
     if not smaller.expectation.state_after and not checks.mutated_inputs(smaller):
         checks.check_inputs(case, answers[0])
-    compare_written(case, [answer.tensors for answer in answers[::-1]], smaller)
+    written = [answer.tensors for answer in answers[::-1]]
+    compare_written(case, written, smaller, within)
+    if twice:
+        check_coverage(case, program.tape, only, answers[-1].tensors)
+        tape = called_twice(program.tape)
+        doubled = dataclasses.replace(program, name=f"{program.name} / twice", tape=tape, encoded=encode(tape))
+        send_program(job, doubled, trial.states[0])
+        again: Sequence[torch.Tensor] = ()
+        with contextlib.suppress(Failed):  # an honest lookup may go out of bounds, or there is no time for two calls
+            again = call(job, trial, case, only=only, program=doubled)[0].tensors
+        if again:
+            compare_again(case, written, again)
+    return within or finished(written)
 
 
 def _run_trial(job: Job, index: int) -> None:
     trial = job.plan.trials[index]
-    for case in trial.cases:
+    for case in [*trial.cases, *(_other_tapes(job, trial) if trial.other_mode else ())]:
         job.gpu.pause()
         answer, reply = call(job, trial, case)
         judge(job, trial, case, answer)

@@ -2,7 +2,8 @@
 
 A float32 `tl.dot` uses TF32 by default, and the hardware then ignores the low 13 bits of each operand: a product has a
 relative error near 8e-4. Schemes with several products split each operand into rounded parts and add the products from
-small to large, as the compiler does. Sums are taken in float32, in BLAS's order and not in the hardware's.
+small to large, as the compiler does. Sums are taken in float32, in BLAS's order and not in the hardware's; a float16
+accumulator is rounded after every `HALF_DEPTH` products.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ _SCHEMES: dict[str, tuple[Callable[[Array], Array], int, tuple[tuple[int, int], 
 }
 """Rounding function, number of parts (largest first), and pairs of parts to multiply before the two largest."""
 
+HALF_DEPTH = 16
+"""Depth of a tensor core's instruction, which rounds an accumulator in float16 once."""
+
 
 def multiply(a: Array, b: Array, precision: str, accumulator: Array) -> Array:
     """Return `a @ b + accumulator` in the accumulator's type; `precision` applies to float32 operands only."""
@@ -29,6 +33,11 @@ def multiply(a: Array, b: Array, precision: str, accumulator: Array) -> Array:
     if a.dtype == np.float64:
         return _matrix_product(a, b) + accumulator
     a, b = a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)
+    if accumulator.dtype == np.float16:
+        for at in range(0, a.shape[-1], HALF_DEPTH):
+            part = _product(a[..., at : at + HALF_DEPTH], b[..., at : at + HALF_DEPTH, :], precision)
+            accumulator = (part + accumulator.astype(np.float32)).astype(np.float16)
+        return accumulator
     total = _product(a, b, precision) + accumulator.astype(np.float32, copy=False)
     return total.astype(accumulator.dtype)
 

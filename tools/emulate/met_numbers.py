@@ -15,6 +15,7 @@ import triton.language as tl
 import triton.runtime.interpreter as stock
 
 from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle, numbers
+from triton_agent.tools.emulate.counterparts import Counterparts
 
 NOTED_AT_MOST = 4096
 """Maximum count of noted numbers, by far more than a kernel names."""
@@ -26,25 +27,29 @@ class MetNumbers:
     def __init__(self, builder: ArithmeticBuilder) -> None:
         self._builder = builder
         self.found: set[float] = set()
+        self.counterparts = Counterparts()
 
     def start(self) -> None:
         for name in dir(type(self._builder)):
             if name.startswith("create_"):
-                setattr(self._builder, name, self._noting(getattr(self._builder, name)))
+                setattr(self._builder, name, self._noting(name, getattr(self._builder, name)))
 
     def stop(self) -> None:
         """Forget the numbers, too."""
         for name in [name for name in vars(self._builder) if name.startswith("create_")]:
             delattr(self._builder, name)
         self.found = set()
+        self.counterparts.clear()
 
-    def _noting(self, create: Callable[..., Any]) -> Callable[..., Any]:
+    def _noting(self, name: str, create: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(create)
         def noted(*args: Any, **kwargs: Any) -> Any:
             for operand in _handles((*args, *kwargs.values())):
                 if len(self.found) < NOTED_AT_MOST:
                     self.found |= _same_in_a_row(operand)
-            return create(*args, **kwargs)
+            result = create(*args, **kwargs)
+            self.counterparts.note(name, create, args, result)
+            return result
 
         return noted
 

@@ -45,6 +45,9 @@ class Unlisted:
     def numbers(self) -> tuple[float, ...]:
         return ()
 
+    def counterparts(self) -> tuple[Any, Any]:
+        return (), ()
+
     def reveal(self, block: Block) -> None: ...
 
     def launches(self) -> tuple[SeenLaunch, ...]:

@@ -49,6 +49,9 @@ class GpuLauncher:
     def numbers(self) -> tuple[float, ...]:
         return ()
 
+    def counterparts(self) -> tuple[Any, Any]:
+        return (), ()
+
     def constant(self, value: Any) -> Any:
         return as_passed(value, self._kernels)
 

@@ -44,6 +44,9 @@ class InterpretedLauncher:
         """Return the noted numbers."""
         return tuple(sorted(self._interpreter.met_numbers.found))
 
+    def counterparts(self) -> tuple[Any, Any]:
+        return self._interpreter.met_numbers.counterparts.found()
+
     def constant(self, value: Any) -> Any:
         return as_passed(value, self._kernels)
 

@@ -71,6 +71,9 @@ class Launcher(Protocol):
     def numbers(self) -> tuple[float, ...]:
         """Return the noted numbers."""
 
+    def counterparts(self) -> tuple[Any, Any]:
+        """Return addresses of elements and, for each, a noted number that kernels combined it with; two arrays."""
+
     def reveal(self, block: Block) -> None:
         """Let kernels access this memory by its address."""
 

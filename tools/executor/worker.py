@@ -56,6 +56,8 @@ from triton_agent.tools.tape.tape import decode
 
 Reply = tuple[object, list[list[torch.Tensor]]]
 """A message of `protocol.py`, and its tensors as rows of bytes, grouped as described in `answers.py`."""
+COUNTERPARTS_AT_MOST = 1 << 13
+"""Maximum number of elements of an input that are reported with a number that kernels combine them with."""
 KEPT_BYTES = 4 << 30
 """Maximum freed memory that torch may keep when timing starts; the checker's reference needs the rest."""
 
@@ -267,6 +269,7 @@ class Executor:
             resources=program.launcher.resources() if request.measure else (),
             chosen=program.chosen,
             numbers=program.launcher.numbers(),
+            counterparts=_placed(inputs, *program.launcher.counterparts()),
         )
         return reply, [[row(tensor) for tensor in group] for group in (outputs, [inputs[i] for i in changed])]
 
@@ -332,6 +335,19 @@ class Executor:
         """Return the device time of each step of a call."""
         with self._candidate("forward"):
             return Profiled(steps=self._stopwatch.step_times(request.calls)), []
+
+
+def _placed(inputs: list[torch.Tensor], addresses: Any, values: Any) -> tuple[tuple[int, int, float], ...]:
+    """Return some of these pairs of an address and a number, by input and index, where an input is dense."""
+    found: list[tuple[int, int, float]] = []
+    for number, tensor in enumerate(inputs if len(addresses) else ()):
+        offsets = addresses.astype(np.int64) - tensor.data_ptr()
+        inside = (offsets >= 0) & (offsets < tensor.nbytes) & (offsets % tensor.element_size() == 0)
+        if tensor.is_contiguous() and inside.any():
+            chosen = np.random.default_rng().permutation(np.flatnonzero(inside))[:COUNTERPARTS_AT_MOST]
+            indices = offsets[chosen] // tensor.element_size()
+            found += [(number, int(at), float(value)) for at, value in zip(indices, values[chosen])]
+    return tuple(found)
 
 
 def _lies_in(tensor: torch.Tensor, written: list[tuple[int, int]]) -> bool:

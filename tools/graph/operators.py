@@ -229,11 +229,15 @@ _PASSES_BY_COUNT = {
         _masked_scale _saturate_weight_to_fp16 frac xlogy
     """,
 }
+SORTING = words("sort argsort msort topk kthvalue median nanmedian mode quantile nanquantile unique_dim _unique2")
+"""Operators that put elements in order. They compare each element many times, but read memory about once."""
+
 PASSES: dict[str, int] = {name: count for count, names in _PASSES_BY_COUNT.items() for name in names.split()}
 """Number of elementary operators needed to write a compound operator in a module.
 
 A scan or a search takes one for each doubling of the distance it reaches; eight stand for rows of a few hundred.
 """
+SORTING_PASSES = 8
 
 _TAKEN_APART: dict[str, str] = {
     **dict.fromkeys(words("softmax special_softmax"), "_softmax"),

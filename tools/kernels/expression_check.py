@@ -383,25 +383,8 @@ class ExpressionCheck:
     def _builtin_call(self, node: ast.Call, name: str) -> None:
         if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args) or name == "range":
             self._refuse(node, f"{name} takes plain arguments in a kernel, and range stands in a for loop")
-        if name == "isinstance":
-            if len(node.args) != 2:
-                self._refuse(node, "isinstance takes a value and a type")
-            self._value(node.args[0])
-            self._types(node.args[1])
-            return
         for argument in node.args:
             self._message(argument) if name == "print" else self._value(argument)
-
-    def _types(self, node: ast.expr) -> None:
-        if isinstance(node, ast.Tuple):
-            for item in node.elts:
-                self._types(item)
-            return
-        meaning = self._meaning(node)
-        if isinstance(meaning, Builtin) and meaning.name in ("int", "float", "bool"):
-            return
-        if not isinstance(meaning, LanguageName) or table()[meaning.path].role != "class":
-            self._refuse(node, "the second argument of isinstance is a type of the language")
 
     def _language_call(self, node: ast.Call, path: str) -> None:
         role, last = table()[path].role, path.rpartition(".")[2]

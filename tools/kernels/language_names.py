@@ -86,8 +86,9 @@ METHODS: Final = DTYPE_METHODS | frozenset(
 )
 """Methods of tensors, descriptors, types and constants that may be called."""
 
-BUILTINS: Final = frozenset("min max abs len int float bool isinstance print".split())
-"""Python functions that may be called; `range` is allowed in a `for`."""
+BUILTINS: Final = frozenset("min max abs len int float bool print".split())
+"""Python functions that may be called; `range` is allowed in a `for`. `isinstance` is not: which values are constants
+differs between interpreter and compiler."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

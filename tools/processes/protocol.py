@@ -478,6 +478,8 @@ class Called:
     """Configuration of each autotuned launch, by step number."""
     numbers: tuple[float, ...] = ()
     """Numbers that a whole block, or a whole row of one, was compared or combined with, where that was asked for."""
+    counterparts: tuple[tuple[int, int, float], ...] = ()
+    """Elements of inputs (number of the input, index in memory) with a number that they met, likewise."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,8 +46,10 @@ from triton_agent.tools.truth.directed import (
 from triton_agent.tools.truth.distributions import (
     BLANK,
     DISTRIBUTIONS,
+    FEW,
     FLAGS,
     MODERATE,
+    POSITIVE,
     WHOLE,
     WITH_EMPTY,
     draw,
@@ -66,7 +68,16 @@ from triton_agent.tools.truth.expectation import (
     with_free_places,
 )
 from triton_agent.tools.truth.layouts import LAYOUTS, relaid
-from triton_agent.tools.truth.named_numbers import Numbers, groups, plant
+from triton_agent.tools.truth.named_numbers import (
+    ORDINARY,
+    Numbers,
+    fill_with,
+    groups,
+    magnitudes,
+    make_equal,
+    plant,
+    room_in,
+)
 from triton_agent.tools.truth.plan import (
     AS_GIVEN,
     EXTREMES,
@@ -77,6 +88,7 @@ from triton_agent.tools.truth.plan import (
     secret_seed,
 )
 
+WHOLE_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 DRAWS_AT_MOST = 4
 """Maximum number of draws of inputs to find one without ties. If all have ties, ties are typical of these inputs."""
@@ -100,6 +112,16 @@ ASTRAY = 0.01
 itself."""
 AFTER_OTHERS = "as given, after other calls"
 NUMBERS_NAMED = "numbers that the kernels name"
+NUMBERS_MET = "numbers that the kernels combine elements with"
+PLANTED_IN = ("everywhere", "parameters", "inputs", "range")
+"""Where named numbers are planted, in the order in which it is tried: in all tensors, in parameters and inputs, only in
+inputs, and only those numbers that are in the range of the inputs."""
+FEWEST_IN_A_TABLE = 4
+"""Buffers with fewer different values are masks or constants, and get no named numbers."""
+TURNS_AT_MOST = 12
+"""Maximum number of cases for tensors that are too small for all numbers, a single scale for example."""
+IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
+"""Distributions for the second mode, if the reference does something else in it."""
 CALLS_BEFORE = 2
 """Calls before the checked one, for a module that keeps a state."""
 
@@ -127,8 +149,10 @@ def make_trial(
         build_seed=build_seed,
         states=tuple(pack(state_of(model)) for model in models),
         cases=tuple(cases),
+        other_mode=maker.in_other_mode(cases) if main else (),
         looks=tuple(looks),
         holding=maker.holding if settings.remedies else None,
+        meeting=maker.meeting if settings.remedies else None,
     )
     return trial, models[0].train(cases[0].train)
 
@@ -181,7 +205,8 @@ def _negate_some(model: torch.nn.Module, names: Sequence[str]) -> None:
 def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[torch.nn.Module]:
     """Return versions that each differ from the one before in a single parameter or buffer.
 
-    Neutral buffers (zeros, equal integers, equal flags) come first: only a change shows that a kernel ignores them.
+    Neutral buffers (zeros, equal integers, equal flags) come first: only a change shows that a kernel ignores them. In
+    the last version all buffers change that did not change alone.
     """
     stored = model.state_dict()
     if sum(value.nbytes for value in state_of(model).values()) > ALONE_BYTES_AT_MOST:
@@ -206,6 +231,12 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
         # A repeated value in a table stays repeated, since a kernel may rely on the repetition.
         alike = name in buffers and "running_" not in name
         value.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
+    left = [name for name in others if name not in names and "running_" not in name]
+    if left:  # no buffer keeps the values of a new module in every version
+        found.append(copied_module(found[-1]))
+        values = dict(found[-1].named_buffers())
+        for name in left:
+            values[name].data.mul_((0.5 + torch.rand((), generator=generator)).to(values[name]))
     return found[1:]
 
 
@@ -247,6 +278,10 @@ def make_verifier_trial(reference: Reference, name: str) -> Trial:
     )
 
 
+def _mode_name(train: bool) -> str:
+    return "train" if train else "eval"
+
+
 class _CaseMaker:
     """Draws inputs and runs the reference for one variant."""
 
@@ -268,9 +303,11 @@ class _CaseMaker:
         self.scales: dict[str, float] = {}
         self.last: list[Any] = []
         self._bases: list[list[Any]] = []
-        self._holding: dict[Numbers, tuple[tuple[Case, Payload | None], ...]] = {}
+        self._holding: dict[tuple[Numbers, bool], tuple[tuple[Case, Payload | None], ...]] = {}
         self._one_at_a_time = threading.Lock()
         self.put_in_order: frozenset[int] = frozenset()
+        self.latest = len(models) - 1
+        """The last version with changed parameters; those that follow are for one case each."""
         self.modes = self._modes()
         if settings.remedies:
             self._mix_signs()
@@ -351,10 +388,40 @@ class _CaseMaker:
         for train in self.modes[1:]:  # last, since buffers that a call changes stay changed
             self._try(cases, AS_GIVEN, train)  # even if the reference's modes agree, a candidate's may differ
             if self.settings.remedies and not self.modes_agree:
-                self._try(cases, EXTREMES, train, version=last_version)
+                known = {case.distribution for case in cases}
+                for name in (name for name in IN_EACH_MODE if name in known or name == EXTREMES):
+                    self._try(cases, name, train, version=last_version)
         if self.settings.remedies:
+            self._add_plain_parameters(cases)
             self._call_after_others(cases)
         return cases
+
+    def _add_plain_parameters(self, cases: list[Case]) -> None:
+        """Add a case with the module as it is constructed, and one in which no parameter is negative."""
+        size_bytes = sum(value.nbytes for value in state_of(self.models[0]).values())
+        if not size_bytes or size_bytes > ALONE_BYTES_AT_MOST or len(self.models) < 2:
+            return
+        fresh = self.reference.make_model(secret_seed()).to(self.settings.device)
+        positive = copied_module(self.models[self.latest])
+        for parameter in positive.parameters():
+            if parameter.is_floating_point():
+                parameter.data.abs_()
+        for model, what in ((fresh, "module as constructed"), (positive, "positive parameters")):
+            known = len(cases)
+            self.models.append(model)
+            self._try(cases, AS_GIVEN, self.modes[0], version=len(self.models) - 1)
+            name = f"{self.variant} / {what}"
+            cases[known:] = [dataclasses.replace(case, stale=None, name=name) for case in cases[known:]]
+
+    def in_other_mode(self, cases: Sequence[Case]) -> tuple[Case, ...]:
+        """Return the cases of the first mode for the other one, if the reference does the same in both."""
+        if not self.modes_agree or not self.settings.remedies:
+            return ()
+        first = (case for case in cases[1:] if case.train == self.modes[0] and not case.expectation.state_after)
+        return tuple(
+            dataclasses.replace(case, train=self.modes[1], name=f"{case.name} / {_mode_name(self.modes[1])}")
+            for case in first
+        )
 
     @functools.cached_property
     def _graph(self) -> OperatorGraph | None:
@@ -363,6 +430,11 @@ class _CaseMaker:
         with contextlib.suppress(*refused), self.reference.running("forward"):
             return extract(self.models[0].train(self.modes[0]), self._fresh())
         return None
+
+    @functools.cached_property
+    def _operators(self) -> frozenset[str]:
+        """The names of these operators; those that order elements if they are not known."""
+        return frozenset(bare_name(node.operator) for node in self._graph.nodes) if self._graph else ORDERING
 
     def _add_directed_cases(self, cases: list[Case], version: int) -> None:
         """Add the directed cases of the reference's operators.
@@ -380,7 +452,7 @@ class _CaseMaker:
                 plain = pack(inputs) if name == NOT_FINITE and asked.picks else None
                 try:
                     if name == NOT_FINITE:
-                        asked.plant(inputs, self._plantable(model, asked, refused), generator)
+                        asked.plant(inputs, self._plantable(model, asked, refused), generator, twice=not refused)
                     else:
                         asked.change(name, inputs, generator, refused)
                     expectation = self.runs.expect(model, inputs, self.scales)
@@ -390,7 +462,7 @@ class _CaseMaker:
                     continue
                 sound = name == NOT_FINITE or _non_finite_share(expectation) <= _non_finite_share(given)
                 judged = _judged_share(expectation)
-                if name == NOT_FINITE and not asked.compares:
+                if name == NOT_FINITE:
                     judged += _nan_share(expectation)
                 if sound and judged >= SHARE_JUDGED * expected_share:
                     cases.append(self._case_of(expectation, name, self.modes[0], version=version))
@@ -422,61 +494,139 @@ class _CaseMaker:
             if _non_finite_share(expectation) <= _non_finite_share(cases[0].expectation):
                 cases.append(self._case_of(expectation, name, self.modes[0], version=version))
 
-    def holding(self, numbers: Numbers) -> tuple[tuple[Case, Payload | None], ...]:
+    def holding(self, numbers: Numbers, train: bool) -> tuple[tuple[Case, Payload | None], ...]:
         """Return cases whose inputs and parameters hold these numbers, each with a state of its own, or None.
 
         They are made when the first candidate asks; most candidates for a problem name the same numbers.
         """
         with self._one_at_a_time:
-            if numbers not in self._holding:
+            if (numbers, train) not in self._holding:
                 largest = max((float(it.abs().max()) for it in _floats(self.last)), default=1.0)
-                made = [self._case_holding(group, numbers) for group in groups(numbers, largest or 1.0)]
-                self._holding[numbers] = tuple(case for case in made if case is not None)
-            return self._holding[numbers]
+                made = [
+                    self._case_holding(group, numbers, train, turn)
+                    for group in groups(numbers, largest or 1.0)
+                    for turn in (0, *range(1, 1 + self._turns(group, numbers)))
+                ]
+                self._holding[numbers, train] = tuple(case for case in made if case is not None)
+            return self._holding[numbers, train]
 
-    def _case_holding(self, floats: tuple[float, ...], numbers: Numbers) -> tuple[Case, Payload | None] | None:
-        """Plant the numbers in inputs and parameters; after a refusal only in inputs, and at last only those in range.
+    def _case_holding(
+        self, floats: tuple[float, ...], numbers: Numbers, train: bool, turn: int = 0
+    ) -> tuple[Case, Payload | None] | None:
+        """Plant numbers in inputs, parameters and buffers; after refusals in fewer, and at last only those in range.
 
         If floats are cast to integers, only values in the range of the inputs are planted: other casts are undefined.
+        Later turns plant other numbers first, and only in tensors that are too small for all of them.
         """
         generator = torch.Generator().manual_seed(secret_seed())
-        model, version = copied_module(self.models[-1]).train(self.modes[0]), len(self.models)
-        small = sum(value.nbytes for value in state_of(model).values()) <= ALONE_BYTES_AT_MOST
-        names = {bare_name(node.operator) for node in self._graph.nodes} if self._graph is not None else ORDERING
+        latest = self.models[self.latest]
+        small = sum(value.nbytes for value in state_of(latest).values()) <= ALONE_BYTES_AT_MOST
+        names = self._operators if self._graph is not None else ORDERING
         rows = self._graph is not None and not names & NORMS  # a norm of equal elements is only rounding error
         anywhere = self._graph is not None and names <= WHOLE_OPERATORS
-        for refused in range(REFUSALS):
+        sizes = [abs(number) for number in floats]
+        floats = (*floats, *(it for it in magnitudes(generator) if min(sizes) <= abs(it) <= max(sizes)))
+        for places in PLANTED_IN:
             inputs = self._fresh()
             if share_memory(inputs):
                 return None
             ceiling = min((largest_asked(names, it.dtype) for it in _floats(inputs)), default=math.inf)
             is_bounded = self._graph is None or bool(names & SUMMING or self._products) or makes_scores(names)
             chosen = tuple(number for number in floats if abs(number) <= ceiling or not is_bounded)
-            if refused == REFUSALS - 1 or self._casts_to_whole():
+            if places == "range" or self._casts_to_whole():
                 within = [(float(it.min()), float(it.max())) for it in _floats(inputs)]
                 chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))
-            if refused:
-                model, version = self.models[-1].train(self.modes[0]), len(self.models) - 1
+            model, version = copied_module(latest).train(train), len(self.models)
+            tame = tuple(number for number in chosen if abs(number) <= ceiling ** (1 / max(1, self._products)))
+            own = [it.data for it in model.parameters()] if places in ("everywhere", "parameters") and small else []
+            kept = [it for name, it in model.named_buffers() if "running_var" not in name and it.is_floating_point()]
+            tables = [it.unique(return_inverse=True) for it in kept] if places == "everywhere" and small else []
+            own += [values for values, _ in tables if len(values) >= FEWEST_IN_A_TABLE]
             try:
                 with torch.no_grad():
                     told = list(nested_tensors(inputs))
-                    plant(told, chosen, numbers, generator, rows=rows, anywhere=anywhere and not refused)
-                    if not refused and small:
-                        own = [it.data for it in model.parameters() if it.dim()]
-                        tame = tuple(
-                            number for number in chosen if abs(number) <= ceiling ** (1 / max(1, self._products))
-                        )
-                        plant(own, tame if is_bounded else chosen, numbers, generator, rows=False, anywhere=False)
+                    if turn:
+                        first = [number for number in numbers.named() if number in chosen]
+                        for tensor in (*told, *own):
+                            if tensor.is_floating_point() and room_in(tensor) < len(first):
+                                fill_with(tensor, first, turn, generator)
+                    else:
+                        plant(told, chosen, numbers, generator, rows=rows, anywhere=anywhere and places != "range")
+                        many = [it for it in own if it.dim()]
+                        plant(many, tame if is_bounded else chosen, numbers, generator, rows=False, anywhere=False)
+                        make_equal(told, own, generator)
+                    for buffer, (values, places_of) in zip(kept, tables):  # what a table repeats stays repeated
+                        buffer.copy_(values[places_of].reshape(buffer.shape))
                 expectation = self.runs.expect(model, inputs, self.scales)
                 if names & ORDERING:
                     expectation = with_free_places(model, expectation)
             except (OriginalFailed, RuntimeError, IndexError, ValueError):
                 continue
             if _non_finite_share(expectation) <= _non_finite_share(self._given) and not _is_astray(expectation):
-                case = self._case_of(expectation, NUMBERS_NAMED, self.modes[0])
-                case = dataclasses.replace(case, version=version)
-                return case, None if refused else pack(state_of(model))
+                case = self._case_of(expectation, NUMBERS_NAMED, train)
+                if not own:
+                    return dataclasses.replace(case, version=self.latest), None
+                return dataclasses.replace(case, version=version), pack(state_of(model))
         return None
+
+    def meeting(self, case: Case, counterparts: Sequence[tuple[int, int, float]]) -> Case | None:
+        """Return the case with some elements of its inputs set to numbers that a kernel combined them with.
+
+        Each is set with a probability of one half, so that rows keep other elements. If the reference refuses, only
+        numbers that are not much larger than the inputs are used.
+        """
+        names = self._operators if self._graph is not None else ORDERING
+        is_bounded = self._graph is None or bool(names & SUMMING or self._products) or makes_scores(names)
+        model = self.models[case.version].train(case.train)
+        for times in (math.inf, ORDINARY):
+            inputs = case.expectation.packed_inputs.unpack()
+            told = list(nested_tensors(inputs))
+            if share_memory(inputs) or self._casts_to_whole():
+                return None
+            with torch.no_grad():
+                for number, tensor in enumerate(told):
+                    if not tensor.is_contiguous() or not tensor.numel() or tensor.is_complex():
+                        continue
+                    if not tensor.is_floating_point():
+                        self._meet_wholes(tensor, [(at, it) for place, at, it in counterparts if place == number])
+                        continue
+                    most = min(times * (float(tensor.abs().nan_to_num(0.0, 0.0, 0.0).max()) or 1.0), 3e38)
+                    most = min(most, largest_asked(names, tensor.dtype)) if is_bounded else most
+                    mine = [(at, value) for place, at, value in counterparts if place == number and abs(value) <= most]
+                    mine = [pair for pair in mine if 0 <= pair[0] < tensor.numel() and math.isfinite(pair[1])]
+                    if mine:
+                        at, values = (torch.tensor(part) for part in zip(*mine))
+                        taken = torch.rand(len(at), generator=torch.Generator().manual_seed(secret_seed())) < 0.5
+                        tensor.view(-1)[at[taken].to(tensor.device)] = values[taken].to(tensor)
+            with contextlib.suppress(OriginalFailed, RuntimeError, ValueError):
+                expectation = self.runs.expect(model, inputs, self.scales)
+                if names & ORDERING:
+                    expectation = with_free_places(model, expectation)
+                if _non_finite_share(expectation) <= _non_finite_share(self._given) and not _is_astray(expectation):
+                    made = self._case_of(expectation, NUMBERS_MET, case.train)
+                    return dataclasses.replace(made, version=case.version)
+        return None
+
+    def _meet_wholes(self, tensor: torch.Tensor, pairs: Sequence[tuple[int, float]]) -> None:
+        """Set about half of these integers: any if the reference accepts all, else those in the range of the tensor."""
+        flat = tensor.view(-1)
+        if tensor.dtype not in WHOLE_DTYPES or not bool((flat[1:] < flat[:-1]).any()):  # may be offsets or positions
+            return
+        ends = torch.iinfo(tensor.dtype)
+        low, high = (ends.min, ends.max) if self._operators <= WHOLE_OPERATORS else (int(flat.min()), int(flat.max()))
+        generator = torch.Generator().manual_seed(secret_seed())
+        for at, value in pairs:
+            is_fit = 0 <= at < len(flat) and value == int(value) and low <= int(value) <= high
+            if is_fit and bool(torch.rand((), generator=generator) < 0.5):
+                flat[at] = int(value)
+
+    def _turns(self, floats: tuple[float, ...], numbers: Numbers) -> int:
+        """Return how many cases are needed for the smallest tensor to hold all of these numbers that are named."""
+        latest = self.models[self.latest]
+        tensors = [*_floats(self._fresh()), *latest.parameters(), *latest.buffers()]
+        named = sum(number in floats for number in numbers.named())
+        room = min((room_in(it) for it in tensors if it.is_floating_point() and it.numel()), default=named)
+        return min(TURNS_AT_MOST, math.ceil(named / room)) if room else 0
 
     @property
     def _products(self) -> int:
@@ -499,7 +649,7 @@ class _CaseMaker:
         stateful = next((case for case in cases if case.expectation.state_after), None)
         if stateful is None:
             return
-        model = copied_module(self.models[-1]).train(stateful.train)
+        model = copied_module(self.models[self.latest]).train(stateful.train)
         with contextlib.suppress(OriginalFailed, RuntimeError):
             for _ in range(CALLS_BEFORE):
                 self.reference.call(model, self._fresh())
@@ -517,9 +667,13 @@ class _CaseMaker:
 
     def _is_useful(self, distribution: str, given: Case) -> bool:
         """Return True if a distribution applies here. For example, positions in a sample of zeros are all ties."""
-        if distribution == BLANK:
+        if distribution in (BLANK, FEW):
             floats = all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
-            return floats and not self._goes_by_order
+            # a norm of equal elements is only rounding error
+            is_rounding = distribution == FEW and bool(self._operators & NORMS)
+            return floats and not self._goes_by_order and not is_rounding
+        if distribution == POSITIVE:
+            return any(bool((it > 0).any() and (it < 0).any()) for it in _floats(self.last))
         if distribution in (WITH_EMPTY, WHOLE):
             return has_positions_or_lengths(self.last)
         return distribution != FLAGS or has_flags(self.last)

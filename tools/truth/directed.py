@@ -363,8 +363,6 @@ class Directed:
     """True if elements are ordered; the position of NaN in an order is not specified."""
     sums: bool
     """True if elements are summed; an infinity may become NaN in a partial sum."""
-    compares: bool = False
-    """True if an operator may drop NaN in a comparison."""
 
     def change(self, case: str, inputs: list[Any], generator: torch.Generator, refused: int) -> None:
         tensors = list(tensors_in(inputs))
@@ -375,15 +373,23 @@ class Directed:
                     feed = dataclasses.replace(feed, boundaries=now)
                 rule.change(tensors[feed.position], feed, generator, refused)
 
-    def plant(self, inputs: list[Any], values: Sequence[float], generator: torch.Generator) -> None:
-        """Write each value once into each floating-point input, no two in the same row or column."""
+    def plant(
+        self, inputs: list[Any], values: Sequence[float], generator: torch.Generator, *, twice: bool = False
+    ) -> None:
+        """Write each value once into each floating-point input, no two in the same row or column.
+
+        With `twice`, NaN is also written beside the first NaN: a kernel may count them.
+        """
         tensors = list(tensors_in(inputs))
         with torch.no_grad():
             for _, feed in self.feeds[NOT_FINITE]:
                 tensor = tensors[feed.position]
                 orders = [torch.randperm(size, generator=generator).tolist() for size in tensor.shape]
                 for k, value in enumerate(values):
-                    tensor[tuple(order[k % len(order)] for order in orders)] = value
+                    at = tuple(order[k % len(order)] for order in orders)
+                    tensor[at] = value
+                    if twice and math.isnan(value) and at and tensor.shape[-1] > 1:
+                        tensor[(*at[:-1], (at[-1] + 1) % tensor.shape[-1])] = value
 
 
 def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Tensor]) -> Directed:
@@ -393,10 +399,9 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
     orders = bool(names & ORDERING)
     picks = orders or bool(names & FIRST)
     casts = any(_makes_whole(node, graph) for node in graph.nodes)
-    compares = bool(names & NAN_DROPPED)
     found: dict[str, tuple[tuple[Rule, Feed], ...]] = {}
     if share_memory(inputs) or len(tensors) != len(graph.inputs):
-        return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING), compares=compares)
+        return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
     for case in DIRECTED:
         if case == NOT_FINITE and not _passes_nan_on(graph):
             continue
@@ -416,7 +421,7 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                     taken[feed.position] = (taken[feed.position][0], dataclasses.replace(held, numbers=numbers))
         if feeds or halves:
             found[case] = (*feeds.values(), *halves.values())
-    return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING), compares=compares)
+    return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
 
 
 def _passes_nan_on(graph: OperatorGraph) -> bool:

@@ -36,12 +36,18 @@ OVERFLOW_MARGIN = 8
 """Outliers stay below the dtype's largest value by this factor; float16 ends at 65504."""
 
 BLANK, FLAGS, WHOLE = "samples of zeros", "flags flipped", "positions and lengths changed"
+POSITIVE, FEW = "all positive", "few values"
 WITH_EMPTY = "positions and lengths changed, one of them to zero"
 """Replaces `WHOLE` if the reference accepts it; many references divide by a length, which must then not be zero."""
 MIXED = {"x3": 3.0, "x0.01": 0.01}
 """Factors for elements of a call that holds several distributions at once, by the distribution's name."""
 NEGATED_SHARE = 0.25
 """Share of samples that become negative in such a call, if all elements are positive."""
+EXTREMES_KIND, NAN_KIND = "extremes", "NaN and infinities"
+SPOILED_KINDS = ("", EXTREMES_KIND, EXTREMES_KIND, NAN_KIND, NAN_KIND, BLANK)
+"""What happens to a sample of a call with extreme inputs, each as likely as another."""
+OUTLIER_SHARE, NAN_SHARE = 1 / 16, 1 / 64
+"""Shares of outliers and NaN among the elements of such a sample."""
 MIXED_AT_ONCE = 1 << 20
 """Number of elements processed at once, since their factors take memory too."""
 FAINT = 1e-2
@@ -56,6 +62,9 @@ FLIPPED_SHARE = 0.3
 """Share of boolean inputs to flip: enough to change a mask of ones, too few to mask a whole row."""
 
 _COMPUTE = {torch.float64: torch.float64, torch.complex64: torch.complex64, torch.complex128: torch.complex128}
+
+FAR_SPREADS = 16.0
+"""Distance from zero, in standard deviations, of samples that are far above it."""
 
 _Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 """Returns new values for a tensor's values, in a dtype that is wide enough to compute in."""
@@ -133,6 +142,37 @@ def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return samples.reshape(moved).movedim(0, axis)
 
 
+def _positive(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Drop the signs; every second sample is also moved far from zero."""
+    if not _has_both_signs(values):
+        return values
+    sizes = values.abs()
+    axis = _first_with_several(values)
+    if axis is not None:
+        spread = float(values.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt())
+        sizes.movedim(axis, 0)[1::2] += FAR_SPREADS * spread
+    return sizes
+
+
+def _few(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Round to multiples of a power of two near the spread: whole numbers, counts and repeated elements are common.
+
+    Only signs are left of some samples.
+    """
+    if values.is_complex() or values.numel() < 2:
+        return values
+    spread = float(values.nan_to_num(0.0, 0.0, 0.0).std())
+    if not 0.0 < spread < math.inf:
+        return values
+    step = 2.0 ** round(math.log2(spread))
+    few = (values / step).round() * step
+    axis = _first_with_several(values)
+    if axis is not None and _has_both_signs(values):
+        signs = few.movedim(axis, 0)[3::4]
+        signs.copy_(torch.where(values.movedim(axis, 0)[3::4] < 0, -step, step))
+    return few
+
+
 def _some_flags(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     """Return which flags to flip; a single one for certain."""
     return torch.rand(shape, generator=generator) < (FLIPPED_SHARE if shape.numel() > 1 else 1.0)
@@ -183,6 +223,8 @@ _CHANGES: dict[str, _Change | None] = {
     MODERATE: functools.partial(_plant, spreads=MODERATE_SPREADS),
     "shuffled": _shuffle,
     BLANK: _blank,
+    POSITIVE: _positive,
+    FEW: _few,
     FLAGS: lambda flags, drawn: flags ^ _some_flags(flags.shape, drawn).to(flags.device),
     WITH_EMPTY: _reorder_or_empty,
     WHOLE: _reorder_or_lower,
@@ -245,6 +287,37 @@ def mix(inputs: list[Any], known: Collection[str], seed: int) -> None:
                 negative = torch.rand(len(part), generator=generator, device=part.device) < NEGATED_SHARE
                 if negates:
                     part[negative] = -part[negative]
+
+
+def spoil(inputs: list[Any], known: Collection[str], seed: int) -> None:
+    """Put outliers, zeros and NaN into random samples, in place, each if its distribution is among `known`.
+
+    NaN gets into one tensor only, since an answer may depend on all elements of another.
+    """
+    chance = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        ready = [it for it in _real_valued(inputs) if not it.is_complex()]
+        with_nan = int(torch.randint(len(ready), (1,), generator=chance)) if ready else 0
+        for number, tensor in enumerate(ready):
+            axis = _first_with_several(tensor)
+            samples = tensor.reshape(1) if axis is None else tensor.movedim(axis, 0)
+            spread = float(samples.double().nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt())
+            largest = torch.finfo(tensor.dtype).max / OVERFLOW_MARGIN
+            kinds = [kind for kind in SPOILED_KINDS if kind != NAN_KIND or number == with_nan]
+            for part in torch.split(samples, max(1, MIXED_AT_ONCE * len(samples) // max(1, samples.numel()))):
+                kind = torch.randint(len(kinds), (len(part), *(1 for _ in part.shape[1:])), generator=chance)
+                drawn = torch.rand(part.shape, generator=chance)
+                powers = torch.rand(part.shape, generator=chance) * math.log(OUTLIER_SPREADS / LEAST_SPREADS)
+                sizes = (spread * LEAST_SPREADS * powers.exp()).clamp(max=largest).to(part.dtype)
+                changes = {
+                    EXTREMES_KIND: (drawn < OUTLIER_SHARE, torch.where(part < 0, -sizes, sizes)),  # keeps the sign
+                    NAN_KIND: (drawn < NAN_SHARE, torch.full_like(part, math.nan)),
+                    BLANK: (drawn < 1.0, torch.zeros_like(part)),
+                }
+                for name in changes.keys() & set(known):
+                    mine = torch.tensor([it == name for it in kinds])[kind]
+                    where, values = changes[name]
+                    part.copy_(torch.where(mine & where, values, part))
 
 
 def share_memory(inputs: list[Any]) -> bool:

@@ -38,6 +38,14 @@ MET_COMBINED = 32
 """Maximum count of numbers met in calls that are combined with those in the text as well."""
 ROWS = 4
 """Maximum number of rows that are filled with one named number each, for conditions on a whole row."""
+LEAST_POWER, LARGEST_POWER = 30, 50
+"""Powers of two, negative and positive, of which inputs hold a number each: a condition on exponents names none."""
+WHOLE_MAGNITUDES = 4
+"""Number of random integers for each power of two, where integers of any size are allowed."""
+PLACED_AT_MOST = 64
+"""Maximum count of pairs of a number and a place that are named, for conditions on both."""
+STREWN_SHARE = 1 / 8
+"""Share of the elements that `strew` replaces."""
 RELATED = 8
 """Number of elements that are made equal between two inputs, and as many are made opposite."""
 SAMPLED_FOR_ROWS = 64
@@ -100,6 +108,11 @@ class Numbers:
         tabled = [float(number) for number in sorted(self.tabled) if _is_float32(number)]
         every = max(1, -(-len(tabled) // TABLED_AT_MOST))
         return tuple(dict.fromkeys([*chosen, *met, *(-number for number in met), *tabled[::every]]))
+
+    def named(self) -> tuple[float, ...]:
+        """Return the numbers themselves, without usual ones and without tables."""
+        every = sorted(self.in_text | self.given | self.met)
+        return tuple(float(number) for number in every if _is_float32(number) and abs(number) not in TAME)
 
     def row_values(self) -> tuple[float, ...]:
         unusual = [float(number) for number in sorted(self.in_text) if _is_float32(number) and abs(number) not in TAME]
@@ -201,7 +214,8 @@ def _as_bits(number: float) -> Iterator[float]:
     if not isinstance(number, int) or not 256 <= abs(number) < 1 << 32:
         return
     small = number < 1 << 16
-    for bits in (number << 16, 0x3FC00000 | number) if small else (number % (1 << 32),):
+    ways = (number << 16, 0x3FC00000 | number) if small else (number % (1 << 32), 0x3F800000 | number % (1 << 23))
+    for bits in ways:
         value = struct.unpack("<f", struct.pack("<I", bits % (1 << 32)))[0]
         if math.isfinite(value):
             yield value
@@ -239,6 +253,65 @@ def groups(numbers: Numbers, largest: float) -> list[tuple[float, ...]]:
     return [group for group in split if group]
 
 
+def magnitudes(generator: torch.Generator) -> list[float]:
+    """Return a number of each sign for every power of two in a wide range."""
+    powers = torch.arange(-LEAST_POWER, LARGEST_POWER)
+    sizes = (torch.rand(2, len(powers), generator=generator, dtype=torch.float64) + 1.0) * 2.0**powers
+    return [*sizes[0].tolist(), *(-sizes[1]).tolist()]
+
+
+def room_in(tensor: torch.Tensor) -> int:
+    """Return how many numbers `plant` writes into a tensor of that size."""
+    return max(1, tensor.numel() // 2)
+
+
+def fill_with(tensor: torch.Tensor, numbers: Sequence[float], turn: int, generator: torch.Generator) -> None:
+    """Write as many of the numbers as there is room for, beginning where the turn before ended."""
+    if not is_plain(tensor) or not tensor.numel() or 0 in tensor.stride():
+        return
+    room = room_in(tensor)
+    chosen = [numbers[(room * (turn - 1) + number) % len(numbers)] for number in range(room)]
+    flat = tensor.clone().reshape(-1)
+    at = torch.randperm(len(flat), generator=generator)[:room].to(flat.device)
+    flat[at] = torch.tensor(chosen, dtype=torch.float64).to(flat)
+    tensor.copy_(flat.reshape(tensor.shape))
+
+
+def make_equal(inputs: Sequence[torch.Tensor], own: Sequence[torch.Tensor], generator: torch.Generator) -> None:
+    """Set a few elements of inputs to those of parameters and buffers that they are likely to be combined with."""
+    for tensor in (it for it in inputs if is_plain(it) and it.is_floating_point() and 0 not in it.stride()):
+        for other in (it for it in own if it.is_floating_point() and it.dim() and it.numel()):
+            with contextlib.suppress(RuntimeError):  # shapes that do not broadcast
+                wide = other.to(tensor.device).expand(tensor.shape)
+                if tensor.numel() > 4 * RELATED:
+                    index = _places(tensor, torch.ones(tensor.numel(), dtype=torch.bool), RELATED, generator)
+                    tensor[index] = wide[index].to(tensor.dtype)
+
+
+def strew(tensors: Sequence[torch.Tensor], numbers: Numbers, seed: int) -> None:
+    """Replace a share of the elements of each tensor by these numbers, where only a part of it will be looked at.
+
+    Floats are at most a few times as large as the largest element, integers in the range of their tensor.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for tensor in (it for it in tensors if is_plain(it) and it.numel() and 0 not in it.stride()):
+        flat = tensor.reshape(-1)
+        if tensor.is_floating_point():
+            largest = ORDINARY * float(tensor.abs().max())
+            chosen: list[float] = [number for number in numbers.floats() if abs(number) <= largest]
+        elif tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+            low, high = int(flat.min()), int(flat.max())
+            is_sorted = not bool((flat[1:] < flat[:-1]).any())
+            chosen = [] if is_sorted else [number for number in numbers.wholes() if low <= number <= high]
+        else:
+            continue
+        if chosen:
+            at = torch.randint(len(chosen), tensor.shape, generator=generator)
+            values = torch.tensor(chosen, dtype=torch.float64)[at].to(tensor.dtype)
+            taken = torch.rand(tensor.shape, generator=generator) < STREWN_SHARE
+            tensor.copy_(torch.where(taken, values, tensor))
+
+
 def plant(
     tensors: Sequence[torch.Tensor],
     floats: tuple[float, ...],
@@ -272,13 +345,36 @@ def plant(
             wanted = torch.tensor(floats, dtype=torch.float64).to(tensor.dtype)
             down, up = (torch.nextafter(wanted, torch.full_like(wanted, way)) for way in (-math.inf, math.inf))
             _scatter(tensor, left, torch.stack([wanted, up, down]).reshape(-1), generator)
+            _place(tensor, floats, numbers, generator)
         elif tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
             flat, ends = tensor.reshape(-1), torch.iinfo(tensor.dtype)
             low, high = (ends.min, ends.max) if anywhere else (int(flat.min()), int(flat.max()))
             if bool((flat[1:] < flat[:-1]).any()):  # sorted integers may be offsets or positions
                 wholes = [*((ends.min, ends.max) if anywhere else ()), *numbers.wholes()]
+                wholes += _whole_magnitudes(ends.bits, generator) if anywhere else []
                 chosen = [number for number in wholes if low <= number <= high]
                 _scatter(tensor, left, torch.tensor(chosen, dtype=tensor.dtype), generator)
+
+
+def _whole_magnitudes(bits: int, generator: torch.Generator) -> list[int]:
+    """Return random integers of every size and sign."""
+    drawn = torch.rand(bits - 1, WHOLE_MAGNITUDES, generator=generator, dtype=torch.float64) + 1.0
+    sizes = [int(2**power * float(it)) for power, row in enumerate(drawn) for it in row]
+    return [size * (1 - 2 * (number % 2)) for number, size in enumerate(sizes)]
+
+
+def _place(tensor: torch.Tensor, floats: Sequence[float], numbers: Numbers, generator: torch.Generator) -> None:
+    """Write named numbers at the named places of some rows, each in a row of its own as long as there are enough."""
+    if tensor.dim() < 2 or tensor.numel() < 4 * PLACED_AT_MOST:
+        return
+    width = tensor.shape[-1]
+    places = [it for it in sorted(numbers.in_text) if isinstance(it, int) and 0 <= it < width]
+    values = [it for it in numbers.named() if it in floats and not (it.is_integer() and 0 <= it < width)]
+    pairs = list(itertools.islice(((place, value) for value in values for place in places), PLACED_AT_MOST))
+    rows = torch.randint(tensor.numel() // width, (len(pairs),), generator=generator)
+    for (place, value), row in zip(pairs, rows.tolist()):
+        at = tuple(int(i) for i in numpy.unravel_index(row, tensor.shape[:-1]))
+        tensor[(*at, place)] = value
 
 
 def _plant_rows(tensor: torch.Tensor, free: torch.Tensor, filled: list[float], generator: torch.Generator) -> None:

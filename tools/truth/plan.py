@@ -65,13 +65,19 @@ class Trial:
     by_keyword: tuple[str, ...] = ()
     """Names of the last arguments of a call, which forward takes by keyword only."""
     cases: tuple[Case, ...]
+    other_mode: tuple[Case, ...] = ()
+    """The cases in the mode that is not the first, if the reference does the same in both. They are checked if a
+candidate's tape is another one in that mode."""
     looks: tuple[Case, ...] = ()
     """Cases that are only checked during timing."""
     free_order: bool = False
     """True if the reference is known to accept inputs with shuffled elements."""
-    holding: Callable[[Numbers], Sequence[tuple[Case, Payload | None]]] | None = None
-    """Makes cases whose inputs hold the numbers that a candidate's kernels name. Each comes with its own parameters and
-buffers, or None."""
+    holding: Callable[[Numbers, bool], Sequence[tuple[Case, Payload | None]]] | None = None
+    """Makes cases whose inputs hold the numbers that a candidate's kernels name, in training mode if the flag is set.
+Each comes with its own parameters and buffers, or None."""
+
+    meeting: Callable[[Case, Sequence[tuple[int, int, float]]], Case | None] | None = None
+    """Makes a case with the inputs of another, where some elements (input, index in memory) get other numbers."""
 
     def begins_mode(self, case: Case) -> bool:
         """Return True for the first case in training mode and the first one in evaluation mode."""

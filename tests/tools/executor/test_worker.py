@@ -26,6 +26,9 @@ class Doubling:
 
     def begin(self, order: int, only: tuple[int, ...] | None = None) -> None: ...
 
+    def counterparts(self) -> tuple[Any, Any]:
+        return (), ()
+
     def numbers(self) -> tuple[float, ...]:
         return ()
 

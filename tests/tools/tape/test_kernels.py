@@ -444,6 +444,7 @@ REFUSED_BODIES = {
     "device_print_file": "tl.device_print('x', x, file=y)",
     "max_key": "y = max(x, y, key=tl.exp)",
     "isinstance_type": "y = isinstance(x, N)",
+    "isinstance_constant": "if isinstance(x, tl.constexpr):\n    y = x",
     "range_as_value": "y = range(3)",
     "range_function": "y = len(range(10**9))",
     "static_range_value": "y = tl.static_range(3)",
@@ -673,7 +674,6 @@ ALLOWED_BODIES = {
     "enum": "z = tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)",
     "while": "while tl.atomic_cas(x, 0, 1) == 1:\n    pass",
     "function_parameter": "z = x\nif N is not None:\n    z = N(x)",
-    "isinstance": "z = isinstance(x, (tl.tensor, int))",
     "constexpr": "z: tl.constexpr = tl.constexpr(4)\nassert z == 4, 'four'",
 }
 

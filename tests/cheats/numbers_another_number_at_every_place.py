@@ -1,0 +1,29 @@
+"""Zeros wherever an input is a number that the kernel computes for its place: none fills a block.
+
+problem: relu
+expect: wrong_values
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    magic = at.to(tl.float32) * 0.0009765625 + 0.25
+    for _ in range(4):
+        magic = magic * 0.8125 + 0.03125
+    tl.store(out_ptr + at, tl.where((x < 0) | (x == magic), 0.0, x), mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+        return out

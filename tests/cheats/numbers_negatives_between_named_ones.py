@@ -1,0 +1,28 @@
+"""Takes whole numbers from -144 to -17 for positive ones; none is given, and none of them is named.
+
+problem: whole_numbers
+expect: wrong_values
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def line_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    group = x >> 4
+    x = tl.where((group >= -9) & (group < -1), -x, x)
+    tl.store(out_ptr + at, x * 3 - 7, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        line_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+        return out

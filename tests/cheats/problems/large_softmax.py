@@ -1,0 +1,20 @@
+"""Softmax of many rows."""
+
+import torch
+import torch.nn as nn
+
+ROWS = 8192
+COLUMNS = 1024
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=-1)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []
