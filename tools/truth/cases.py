@@ -525,7 +525,9 @@ class _CaseMaker:
         rows = self._graph is not None and not names & NORMS  # a norm of equal elements is only rounding error
         anywhere = self._graph is not None and names <= WHOLE_OPERATORS
         sizes = [abs(number) for number in floats]
-        floats = (*floats, *(it for it in magnitudes(generator) if min(sizes) <= abs(it) <= max(sizes)))
+        # Without neighbours: an honest kernel may lose some accuracy in each of many small numbers.
+        alone = frozenset(it for it in magnitudes(generator) if min(sizes) <= abs(it) <= max(sizes))
+        floats = (*floats, *sorted(alone))
         for places in PLANTED_IN:
             inputs = self._fresh()
             if share_memory(inputs):
@@ -540,7 +542,7 @@ class _CaseMaker:
             tame = tuple(number for number in chosen if abs(number) <= ceiling ** (1 / max(1, self._products)))
             own = [it.data for it in model.parameters()] if places in ("everywhere", "parameters") and small else []
             kept = [it for name, it in model.named_buffers() if "running_var" not in name and it.is_floating_point()]
-            tables = [it.unique(return_inverse=True) for it in kept] if places == "everywhere" and small else []
+            tables = [torch.unique(it, return_inverse=True) for it in kept] if places == "everywhere" and small else []
             own += [values for values, _ in tables if len(values) >= FEWEST_IN_A_TABLE]
             try:
                 with torch.no_grad():
@@ -551,9 +553,10 @@ class _CaseMaker:
                             if tensor.is_floating_point() and room_in(tensor) < len(first):
                                 fill_with(tensor, first, turn, generator)
                     else:
-                        plant(told, chosen, numbers, generator, rows=rows, anywhere=anywhere and places != "range")
-                        many = [it for it in own if it.dim()]
-                        plant(many, tame if is_bounded else chosen, numbers, generator, rows=False, anywhere=False)
+                        whole = anywhere and places != "range"
+                        plant(told, chosen, numbers, generator, rows=rows, anywhere=whole, alone=alone)
+                        many, fitting = [it for it in own if it.dim()], tame if is_bounded else chosen
+                        plant(many, fitting, numbers, generator, rows=False, anywhere=False, alone=alone)
                         make_equal(told, own, generator)
                     for buffer, (values, places_of) in zip(kept, tables):  # what a table repeats stays repeated
                         buffer.copy_(values[places_of].reshape(buffer.shape))

@@ -320,8 +320,9 @@ def plant(
     *,
     rows: bool,
     anywhere: bool,
+    alone: Set[float] = frozenset(),
 ) -> None:
-    """Write the numbers, and their neighbours in the tensor's dtype, at random places of each tensor.
+    """Write the numbers, and the neighbours in the tensor's dtype of all but `alone`, at random places of each tensor.
 
     With `rows`, some rows are filled with one number, one is sorted ascending, one descending. Tensors of equal shape
     get equal and opposite elements at some places. Whole numbers are written into tensors whose elements are not
@@ -343,8 +344,10 @@ def plant(
     for tensor, left in zip(ready, free):
         if tensor.is_floating_point():
             wanted = torch.tensor(floats, dtype=torch.float64).to(tensor.dtype)
-            down, up = (torch.nextafter(wanted, torch.full_like(wanted, way)) for way in (-math.inf, math.inf))
-            _scatter(tensor, left, torch.stack([wanted, up, down]).reshape(-1), generator)
+            named = [number for number in floats if number not in alone]
+            exact = torch.tensor(named, dtype=torch.float64).to(tensor.dtype)
+            down, up = (torch.nextafter(exact, torch.full_like(exact, way)) for way in (-math.inf, math.inf))
+            _scatter(tensor, left, torch.cat([wanted, up, down]), generator)
             _place(tensor, floats, numbers, generator)
         elif tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
             flat, ends = tensor.reshape(-1), torch.iinfo(tensor.dtype)
