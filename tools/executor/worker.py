@@ -56,7 +56,7 @@ from triton_agent.tools.tape.tape import decode
 
 Reply = tuple[object, list[list[torch.Tensor]]]
 """A message of `protocol.py`, and its tensors as rows of bytes, grouped as described in `answers.py`."""
-COUNTERPARTS_AT_MOST = 1 << 13
+COUNTERPARTS_AT_MOST = 1 << 10
 """Maximum number of elements of an input that are reported with a number that kernels combine them with."""
 KEPT_BYTES = 4 << 30
 """Maximum freed memory that torch may keep when timing starts; the checker's reference needs the rest."""
