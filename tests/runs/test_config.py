@@ -76,7 +76,7 @@ def test_a_project_file_has_them_in_its_own_section(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ('polcy = "x"', "did you mean policy?"),
-        ('server = "http://x"', "did you mean base-url?"),
+        ('server = "http://x"', "it is an option of single commands: [train.grpo]"),
         ("max_answer_tokens = 5", "did you mean max-answer-tokens?"),
         ("turns = 4", "[optimize] turns"),
         ("[optimise]\nturns = 4", "did you mean optimize?"),

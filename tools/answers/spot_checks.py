@@ -81,7 +81,7 @@ IMPRECISE_NARROW = 3.0
 """Like `IMPRECISE`, for floats of 16 bits: only the rounding at the end is unavoidable, however long a sum is."""
 MOSTLY_NUMBERS = 0.6
 """Largest share of NaN in an answer to extreme inputs."""
-COVERED = 0.6
+COVERED = 0.4
 """Share of an output below which its programs are said to leave a part unwritten; some write more than others."""
 SPOILED_EVERY = 97
 """Distance of the elements that are changed between two calls in the same memory; no tile has this width."""
@@ -388,9 +388,15 @@ def _views(launch: Launch) -> list[View]:
 
 
 def check_coverage(case: Case, tape: Tape, only: Sequence[int], got: Sequence[torch.Tensor]) -> None:
-    """Raise `Failed` if all programs together cannot write an output, if each writes about as much as these did."""
-    count = max(math.prod(launch.choices[0].grid) for launch in tape.launches())
+    """Raise `Failed` if all programs together cannot write an output, if each writes about as much as these did.
+
+    Of several launches, a later one may have fewer programs, or write what an earlier one left out.
+    """
+    launches = list(tape.launches())
+    count = math.prod(launches[0].choices[0].grid)
     ran = sum(number < count for number in only)
+    if len(launches) > 1 or not ran:
+        return
     for output, tensor in zip(case.expectation.outputs, got):
         if tensor.dtype in POISON and tensor.numel():
             written = int((~poisoned(tensor)).sum())

@@ -366,9 +366,9 @@ def _check_spot(
         check_coverage(case, program.tape, only, answers[-1].tensors)
         tape = called_twice(program.tape)
         doubled = dataclasses.replace(program, name=f"{program.name} / twice", tape=tape, encoded=encode(tape))
-        send_program(job, doubled, trial.states[0])
         again: Sequence[torch.Tensor] = ()
         with contextlib.suppress(Failed):  # an honest lookup may go out of bounds, or there is no time for two calls
+            send_program(job, doubled, trial.states[0])
             again = call(job, trial, case, only=only, program=doubled)[0].tensors
         if again:
             compare_again(case, written, again)

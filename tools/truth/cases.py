@@ -542,22 +542,27 @@ class _CaseMaker:
             tame = tuple(number for number in chosen if abs(number) <= ceiling ** (1 / max(1, self._products)))
             own = [it.data for it in model.parameters()] if places in ("everywhere", "parameters") and small else []
             kept = [it for name, it in model.named_buffers() if "running_var" not in name and it.is_floating_point()]
+            kept = [it for it in kept if not _is_sorted(it)]
             tables = [torch.unique(it, return_inverse=True) for it in kept] if places == "everywhere" and small else []
-            own += [values for values, _ in tables if len(values) >= FEWEST_IN_A_TABLE]
+            held = [values for values, _ in tables if len(values) >= FEWEST_IN_A_TABLE]
             try:
                 with torch.no_grad():
                     told = list(nested_tensors(inputs))
                     if turn:
                         first = [number for number in numbers.named() if number in chosen]
-                        for tensor in (*told, *own):
-                            if tensor.is_floating_point() and room_in(tensor) < len(first):
-                                fill_with(tensor, first, turn, generator)
+                        for tensor in (*told, *own, *held):
+                            fitting = _within(first, tensor) if any(it is tensor for it in held) else tuple(first)
+                            if fitting and tensor.is_floating_point() and room_in(tensor) < len(first):
+                                fill_with(tensor, fitting, turn, generator)
                     else:
                         whole = anywhere and places != "range"
                         plant(told, chosen, numbers, generator, rows=rows, anywhere=whole, alone=alone)
                         many, fitting = [it for it in own if it.dim()], tame if is_bounded else chosen
                         plant(many, fitting, numbers, generator, rows=False, anywhere=False, alone=alone)
-                        make_equal(told, own, generator)
+                        for values in held:  # a buffer's range is what the module is made for, such as scales above 0
+                            inside = _within(fitting, values)
+                            plant([values], inside, numbers, generator, rows=False, anywhere=False, alone=alone)
+                        make_equal(told, [*own, *held], generator)
                     for buffer, (values, places_of) in zip(kept, tables):  # what a table repeats stays repeated
                         buffer.copy_(values[places_of].reshape(buffer.shape))
                 expectation = self.runs.expect(model, inputs, self.scales)
@@ -567,7 +572,7 @@ class _CaseMaker:
                 continue
             if _non_finite_share(expectation) <= _non_finite_share(self._given) and not _is_astray(expectation):
                 case = self._case_of(expectation, NUMBERS_NAMED, train)
-                if not own:
+                if not own and not held:
                     return dataclasses.replace(case, version=self.latest), None
                 return dataclasses.replace(case, version=version), pack(state_of(model))
         return None
@@ -839,6 +844,19 @@ def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple
 
 def _floats(inputs: list[Any]) -> list[torch.Tensor]:
     return [tensor for tensor in nested_tensors(inputs) if tensor.is_floating_point() and tensor.numel()]
+
+
+def _within(numbers: Iterable[float], tensor: torch.Tensor) -> tuple[float, ...]:
+    """Return the numbers of a size between those of the tensor's elements, negative ones only if it has some."""
+    sizes = tensor.abs()
+    low, high, has_negative = float(sizes.min()), float(sizes.max()), bool((tensor < 0).any())
+    return tuple(number for number in numbers if low <= abs(number) <= high and (number > 0 or has_negative))
+
+
+def _is_sorted(tensor: torch.Tensor) -> bool:
+    """Return True if no element is smaller than the one before, as in the bounds of a search."""
+    flat = tensor.reshape(-1)
+    return not bool((flat[1:] < flat[:-1]).any())
 
 
 def _judged_share(expectation: Expectation) -> float:

@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from triton_agent.runs.ship.python_text import Group, lines
 from triton_agent.runs.ship.source.following import (
     CannotInline,
     Collector,
@@ -110,6 +109,8 @@ def _constructor_text(arguments: ast.arguments, main: Unit) -> str:
     for arg in every:
         if arg is not None:
             arg.annotation = ast.Name("Any")
+    from triton_agent.runs.ship.python_text import Group, lines  # imports torch, for which `optimize` does not wait
+
     head = "\n".join(lines(Group("def _constructor(", _parameters(arguments), ") -> Any:"), 0))
     return renamed(f"{head}\n    return {values}", main.renamed())
 
