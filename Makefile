@@ -58,9 +58,8 @@ $(TRAIN_STAMP): $(STAMP)
 
 test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this installs (40 MB)
 	@echo "== training"; $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadgroup tests/policy/train/test_grpo.py \
-	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/policy/train/test_scoring.py tests/policy/train/test_sft.py tests/policy/train/test_sharding.py tests/runs/data/test_data_make.py \
-	  tests/policy/test_policy_contract.py \
-	  tests/policy/train/online \
+	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/policy/train/test_scoring.py tests/policy/train/test_sft.py tests/policy/train/test_sharding.py \
+	  tests/policy/train/online tests/runs/data/test_data_make.py tests/policy/test_policy_contract.py \
 	  tests/policy/llm/engines/test_transformers_engine.py
 	@echo "== killed, and in several processes"; $(BIN)/python -m pytest -q -m slow tests/policy/train/test_grpo.py tests/policy/train/test_ranks.py
 
