@@ -263,7 +263,7 @@ def check_spots(job: Job) -> None:
         )
         return
     _check_programs(job, spot, program, spot.trial.cases, by_parts=by_parts)
-    if trial.other_mode:  # the reference does the same in both modes
+    if trial.other_mode and job.runner.is_sound:  # the reference does the same in both modes
         cases = [dataclasses.replace(case, train=not case.train) for case in spot.trial.cases]
         other = job.programs.of(spot.trial, cases[0])
         if by_parts and (other.encoded, other.kernels) != (program.encoded, program.kernels):
@@ -278,7 +278,10 @@ def _check_programs(job: Job, spot: Spot, program: Program, cases: Sequence[Case
         numbers = numbers_on(program.tape, program.kernel_set)
         named = spot.holding(numbers.having_met(_numbers_met_by_some(job, spot.trial, program, cases)))
         cases = [*cases, *([named] if named is not None else [])]
+    # After a call that took too long there is no process for another one, and that was said in a note.
     for turn in range(min(configurations_of(program.tape), CONFIGURATIONS_AT_MOST)):
+        if not job.runner.is_sound:
+            return
         tape = beginning_with(program.tape, turn)
         other = dataclasses.replace(program, name=f"{program.name} / {turn}", tape=tape, encoded=encode(tape))
         if not by_parts:
@@ -288,7 +291,7 @@ def _check_programs(job: Job, spot: Spot, program: Program, cases: Sequence[Case
         within: list[torch.Tensor] = []
         for number, case in enumerate(cases):
             within = _check_spot(job, spot.trial, case, other, trial.cases[0], only, within, twice=not number)
-            if not within:  # some programs do not run alone
+            if not within or not job.runner.is_sound:  # some programs do not run alone
                 break
 
 
@@ -301,7 +304,9 @@ def _numbers_met_by_some(job: Job, trial: Trial, program: Program, cases: Sequen
         send_program(job, noting, trial.states[0])
         for case in cases:
             found.append(frozenset(call(job, trial, case, only=only, program=noting, note_numbers=True)[1].numbers))
-    except Failed:  # another tape, with memory filled, shows whether this is the candidate's fault
+    except Failed as failed:  # another tape, with memory filled, shows whether this is the candidate's fault
+        if not job.runner.is_sound:
+            job.notes.append(f"{cases[0].name}: not spot-checked, since {failed.message[:200]}")
         return frozenset()
     return frozenset.intersection(*found) if len(found) > 1 else frozenset()
 
