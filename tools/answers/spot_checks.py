@@ -81,7 +81,7 @@ IMPRECISE_NARROW = 3.0
 """Like `IMPRECISE`, for floats of 16 bits: only the rounding at the end is unavoidable, however long a sum is."""
 MOSTLY_NUMBERS = 0.6
 """Largest share of NaN in an answer to extreme inputs."""
-COVERED = 0.4
+COVERED = 0.6
 """Share of an output below which its programs are said to leave a part unwritten; some write more than others."""
 SPOILED_EVERY = 97
 """Distance of the elements that are changed between two calls in the same memory; no tile has this width."""
