@@ -53,11 +53,10 @@ from triton_agent.tools.tape.tape import (
     View,
     views_in,
 )
-from triton_agent.tools.truth.directed import NOT_FINITE
-from triton_agent.tools.truth.distributions import BLANK, mix, randomise, spoil
+from triton_agent.tools.truth.distributions import BLANK, EXTREMES, NOT_FINITE, mix, randomise, spoil
 from triton_agent.tools.truth.expectation import Expectation, Output, state_of, tensors_of
 from triton_agent.tools.truth.named_numbers import Numbers, strew
-from triton_agent.tools.truth.plan import EXTREMES, Case, Trial, secret_seed
+from triton_agent.tools.truth.plan import Case, Trial, secret_seed
 from triton_agent.tools.truth.yardstick import Yardstick
 
 LIMITS = Limits(elements_at_most=1 << 26, flops_at_most=20_000_000_000, seconds_at_most=20.0)

@@ -278,7 +278,7 @@ def _check_programs(job: Job, spot: Spot, program: Program, cases: Sequence[Case
         numbers = numbers_on(program.tape, program.kernel_set)
         named = spot.holding(numbers.having_met(_numbers_met_by_some(job, spot.trial, program, cases)))
         cases = [*cases, *([named] if named is not None else [])]
-    # After a call that took too long there is no process for another one, and that was said in a note.
+    # A call that takes too long ends its process and leaves a note; nothing more can be asked then.
     for turn in range(min(configurations_of(program.tape), CONFIGURATIONS_AT_MOST)):
         if not job.runner.is_sound:
             return

@@ -44,7 +44,7 @@ class _Line:
 
 
 class Counterparts:
-    """Counterparts of the elements in memory."""
+    """Collects, for each element in memory, a number that kernels combine it with."""
 
     def __init__(self) -> None:
         self.clear()

@@ -479,7 +479,8 @@ class Called:
     numbers: tuple[float, ...] = ()
     """Numbers that a whole block, or a whole row of one, was compared or combined with, where that was asked for."""
     counterparts: tuple[tuple[int, int, float], ...] = ()
-    """Elements of inputs (number of the input, index in memory) with a number that they met, likewise."""
+    """Elements of inputs (number of the input, index in memory), each with a number that a kernel combined it with, if
+asked for."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

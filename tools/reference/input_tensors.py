@@ -97,6 +97,12 @@ def _copy(tensor: torch.Tensor, storages: dict[int, torch.UntypedStorage]) -> to
     return copy.requires_grad_(tensor.requires_grad)
 
 
+def is_sorted(tensor: torch.Tensor) -> bool:
+    """Return True if no element is smaller than the one before, as in offsets, positions, and bounds of a search."""
+    flat = tensor.reshape(-1)
+    return not bool((flat[1:] < flat[:-1]).any())
+
+
 def whole_memory(tensor: torch.Tensor) -> torch.Tensor:
     """Return the whole storage of the tensor as one row."""
     storage = tensor.untyped_storage()

@@ -25,7 +25,7 @@ from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.graph.values import order_in_memory
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import nested_tensors
-from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
+from triton_agent.tools.reference.input_tensors import is_sorted, map_tensors, own_copy
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.reference_runs import OriginalRuns
@@ -46,6 +46,7 @@ from triton_agent.tools.truth.directed import (
 from triton_agent.tools.truth.distributions import (
     BLANK,
     DISTRIBUTIONS,
+    EXTREMES,
     FEW,
     FLAGS,
     MODERATE,
@@ -67,6 +68,7 @@ from triton_agent.tools.truth.expectation import (
     state_of,
     with_free_places,
 )
+from triton_agent.tools.truth.jumps import WHOLE as WHOLE_DTYPES
 from triton_agent.tools.truth.layouts import LAYOUTS, relaid
 from triton_agent.tools.truth.named_numbers import (
     ORDINARY,
@@ -80,7 +82,6 @@ from triton_agent.tools.truth.named_numbers import (
 )
 from triton_agent.tools.truth.plan import (
     AS_GIVEN,
-    EXTREMES,
     ONE_CHANGED,
     SHUFFLED,
     Case,
@@ -88,7 +89,6 @@ from triton_agent.tools.truth.plan import (
     secret_seed,
 )
 
-WHOLE_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 DRAWS_AT_MOST = 4
 """Maximum number of draws of inputs to find one without ties. If all have ties, ties are typical of these inputs."""
@@ -521,7 +521,7 @@ class _CaseMaker:
         generator = torch.Generator().manual_seed(secret_seed())
         latest = self.models[self.latest]
         small = sum(value.nbytes for value in state_of(latest).values()) <= ALONE_BYTES_AT_MOST
-        names = self._operators if self._graph is not None else ORDERING
+        names, is_bounded = self._operators, self._is_bounded
         rows = self._graph is not None and not names & NORMS  # a norm of equal elements is only rounding error
         anywhere = self._graph is not None and names <= WHOLE_OPERATORS
         sizes = [abs(number) for number in floats]
@@ -533,7 +533,6 @@ class _CaseMaker:
             if share_memory(inputs):
                 return None
             ceiling = min((largest_asked(names, it.dtype) for it in _floats(inputs)), default=math.inf)
-            is_bounded = self._graph is None or bool(names & SUMMING or self._products) or makes_scores(names)
             chosen = tuple(number for number in floats if abs(number) <= ceiling or not is_bounded)
             if places == "range" or self._casts_to_whole():
                 within = [(float(it.min()), float(it.max())) for it in _floats(inputs)]
@@ -542,7 +541,7 @@ class _CaseMaker:
             tame = tuple(number for number in chosen if abs(number) <= ceiling ** (1 / max(1, self._products)))
             own = [it.data for it in model.parameters()] if places in ("everywhere", "parameters") and small else []
             kept = [it for name, it in model.named_buffers() if "running_var" not in name and it.is_floating_point()]
-            kept = [it for it in kept if not _is_sorted(it)]
+            kept = [it for it in kept if not is_sorted(it)]
             tables = [torch.unique(it, return_inverse=True) for it in kept] if places == "everywhere" and small else []
             held = [values for values, _ in tables if len(values) >= FEWEST_IN_A_TABLE]
             try:
@@ -565,17 +564,28 @@ class _CaseMaker:
                         make_equal(told, [*own, *held], generator)
                     for buffer, (values, places_of) in zip(kept, tables):  # what a table repeats stays repeated
                         buffer.copy_(values[places_of].reshape(buffer.shape))
-                expectation = self.runs.expect(model, inputs, self.scales)
-                if names & ORDERING:
-                    expectation = with_free_places(model, expectation)
+                case = self._if_sound(model, inputs, NUMBERS_NAMED, train)
             except (OriginalFailed, RuntimeError, IndexError, ValueError):
                 continue
-            if _non_finite_share(expectation) <= _non_finite_share(self._given) and not _is_astray(expectation):
-                case = self._case_of(expectation, NUMBERS_NAMED, train)
-                if not own and not held:
-                    return dataclasses.replace(case, version=self.latest), None
+            if case is not None and not own and not held:
+                return dataclasses.replace(case, version=self.latest), None
+            if case is not None:
                 return dataclasses.replace(case, version=version), pack(state_of(model))
         return None
+
+    def _if_sound(self, model: torch.nn.Module, inputs: list[Any], distribution: str, train: bool) -> Case | None:
+        """Return the case with planted inputs; None if the reference's answer is not finite or far from the truth."""
+        expectation = self.runs.expect(model, inputs, self.scales)
+        if self._operators & ORDERING:
+            expectation = with_free_places(model, expectation)
+        if _non_finite_share(expectation) > _non_finite_share(self._given) or _is_astray(expectation):
+            return None
+        return self._case_of(expectation, distribution, train)
+
+    @property
+    def _is_bounded(self) -> bool:
+        """True if correct kernels agree with the reference only up to some magnitude of the inputs."""
+        return self._graph is None or bool(self._operators & SUMMING or self._products) or makes_scores(self._operators)
 
     def meeting(self, case: Case, counterparts: Sequence[tuple[int, int, float]]) -> Case | None:
         """Return the case with some elements of its inputs set to numbers that a kernel combined them with.
@@ -583,8 +593,7 @@ class _CaseMaker:
         Each is set with a probability of one half, so that rows keep other elements. If the reference refuses, only
         numbers that are not much larger than the inputs are used.
         """
-        names = self._operators if self._graph is not None else ORDERING
-        is_bounded = self._graph is None or bool(names & SUMMING or self._products) or makes_scores(names)
+        names, is_bounded = self._operators, self._is_bounded
         model = self.models[case.version].train(case.train)
         for times in (math.inf, ORDINARY):
             inputs = case.expectation.packed_inputs.unpack()
@@ -607,18 +616,15 @@ class _CaseMaker:
                         taken = torch.rand(len(at), generator=torch.Generator().manual_seed(secret_seed())) < 0.5
                         tensor.view(-1)[at[taken].to(tensor.device)] = values[taken].to(tensor)
             with contextlib.suppress(OriginalFailed, RuntimeError, ValueError):
-                expectation = self.runs.expect(model, inputs, self.scales)
-                if names & ORDERING:
-                    expectation = with_free_places(model, expectation)
-                if _non_finite_share(expectation) <= _non_finite_share(self._given) and not _is_astray(expectation):
-                    made = self._case_of(expectation, NUMBERS_MET, case.train)
+                made = self._if_sound(model, inputs, NUMBERS_MET, case.train)
+                if made is not None:
                     return dataclasses.replace(made, version=case.version)
         return None
 
     def _meet_wholes(self, tensor: torch.Tensor, pairs: Sequence[tuple[int, float]]) -> None:
         """Set about half of these integers: any if the reference accepts all, else those in the range of the tensor."""
         flat = tensor.view(-1)
-        if tensor.dtype not in WHOLE_DTYPES or not bool((flat[1:] < flat[:-1]).any()):  # may be offsets or positions
+        if tensor.dtype not in WHOLE_DTYPES or is_sorted(tensor):  # may be offsets or positions
             return
         ends = torch.iinfo(tensor.dtype)
         low, high = (ends.min, ends.max) if self._operators <= WHOLE_OPERATORS else (int(flat.min()), int(flat.max()))
@@ -851,12 +857,6 @@ def _within(numbers: Iterable[float], tensor: torch.Tensor) -> tuple[float, ...]
     sizes = tensor.abs()
     low, high, has_negative = float(sizes.min()), float(sizes.max()), bool((tensor < 0).any())
     return tuple(number for number in numbers if low <= abs(number) <= high and (number > 0 or has_negative))
-
-
-def _is_sorted(tensor: torch.Tensor) -> bool:
-    """Return True if no element is smaller than the one before, as in the bounds of a search."""
-    flat = tensor.reshape(-1)
-    return not bool((flat[1:] < flat[:-1]).any())
 
 
 def _judged_share(expectation: Expectation) -> float:

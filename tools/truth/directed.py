@@ -24,10 +24,9 @@ from triton_agent.tools.graph.graph import Node, OperatorGraph
 from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
 from triton_agent.tools.reference.input_tensors import is_plain, tensors_in
-from triton_agent.tools.truth.distributions import share_memory
+from triton_agent.tools.truth.distributions import NOT_FINITE, share_memory
 from triton_agent.tools.truth.jumps import COMPARING, ROUNDING, WHOLE
 
-NOT_FINITE = "NaN and infinities"
 TIES = "ties and half-way values"
 NUMBERS = "whole numbers at their limits"
 OFFSET = "far from zero"

@@ -43,8 +43,8 @@ MIXED = {"x3": 3.0, "x0.01": 0.01}
 """Factors for elements of a call that holds several distributions at once, by the distribution's name."""
 NEGATED_SHARE = 0.25
 """Share of samples that become negative in such a call, if all elements are positive."""
-EXTREMES_KIND, NAN_KIND = "extremes", "NaN and infinities"
-SPOILED_KINDS = ("", EXTREMES_KIND, EXTREMES_KIND, NAN_KIND, NAN_KIND, BLANK)
+EXTREMES, NOT_FINITE = "extremes", "NaN and infinities"
+SPOILED_KINDS = ("", EXTREMES, EXTREMES, NOT_FINITE, NOT_FINITE, BLANK)
 """What happens to a sample of a call with extreme inputs, each as likely as another."""
 OUTLIER_SHARE, NAN_SHARE = 1 / 16, 1 / 64
 """Shares of outliers and NaN among the elements of such a sample."""
@@ -219,7 +219,7 @@ _CHANGES: dict[str, _Change | None] = {
     "x3": lambda values, _: values * 3,
     "x0.01": lambda values, _: values * 0.01,
     "one sign": lambda values, _: -values.abs() if _has_both_signs(values) else -values,
-    "extremes": _plant,
+    EXTREMES: _plant,
     MODERATE: functools.partial(_plant, spreads=MODERATE_SPREADS),
     "shuffled": _shuffle,
     BLANK: _blank,
@@ -260,7 +260,7 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
                 values = tensor.to(_COMPUTE.get(tensor.dtype, torch.float32), copy=True)
                 changed = change(values, generator)
                 if not changed.is_complex():  # avoid overflow, which narrow dtypes reach early
-                    largest = torch.finfo(tensor.dtype).max / (OVERFLOW_MARGIN if name in ("extremes", MODERATE) else 1)
+                    largest = torch.finfo(tensor.dtype).max / (OVERFLOW_MARGIN if name in (EXTREMES, MODERATE) else 1)
                     most = max(largest, float(values.abs().nan_to_num_(0.0, 0.0, 0.0).max()))
                     changed = torch.where(torch.isfinite(changed), changed.clamp(-most, most), changed)
                 tensor.copy_(changed)
@@ -303,15 +303,15 @@ def spoil(inputs: list[Any], known: Collection[str], seed: int) -> None:
             samples = tensor.reshape(1) if axis is None else tensor.movedim(axis, 0)
             spread = float(samples.double().nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt())
             largest = torch.finfo(tensor.dtype).max / OVERFLOW_MARGIN
-            kinds = [kind for kind in SPOILED_KINDS if kind != NAN_KIND or number == with_nan]
+            kinds = [kind for kind in SPOILED_KINDS if kind != NOT_FINITE or number == with_nan]
             for part in torch.split(samples, max(1, MIXED_AT_ONCE * len(samples) // max(1, samples.numel()))):
                 kind = torch.randint(len(kinds), (len(part), *(1 for _ in part.shape[1:])), generator=chance)
                 drawn = torch.rand(part.shape, generator=chance)
                 powers = torch.rand(part.shape, generator=chance) * math.log(OUTLIER_SPREADS / LEAST_SPREADS)
                 sizes = (spread * LEAST_SPREADS * powers.exp()).clamp(max=largest).to(part.dtype)
                 changes = {
-                    EXTREMES_KIND: (drawn < OUTLIER_SHARE, torch.where(part < 0, -sizes, sizes)),  # keeps the sign
-                    NAN_KIND: (drawn < NAN_SHARE, torch.full_like(part, math.nan)),
+                    EXTREMES: (drawn < OUTLIER_SHARE, torch.where(part < 0, -sizes, sizes)),  # keeps the sign
+                    NOT_FINITE: (drawn < NAN_SHARE, torch.full_like(part, math.nan)),
                     BLANK: (drawn < 1.0, torch.zeros_like(part)),
                 }
                 for name in changes.keys() & set(known):

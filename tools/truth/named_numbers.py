@@ -25,8 +25,9 @@ from triton_agent.tools.kernels.kernel import JitFunction, KernelSet
 from triton_agent.tools.kernels.values import bare, calculated
 from triton_agent.tools.parsing import parse
 from triton_agent.tools.processes.tensors import DTYPES
-from triton_agent.tools.reference.input_tensors import is_plain
+from triton_agent.tools.reference.input_tensors import is_plain, is_sorted
 from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Operate, Tape, View, views_in
+from triton_agent.tools.truth.jumps import WHOLE as WHOLE_DTYPES
 
 TAME = frozenset({0.0, 1.0, 2.0, 0.5, 3.0, 4.0})
 """Numbers that nearly every kernel names. No other numbers are derived from them, and no row is filled with them."""
@@ -295,14 +296,12 @@ def strew(tensors: Sequence[torch.Tensor], numbers: Numbers, seed: int) -> None:
     """
     generator = torch.Generator().manual_seed(seed)
     for tensor in (it for it in tensors if is_plain(it) and it.numel() and 0 not in it.stride()):
-        flat = tensor.reshape(-1)
         if tensor.is_floating_point():
             largest = ORDINARY * float(tensor.abs().max())
             chosen: list[float] = [number for number in numbers.floats() if abs(number) <= largest]
-        elif tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
-            low, high = int(flat.min()), int(flat.max())
-            is_sorted = not bool((flat[1:] < flat[:-1]).any())
-            chosen = [] if is_sorted else [number for number in numbers.wholes() if low <= number <= high]
+        elif tensor.dtype in WHOLE_DTYPES:
+            low, high = int(tensor.min()), int(tensor.max())
+            chosen = [] if is_sorted(tensor) else [number for number in numbers.wholes() if low <= number <= high]
         else:
             continue
         if chosen:
@@ -349,10 +348,10 @@ def plant(
             down, up = (torch.nextafter(exact, torch.full_like(exact, way)) for way in (-math.inf, math.inf))
             _scatter(tensor, left, torch.cat([wanted, up, down]), generator)
             _place(tensor, floats, numbers, generator)
-        elif tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+        elif tensor.dtype in WHOLE_DTYPES:
             flat, ends = tensor.reshape(-1), torch.iinfo(tensor.dtype)
             low, high = (ends.min, ends.max) if anywhere else (int(flat.min()), int(flat.max()))
-            if bool((flat[1:] < flat[:-1]).any()):  # sorted integers may be offsets or positions
+            if not is_sorted(tensor):  # sorted integers may be offsets or positions
                 wholes = [*((ends.min, ends.max) if anywhere else ()), *numbers.wholes()]
                 wholes += _whole_magnitudes(ends.bits, generator) if anywhere else []
                 chosen = [number for number in wholes if low <= number <= high]

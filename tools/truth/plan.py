@@ -21,7 +21,6 @@ Verify = Callable[[Payload, Any], bool]
 """Returns True if the problem accepts these outputs for these packed inputs."""
 
 AS_GIVEN = DISTRIBUTIONS[0]
-EXTREMES = "extremes"
 SHUFFLED = "shuffled"
 ONE_CHANGED = "one element changed"
 """The inputs as given with one element of each changed, which a cache that samples the contents misses."""

@@ -45,6 +45,7 @@ from triton_agent.policy.llm.engine import Engine
 from triton_agent.policy.llm.servers.keys import Key
 from triton_agent.policy.llm.servers.openai import KEY_NAME, Server, parse_base_url
 from triton_agent.policy.protocol import Policy
+from triton_agent.policy.train.online.files import replace_text
 from triton_agent.policy.train.online.rollouts import UPDATES, EpisodeStore, ProblemSource
 from triton_agent.policy.train.online.session import IDENTITY, Identity, Line, Lines, OnlineSettings
 from triton_agent.policy.train.online.worker import Ages, Groups, RolloutWorker, ServedWeights
@@ -218,8 +219,8 @@ class Preparing:
 
     def __call__(self, graded: Sequence[Graded]) -> Prepared:
         found = [(item.attempt, (item.grading,)) for item in graded]
-        samples = collect(found, self._recipe, Knowledge(decode=self._tokenizer.decode)).samples
-        return prepare(samples, self._recipe, self._limits)
+        collected = collect(found, self._recipe, Knowledge(decode=self._tokenizer.decode))
+        return prepare(collected.samples, self._recipe, self._limits, collected.unsampled)
 
 
 class Publishing:
@@ -232,9 +233,7 @@ class Publishing:
         self.last = int(self._path.read_text()) if self._path.exists() else 0
 
     def told(self, version: int) -> None:
-        partial = self._path.with_suffix(".partial")
-        partial.write_text(str(version))
-        partial.replace(self._path)
+        replace_text(self._path, str(version))
         self._weights.publish(version, f"{self.adapter}-v{version}" if self.adapter else "")
 
 

@@ -18,7 +18,6 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-import os
 import random
 import secrets
 import shutil
@@ -38,6 +37,7 @@ from triton_agent.policy.episode import Graded
 from triton_agent.policy.protocol import Policy
 from triton_agent.policy.rollout import TimeSpent, roll_out
 from triton_agent.policy.train.online.curriculum import PassRate, choose
+from triton_agent.policy.train.online.files import append_line, replace_text
 from triton_agent.policy.train.online.rollouts import (
     UPDATES,
     EpisodeStore,
@@ -128,9 +128,7 @@ class Identity:
             return found
         made = cls(training=new_run_id(datetime.now(UTC), secrets.token_hex(8)), settings=settings)
         output.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(dataclasses.asdict(made), indent=1) + "\n")
-        partial.replace(path)
+        replace_text(path, json.dumps(dataclasses.asdict(made), indent=1) + "\n")
         return made
 
 
@@ -210,16 +208,11 @@ class Lines:
         self._path = path
         earlier = path.read_text().splitlines()[:done] if path.exists() else []
         self.all: list[dict[str, Any]] = [json.loads(line) for line in earlier]
-        partial = path.with_suffix(".partial")
-        partial.write_text("".join(f"{line}\n" for line in earlier))
-        partial.replace(path)
+        replace_text(path, "".join(f"{line}\n" for line in earlier))
 
     def add(self, line: Mapping[str, Any]) -> None:
         self.all.append(dict(line))
-        with self._path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self._path, line)
 
     def rates(self) -> dict[str, PassRate]:
         """Return the pass rate of each problem after all lines."""

@@ -15,7 +15,6 @@ import asyncio
 import collections
 import dataclasses
 import json
-import os
 import queue
 import threading
 import time
@@ -33,6 +32,7 @@ from triton_agent.policy.llm.servers.openai import OpenAIEngine, Server
 from triton_agent.policy.protocol import Policy
 from triton_agent.policy.rollout import roll_out
 from triton_agent.policy.train.online.curriculum import PassRate, choose
+from triton_agent.policy.train.online.files import append_line, replace_text
 from triton_agent.policy.train.online.rollouts import EpisodeStore, OpenProblem, ProblemSource, SharedVerdicts
 from triton_agent.policy.train.online.session import OnlineSettings, figures, tally
 from triton_agent.policy.train.prepare import held_out
@@ -111,9 +111,7 @@ class Groups:
         text = self._path.read_text()
         whole = text[: text.rfind("\n") + 1]
         if whole != text:
-            partial = self._path.with_suffix(".partial")
-            partial.write_text(whole)
-            partial.replace(self._path)
+            replace_text(self._path, whole)
         yield from map(json.loads, whole.splitlines())
 
     def begin(self, choose_problem: Callable[[int], str]) -> tuple[int, str]:
@@ -123,12 +121,12 @@ class Groups:
             return number, self._unused.pop(number)
         number, self.next = self.next, self.next + 1
         name = choose_problem(number)
-        self._write({"group": number, "problem": name})
+        append_line(self._path, {"group": number, "problem": name})
         return number, name
 
     def end(self, line: Mapping[str, Any]) -> None:
         self.ended.append(line)
-        self._write(line)
+        append_line(self._path, line)
 
     def rates(self) -> dict[str, PassRate]:
         """Return the pass rate of each problem after all groups that ended."""
@@ -136,12 +134,6 @@ class Groups:
         for line in self.ended:
             found[line["problem"]] = found[line["problem"]].after(*line["passed"])
         return found
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        with self._path.open("a") as file:
-            file.write(json.dumps(dict(line)) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -239,7 +239,7 @@ def _begin(prepared: Prepared | None, path: Path) -> None:
 
 
 def peft_config(adapter: Adapter | None, loaded: Any) -> Any:
-    """Return the configuration of a new adapter; None without one, or if the model has its adapter already."""
+    """Return the configuration of a new adapter; None if none is asked for, or if the model already has one."""
     if adapter is None or isinstance(loaded, PeftModel):
         return None
     targets = adapter.targets if isinstance(adapter.targets, str) else list(adapter.targets)

@@ -76,7 +76,7 @@ REFUSED = {
     "train grpo --model runs/final --runs all --store none.db --out new": "none.db",
     "train eval --model runs/final --problems none.py": "none.py",
 }
-"""Command lines, and words of the error."""
+"""Commands that are refused, each with words of its error."""
 
 
 def test_what_cannot_be_trained_is_refused_before_any_library_is_loaded(tmp_path: Path) -> None:
