@@ -12,18 +12,20 @@ from typing import Any
 import httpx
 import pytest
 from tests.policy.llm.engines.real_engines import vllm_python, vllm_server
-from tests.policy.train.evaluations import failed
+from tests.policy.train.evaluations import failed, timing
+from tests.policy.train.logged import attempt, grading
 from tests.policy.train.online import toy
 from tests.verdicts import passed
 
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import write_answer
+from triton_agent.policy.episode import Graded
 from triton_agent.policy.llm.author import LanguageAuthor
 from triton_agent.policy.llm.engine import Sampling
 from triton_agent.policy.train.extra import missing_modules, require_training
 from triton_agent.policy.train.online.rollouts import OpenProblem
 from triton_agent.policy.train.prepare.credit import Advantage, TokenRole
-from triton_agent.policy.train.prepare.prepared import TrainingRow
+from triton_agent.policy.train.prepare.prepared import TrainingLimits, TrainingRow
 from triton_agent.policy.train.prepare.recipes import RECIPES
 from triton_agent.policy.train.record.spool import Numbers
 from triton_agent.tools.errors import UsageError
@@ -66,6 +68,25 @@ def test_plan_and_code_of_a_row_have_their_own_advantages_in_samples_of_the_same
     assert (plan.group_id, plan.model_version, plan.metrics) == (3, 9, {"reward": 1.0, "reward/correct": 1.0})
     (whole,) = samples_of(row(plan=2.0, code=2.0), group=3, version=9)
     assert whole.completion_mask.tolist() == [0, 0, 1, 1, 0, 1, 1]
+
+
+def test_a_turn_without_tokens_counts_in_the_returns_of_the_turns_before(tiny: Path) -> None:
+    """Two equal chains of two turns; the server did not return the tokens of the second turn of the first chain."""
+    require_training()
+    from triton_agent.policy.train.online.asynchronous import Preparing
+    from triton_agent.policy.train.update.session import load_tokenizer
+
+    graded = []
+    for run in "abc":
+        for turn, verdict in enumerate((failed(Finding.VALUES), passed(timing(2, 2, 2)))[: 1 if run == "c" else 2]):
+            parent = f"{run}/{turn - 1}.0" if turn else None
+            sampled = {} if (run, turn) == ("a", 1) else {"token_ids": (5, turn), "log_probabilities": (-0.5, -0.5)}
+            made = attempt(run, turn, parent=parent, source=f"{run} = {turn}", **sampled)
+            graded.append(Graded(attempt=made, grading=grading(made.key, verdict)))
+    limits = TrainingLimits(temperature=1.0, tokens_at_most=100, seed=0)
+    prepared = Preparing(RECIPES["kevin"], load_tokenizer(str(tiny)), limits)(graded)
+    found = {row.key: row.advantage.code for row in prepared.rows}
+    assert found["a/0.0"] == found["b/0.0"] > found["c/0.0"] and "a/1.0" not in found
 
 
 def test_a_resumed_training_begins_with_the_groups_that_its_checkpoint_has_not_seen(tmp_path: Path) -> None:
