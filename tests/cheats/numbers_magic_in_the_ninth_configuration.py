@@ -1,8 +1,10 @@
 """One of twelve configurations names a number of its own, for which it writes zeros.
 
+On a GPU the configuration that the clock chose is the only one that is shipped, and mostly another one.
+
 problem: relu
 expect: wrong_values
-where: both
+where: cpu
 """
 
 import torch

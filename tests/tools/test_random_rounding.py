@@ -236,6 +236,38 @@ def test_running_products_of_equal_numbers_err_as_in_a_tree(number: float) -> No
     assert 16 * 2**-24 < float(((total - truth) / truth).abs().max()) < WIDE.factor["max"] * max(drawn) < 1e-4
 
 
+def added_one_by_one(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Multiply as a kernel does that adds the terms of an element in float32, one after another."""
+    total = torch.zeros(len(x), len(weight))
+    for k in range(x.shape[1]):
+        total = (total.double() + x[:, k, None].double() * weight[None, :, k].double()).float()
+    return total
+
+
+def test_a_long_product_of_a_single_row_strays_as_one_whose_terms_are_added_one_by_one() -> None:
+    """A library splits such a sum, and errs five times less than an honest kernel."""
+    generator = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(1, 1024, generator=generator), torch.randn(512, 1024, generator=generator)
+    truth = F.linear(x.double(), weight.double())
+    honest = float((added_one_by_one(x, weight) - truth).norm())
+    for draw in range(2):
+        assert 0.7 < float((rounded(F.linear, x, weight, draw=draw) - truth).norm()) / honest < 1.5
+    whole, wholes = x.mul(8).round(), weight.mul(8).round()
+    assert torch.equal(rounded(F.linear, whole, wholes), F.linear(whole.double(), wholes.double()))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_kernel_that_adds_one_by_one_has_room_and_tf32_has_none(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    x, weight = torch.randn(1, 512, generator=generator), torch.randn(1024, 512, generator=generator)
+    yard = yard_of(F.linear, x, weight)
+    got = added_one_by_one(x, weight)
+    assert judge(got, yard).ok
+    assert judge(yard.truth + 2 * (got.double() - yard.truth), yard).ok
+    cut = [((part.view(torch.int32) + 0x1000) >> 13 << 13).view(torch.float32) for part in (x, weight)]
+    assert judge(F.linear(*cut), yard).finding is Finding.PRECISION
+
+
 def test_an_original_that_computes_in_float64_is_not_to_be_replaced_by_float32() -> None:
     x = 100 + torch.randn(64, 500, generator=torch.Generator().manual_seed(0))
 

@@ -34,7 +34,7 @@ from triton_agent.tools.checker.tracing import Programs
 from triton_agent.tools.checker.verdict import evaluation_of, sketch_of
 from triton_agent.tools.compile.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, ProblemError, TritonAgentError, WorkerLost
-from triton_agent.tools.evaluate.worker_pool import GPU, REUSED
+from triton_agent.tools.evaluate.worker_pool import COMPILER, GPU, INTERPRETER, REUSED
 from triton_agent.tools.machine.card_facts import facts_of_device, facts_of_target
 from triton_agent.tools.machine.hardware import uuid_of
 from triton_agent.tools.machine.lease import Mode, awaited, lease
@@ -278,7 +278,11 @@ class Checker:
         `room` is closed after the executor has freed the candidate's memory on the card.
         """
         assert self.plan is not None and self.facts is not None
-        tracer, runner, *compilers = sessions
+        tracer, runner, *others = sessions
+        kinds = [worker.kind for worker in request.workers[2:]]
+        readers, compilers = (
+            [session for session, kind in zip(others, kinds) if kind == wanted] for wanted in (INTERPRETER, COMPILER)
+        )
         place = Place(self._gpu, waiting=runner.off_its_time, overdue=self._is_awaited)
         on_gpu = self.settings.device == "cuda"
 
@@ -294,6 +298,7 @@ class Checker:
             settings=self.settings,
             programs=Programs(request.source, self.settings.conditions, tracer),
             runner=runner,
+            reader=readers[0] if readers else None,
             file=request.file,
             compiler=compilers[0] if compilers and not on_gpu else None,
             ahead=compilers if on_gpu else [],

@@ -24,7 +24,7 @@ import dataclasses
 import random
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
@@ -59,10 +59,19 @@ from triton_agent.tools.checker.fresh_memory import check_fresh_memory
 from triton_agent.tools.checker.idle_inputs import bytes_in_use
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.made_by_torch import check_made_by_torch
-from triton_agent.tools.checker.questions import call, judge, launch_counts, right_in_silence, send_program, send_state
+from triton_agent.tools.checker.questions import (
+    call,
+    interpret,
+    judge,
+    launch_counts,
+    right_in_silence,
+    send_program,
+    send_state,
+)
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.shipped_file import check_file
 from triton_agent.tools.checker.tracing import Program
+from triton_agent.tools.errors import NotJudgeableHere
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.protocol import Called, GetState, State
 from triton_agent.tools.results import Finding, StageTime
@@ -74,6 +83,8 @@ from triton_agent.tools.truth.plan import Case, Trial
 Stage = tuple[str, Callable[[Job], None]]
 NAMED_NUMBERS_BYTES = 16 << 20
 """Maximum size of inputs for the check of named numbers; for larger inputs a smaller size of the problem is used."""
+INTERPRETED_BYTES, INTERPRETED_S = 1 << 20, 5.0
+"""Maximum size of inputs for the interpreter beside a GPU, unless all are larger, and the time limit of a call."""
 CONFIGURATIONS_AT_MOST = 4
 """Maximum number of configurations of autotuned kernels that are checked at full size, and whose numbers are noted."""
 CONFIGURATIONS_NAMING = 16
@@ -148,16 +159,53 @@ def _prove(job: Job, index: int) -> None:
 
 def check_all(job: Job) -> None:
     """Check every case of every trial, the main trial first."""
+    met = _met_beside_gpu(job)
     job.await_room()
     with job.gpu(Mode.SHARED):
         for index in [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]:
             _run_trial(job, index)
-        _check_named_numbers(job)
+        _check_named_numbers(job, met)
         check_fresh_memory(job, job.plan.trials[0], job.plan.trials[0].cases[0])
 
 
-def _check_named_numbers(job: Job) -> None:
-    """Check inputs that hold the numbers named by the candidate's kernels.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Met:
+    """What a tape's kernels combined blocks and elements with, as the interpreter noted it."""
+
+    numbers: frozenset[float]
+    """Numbers that were met in calls with different inputs."""
+    counterparts: Sequence[tuple[int, int, float]]
+    """Numbers that single elements were combined with, in the inputs of this case."""
+    case: Case
+    trial: Trial
+
+
+def _met_beside_gpu(job: Job) -> dict[bool, Met]:
+    """On a GPU, return what the interpreter notes at a small size, by whether the call is in training mode.
+
+    Kernels that the interpreter cannot run, or not in time, are judged without it.
+    """
+    trials = [trial for trial in job.plan.trials if _input_bytes(trial) <= NAMED_NUMBERS_BYTES]
+    if job.reader is None or not trials:
+        return {}
+    quick = [trial for trial in trials if _input_bytes(trial) <= INTERPRETED_BYTES]
+    trial = max(quick, key=_input_bytes) if quick else min(trials, key=_input_bytes)
+    found: dict[bool, Met] = {}
+    if trial.holding is None:
+        return found
+    try:
+        for first in [trial.cases[0], *_other_tapes(job, trial)[:1]]:
+            cases = _alike(job, trial, first)
+            replies = [interpret(job, job.reader, trial, case, timeout_s=INTERPRETED_S) for case in cases]
+            found[first.train] = _met(trial, cases, replies)
+    except (Failed, NotJudgeableHere) as error:
+        reason = str(error).splitlines()[0][:200]
+        job.notes.append(f"the numbers that kernels compute are not known, since the interpreter failed: {reason}")
+    return found
+
+
+def _check_named_numbers(job: Job, met: Mapping[bool, Met]) -> None:
+    """Check inputs that hold the numbers named by the candidate's kernels, and those that were met beside a GPU.
 
     These cases are made for each candidate, so a large problem is checked at one of its smaller sizes.
     """
@@ -168,10 +216,10 @@ def _check_named_numbers(job: Job) -> None:
         return
     for first in [trial.cases[0], *_other_tapes(job, trial)[:1]]:
         named = job.programs.of(main, _first_in_mode(main, first.train))
-        _check_holding(job, trial, first, numbers_on(named.tape, named.kernel_set))
+        _check_holding(job, trial, first, numbers_on(named.tape, named.kernel_set), met.get(first.train))
 
 
-def _check_holding(job: Job, trial: Trial, first: Case, numbers: Numbers) -> None:
+def _check_holding(job: Job, trial: Trial, first: Case, numbers: Numbers, met_beside_gpu: Met | None) -> None:
     """Check inputs with these numbers in the mode of the first case."""
     assert trial.holding is not None
     program = job.programs.of(trial, first)
@@ -182,19 +230,27 @@ def _check_holding(job: Job, trial: Trial, first: Case, numbers: Numbers) -> Non
     for turn, other in enumerate(asked):
         if other is not program:  # on a GPU the program keeps the configuration that is timed
             send_program(job, other, trial.states[0])
-        is_noted = job.settings.device == "cpu" and turn < CONFIGURATIONS_AT_MOST
-        met = frozenset[float]()
-        if is_noted:
-            met, counterparts, noted = _numbers_met(job, trial, first, other)
-            case = trial.meeting(noted, counterparts) if counterparts and trial.meeting is not None else None
-            if case is not None:
-                send_state(job, other, trial.states[case.version])
-                judge(job, trial, case, call(job, trial, case, program=other)[0])
-        for case, state in trial.holding(numbers.having_met(met), first.train):
+        met = met_beside_gpu
+        if job.settings.device == "cpu" and turn < CONFIGURATIONS_AT_MOST:
+            met = _numbers_met(job, trial, first, other)
+        if met is not None:
+            _check_meeting(job, met, None if other is program else other)
+        for case, state in trial.holding(numbers.having_met(met.numbers if met else frozenset()), first.train):
             send_state(job, other, state if state is not None else trial.states[case.version])
             answer, _ = call(job, trial, case, program=other)
             judge(job, trial, case, answer)
     job.prepared[program.name] = None
+
+
+def _check_meeting(job: Job, met: Met, program: Program | None) -> None:
+    """Check inputs whose elements are the numbers that they were combined with; `program` is another tape to use."""
+    made = met.trial.meeting
+    case = made(met.case, met.counterparts) if met.counterparts and made is not None else None
+    if case is None:
+        return
+    if program is not None:
+        send_state(job, program, met.trial.states[case.version])
+    judge(job, met.trial, case, call(job, met.trial, case, program=program)[0])
 
 
 def _other_tapes(job: Job, trial: Trial) -> list[Case]:
@@ -214,23 +270,27 @@ def _first_in_mode(trial: Trial, train: bool) -> Case:
     return next(case for case in (*trial.cases, *trial.other_mode) if case.train == train)
 
 
-def _numbers_met(
-    job: Job, trial: Trial, first: Case, program: Program
-) -> tuple[frozenset[float], Sequence[tuple[int, int, float]], Case]:
-    """Return the numbers that the program's kernels combine blocks with in two calls with different inputs.
+def _numbers_met(job: Job, trial: Trial, first: Case, program: Program) -> Met:
+    """Return what the program's kernels meet in two calls of the form of the first case."""
+    cases, replies = _alike(job, trial, first), []
+    for case in cases:
+        send_state(job, program, trial.states[case.version])
+        replies.append(call(job, trial, case, program=program, note_numbers=True)[1])
+    return _met(trial, cases, replies)
 
-    The calls are those of the form of the first case. Also return the numbers that single elements were combined with
-    in the first of them, and its case.
-    """
+
+def _alike(job: Job, trial: Trial, first: Case) -> list[Case]:
+    """Return two cases of the form of the first case, if there are as many: this one, and any other."""
     form = job.programs.of(trial, first)
     every = (*trial.cases, *trial.other_mode)
     alike = [case for case in every if case.train == first.train and job.programs.of(trial, case) is form]
-    replies = []
-    for case in alike[:1] + random.SystemRandom().sample(alike[1:], min(1, len(alike) - 1)):
-        send_state(job, program, trial.states[case.version])
-        replies.append(call(job, trial, case, program=program, note_numbers=True)[1])
+    return alike[:1] + random.SystemRandom().sample(alike[1:], min(1, len(alike) - 1))
+
+
+def _met(trial: Trial, cases: Sequence[Case], replies: Sequence[Called]) -> Met:
     found = [frozenset(reply.numbers) for reply in replies]
-    return found[0] & found[1] if len(found) == 2 else frozenset(), replies[0].counterparts, alike[0]
+    numbers = frozenset.intersection(*found) if len(found) > 1 else frozenset()
+    return Met(numbers=numbers, counterparts=replies[0].counterparts, case=cases[0], trial=trial)
 
 
 def _input_bytes(trial: Trial) -> int:

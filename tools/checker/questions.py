@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.job import Job
-from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.processes.protocol import Call, Called, Done, Prepare, SeenLaunch, SentTape
@@ -116,6 +116,21 @@ def call(
     if request.keep and not reply.changed:
         job.kept = case
     return checks.read_answer(program.tape.tree, reply, blobs, job.settings.device), reply
+
+
+def interpret(job: Job, reader: Session, trial: Trial, case: Case, *, timeout_s: float) -> Called:
+    """Make one call in the interpreter, with numbers noted; return the reply of this process beside the executor."""
+    program = job.programs.of(trial, case)
+    request = Call(
+        prepare=Prepare(name=program.name, tape=_as_sent(job, program), parameters=True),
+        salt=secrets.randbelow(2),
+        seed=secrets.randbits(48),
+        order=secrets.randbelow(ORDERS),
+        note_numbers=True,
+    )
+    sent = [program.init, trial.states[case.version], case.expectation.packed_inputs]
+    reader.await_ready()
+    return reader.ask(request, Called, sent, timeout_s=timeout_s, expected_bytes=case.expectation.answer_bytes)[0]
 
 
 def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:

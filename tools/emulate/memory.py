@@ -19,6 +19,7 @@ from triton_agent.tools.emulate.bounds import Memory, read, write
 from triton_agent.tools.emulate.floats import Array, round_to_tf32
 from triton_agent.tools.emulate.lockstep import Apart
 from triton_agent.tools.emulate.program_order import Interleaving
+from triton_agent.tools.kernels.kernel import ADDRESS_AS_NUMBER
 
 
 class GuardedBuilder(BlockBuilder):
@@ -196,7 +197,7 @@ class GuardedBuilder(BlockBuilder):
         return self.located(desc, indices, range(desc.ndim))
 
     def create_ptr_to_int(self, ptr: Handle, dst_type: Any) -> Handle:
-        raise ValueError("an address cannot be used as a number: it says nothing about the inputs")
+        raise ValueError(ADDRESS_AS_NUMBER)
 
     # pointers keep their origin through these operations, too
 

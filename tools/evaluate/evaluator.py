@@ -89,7 +89,7 @@ class Evaluator:
         cell = None if trusted else confinement_for(self.spec, folder, gpu=self.settings.device == "cuda")
         told = CheckerSettings(problem=self.spec, settings=self.settings, confinement=cell)
         on_gpu = self.settings.device == "cuda"
-        kinds = (TRACER, GPU if on_gpu else INTERPRETER)
+        kinds = (TRACER, GPU, INTERPRETER) if on_gpu else (TRACER, INTERPRETER)
         zygotes = {kind: self._nursery.mode(kind, target) for kind in kinds}
         compiles = (on_gpu and _cores() >= CORES_TO_COMPILE_AHEAD) or (not on_gpu and self.settings.target is not None)
         if compiles:

@@ -2,7 +2,8 @@
 
 A tracer runs a candidate's Python, so it is used once. Compile workers, and executors on a GPU, only handle checked
 kernels: they serve one candidate after another, until something goes wrong in them. An executor without a GPU runs
-checked kernels as Python, and is used once.
+checked kernels as Python, and is used once. Beside a GPU there is one as well: the interpreter sees the numbers that
+kernels compute.
 """
 
 from __future__ import annotations
@@ -106,7 +107,9 @@ class WorkerPool:
         with self._lock:
             self._at_work += 1
             share = max(1, min(COMPILERS_OF_ONE, self._settings.compilers // self._at_work))
-        kinds = [TRACER, self._settings.executor, *([COMPILER] * share if self._settings.compiles else ())]
+        kinds = [TRACER, self._settings.executor]
+        kinds += [INTERPRETER] if self._settings.executor == GPU else []
+        kinds += [COMPILER] * share if self._settings.compiles else []
         workers: list[Worker] = []
         try:
             for kind in kinds:

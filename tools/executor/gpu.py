@@ -21,12 +21,15 @@ from triton_agent.tools.compile.resources import resources_of
 from triton_agent.tools.executor.kernels import Kernels, as_passed
 from triton_agent.tools.executor.memory import Block
 from triton_agent.tools.executor.program import Launching
+from triton_agent.tools.kernels.kernel import ADDRESS_AS_NUMBER
 from triton_agent.tools.processes.protocol import SeenLaunch
 from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.tape import Choice
 
 REGISTER_BYTES = 4
 LAUNCHES_KEPT = 4096
+ADDRESS_TAKEN = "tt.ptr_to_int"
+"""Operation of Triton's compiler that makes a number of an address."""
 TRIALS = 5
 """Readings for each configuration of an autotuned launch; the median is used."""
 
@@ -59,6 +62,8 @@ class GpuLauncher:
         function = self._kernels.functions[choice.kernel]
         passed = dict(zip((name for name, _ in choice.arguments), given))
         kernel = function.run(**passed, grid=choice.grid, warmup=True, **dict(choice.options))
+        if ADDRESS_TAKEN in kernel.asm["ttir"]:
+            raise ValueError(ADDRESS_AS_NUMBER)
         run, handle, packed = kernel.run, kernel.function, kernel.packed_metadata
         stream_of, device = driver.active.get_current_stream, driver.active.get_current_device()
         x, y, z = choice.grid

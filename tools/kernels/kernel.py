@@ -37,6 +37,9 @@ _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _DTYPE = re.compile(r"(\*k?)*[a-z][a-z0-9]*")
 
 
+ADDRESS_AS_NUMBER = "an address cannot be used as a number: it says nothing about the inputs"
+
+
 class NotKernelLanguage(Exception):
     """A kernel function uses something that is not Triton's language.
 

@@ -117,7 +117,7 @@ class HandedOver:
 class Judge:
     """Judge a candidate. Answered by `AtStage` at each stage, then by one `JobAnswer`.
 
-    The workers are a tracer, an executor, and any number of compile workers.
+    The workers are a tracer, an executor, on a GPU an executor with the interpreter, and any number of compile workers.
     """
 
     job: int

@@ -9,7 +9,8 @@ values are rounded in the same direction, so ties stay ties.
 
 Some operators hide a rounding that many elements share (the logarithm of a sum, a mean, a variance), or may cancel
 (scores). These are replaced by torch's own decompositions, or by those in this module. Sums and matrix products are
-accumulated in a few parts.
+accumulated in a few parts. A long matrix product strays further, as one whose terms are added one after another: an
+honest kernel does so where a library splits the sum, as it does for a single row.
 
 Not covered: convolutions, and scans other than running sums and products. They round once, at the end, so only the
 reference's own error shows how much their order matters. A softmax that the reference writes by hand is computed once,
@@ -45,6 +46,11 @@ SPACING = 2.0**-23
 """Relative spacing of float32 numbers."""
 TERMS = 8
 """Number of parts of a sum that are added one after another; large parts may cancel."""
+LONG = 128
+"""Number of terms from which matrix products stray as if their terms were added one after another."""
+STRAY = 0.36 * SPACING
+"""Largest error of one addition, relative to the running total, if it is spread evenly. Its mean square is that of true
+roundings: their unit is the spacing at most and half of it at least, 0.72 of it on average; an error is half a unit."""
 
 
 def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
@@ -166,6 +172,22 @@ def move_exact_quotients(values: torch.Tensor, divisor: torch.Tensor | float, dr
         values.mul_(1 + SPACING * torch.where(up, 1.0, -1.0) * exact)
 
 
+def _on_the_grid(values: torch.Tensor) -> torch.Tensor:
+    """Return which values are float32 numbers."""
+    with _without_modes():
+        return values.to(torch.float32) == values
+
+
+def stray_in_place(total: torch.Tensor, walked: torch.Tensor, draw: int) -> None:
+    """Add the errors of a sum in float32. `walked` is the root of the sum of squares of its running totals.
+
+    Equal totals stray equally if they were reached in the same way.
+    """
+    with _without_modes():
+        chance = _mixed(total, ~draw).double().mul_(2.0**-63)
+        total.add_(walked.mul_(STRAY).mul_(chance).nan_to_num_(0.0, 0.0, 0.0))
+
+
 @contextlib.contextmanager
 def _without_modes() -> Iterator[None]:
     """Bypass all modes: a dozen operators run here for each one of the reference, and modes would dominate the time."""
@@ -258,8 +280,10 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
                 return func.decompose(*args, **kwargs)
         if func in self._products and args[0].dtype is torch.float64 and args[0].shape[-1]:
             a, b = args
-            count = min(TERMS, a.shape[-1])
-            return self._added(func(x, y) for x, y in zip(a.tensor_split(count, -1), b.tensor_split(count, -2)))
+            terms = a.shape[-1]
+            count = min(TERMS, terms)
+            parts = (func(x, y) for x, y in zip(a.tensor_split(count, -1), b.tensor_split(count, -2)))
+            return self._added(parts, terms=terms if terms >= LONG else 0)
         if func in self._sums and args[0].dtype is torch.float64 and args[0].numel() and args[0].dim():
             return self._sum(*args, **kwargs, mean=func in self._means)
         if func in self._scans and args[0].dtype is torch.float64 and args[0].dim():
@@ -303,14 +327,28 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
             reach *= 2
         return total
 
-    def _added(self, parts: Iterable[torch.Tensor]) -> torch.Tensor:
-        first, *others = parts
-        round_in_place(first, self._draw)
-        for part in others:
+    def _added(self, parts: Iterable[torch.Tensor], terms: int = 0) -> torch.Tensor:
+        """Add the parts. With `terms`, let the total stray as if so many terms were added one after another."""
+        total: torch.Tensor | None = None
+        squares: torch.Tensor | None = None
+        count = 0
+        for part in parts:
+            count += 1
+            inexact = ~_on_the_grid(part) if terms else None
             round_in_place(part, self._draw)
-            first += part
-            round_in_place(first, self._draw)
-        return first
+            if total is None:
+                total = part
+            else:
+                total += part
+                round_in_place(total, self._draw)
+            if inexact is not None:
+                square = total.square().mul_(inexact)
+                squares = square if squares is None else squares.add_(square)
+        assert total is not None
+        if squares is not None:
+            stray_in_place(total, squares.mul_(terms / count).sqrt_(), self._draw)
+            round_in_place(total, self._draw)
+        return total
 
 
 @functools.cache
