@@ -152,6 +152,11 @@ def nested_tensors(value: Any) -> list[torch.Tensor]:
     return []
 
 
+def float_tensors(value: Any) -> list[torch.Tensor]:
+    """Return the tensors of a nest that hold floats, without empty ones."""
+    return [tensor for tensor in nested_tensors(value) if tensor.is_floating_point() and tensor.numel()]
+
+
 def aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], model: torch.nn.Module) -> list[list[Any]]:
     """Return pairs of an output's index and the name of a tensor whose memory it shares."""
     others = [(f"input {i}", tensor) for i, tensor in enumerate(inputs)]

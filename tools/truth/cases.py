@@ -1,7 +1,7 @@
 """Makes the cases of one variant: draws inputs, changes them, and runs the reference on them.
 
 Cases depend only on the reference and are made once per problem. Their seeds are drawn here and never leave this
-process.
+process. Cases with numbers that a candidate's kernels name are made in `number_cases.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import math
 import re
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -24,8 +23,8 @@ from triton_agent.tools.graph.operators import ORDERING, bare_name
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.graph.values import order_in_memory
 from triton_agent.tools.processes.payloads import Payload, pack
-from triton_agent.tools.processes.tensors import nested_tensors
-from triton_agent.tools.reference.input_tensors import is_sorted, map_tensors, own_copy
+from triton_agent.tools.processes.tensors import float_tensors, nested_tensors
+from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.reference_runs import OriginalRuns
@@ -36,12 +35,8 @@ from triton_agent.tools.truth.directed import (
     NOT_FINITE,
     SHARE_JUDGED,
     STILL,
-    SUMMING,
-    WHOLE_OPERATORS,
     Directed,
     directed,
-    largest_asked,
-    makes_scores,
 )
 from triton_agent.tools.truth.distributions import (
     BLANK,
@@ -64,23 +59,15 @@ from triton_agent.tools.truth.expectation import (
     Behaviour,
     Expectation,
     OriginalFailed,
+    non_finite_share,
     scales_of,
     state_of,
     with_free_places,
 )
-from triton_agent.tools.truth.jumps import WHOLE as WHOLE_DTYPES
 from triton_agent.tools.truth.layouts import LAYOUTS, relaid
-from triton_agent.tools.truth.named_numbers import (
-    ORDINARY,
-    Numbers,
-    fill_with,
-    groups,
-    magnitudes,
-    make_equal,
-    plant,
-    room_in,
-)
+from triton_agent.tools.truth.number_cases import NumberCases
 from triton_agent.tools.truth.plan import (
+    ALONE_BYTES_AT_MOST,
     AS_GIVEN,
     ONE_CHANGED,
     SHUFFLED,
@@ -101,25 +88,11 @@ ALONE = 2
 """Number of parameters and buffers that are changed alone, at least one buffer if there is one; drawn at random."""
 ALONE_FRESH = 2
 """Number of neutral buffers (zeros, equal integers, equal flags) that are changed alone as well."""
-ALONE_BYTES_AT_MOST = 64 << 20
-"""Limit for all parameters and buffers together, since each version of them is kept and sent."""
 SIGNS_FROM = 2
 """First version of the parameters in which parameters with elements of a single sign get both signs."""
 REFUSALS = 3
 """Number of attempts to make a case that the reference accepts. Each attempt changes less."""
-ASTRAY = 0.01
-"""A case is dropped if the reference's own error exceeds this share of the largest element, and half of the element
-itself."""
 AFTER_OTHERS = "as given, after other calls"
-NUMBERS_NAMED = "numbers that the kernels name"
-NUMBERS_MET = "numbers that the kernels combine elements with"
-PLANTED_IN = ("everywhere", "parameters", "inputs", "range")
-"""Where named numbers are planted, in the order in which it is tried: in all tensors, in parameters and inputs, only in
-inputs, and only those numbers that are in the range of the inputs."""
-FEWEST_IN_A_TABLE = 4
-"""Buffers with fewer different values are masks or constants, and get no named numbers."""
-TURNS_AT_MOST = 12
-"""Maximum number of cases for tensors that are too small for all numbers, a single scale for example."""
 IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 """Distributions for the second mode, if the reference does something else in it."""
 CALLS_BEFORE = 2
@@ -151,8 +124,8 @@ def make_trial(
         cases=tuple(cases),
         other_mode=maker.in_other_mode(cases) if main else (),
         looks=tuple(looks),
-        holding=maker.holding if settings.remedies else None,
-        meeting=maker.meeting if settings.remedies else None,
+        holding=maker.number_cases.holding if settings.remedies else None,
+        meeting=maker.number_cases.meeting if settings.remedies else None,
     )
     return trial, models[0].train(cases[0].train)
 
@@ -303,11 +276,10 @@ class _CaseMaker:
         self.scales: dict[str, float] = {}
         self.last: list[Any] = []
         self._bases: list[list[Any]] = []
-        self._holding: dict[tuple[Numbers, bool], tuple[tuple[Case, Payload | None], ...]] = {}
-        self._one_at_a_time = threading.Lock()
         self.put_in_order: frozenset[int] = frozenset()
         self.latest = len(models) - 1
         """The last version with changed parameters; those that follow are for one case each."""
+        self.number_cases = NumberCases(self)
         self.modes = self._modes()
         if settings.remedies:
             self._mix_signs()
@@ -321,10 +293,10 @@ class _CaseMaker:
             self.models[0].train(train)
             try:
                 if not seen:
-                    self._given = self._expected(self.models[0], AS_GIVEN)
-                    seen[train] = Behaviour.of(self._given)
+                    self.given = self._expected(self.models[0], AS_GIVEN)
+                    seen[train] = Behaviour.of(self.given)
                 else:
-                    seen[train] = self.runs.behaviour(self.models[0], self._given.packed_inputs)
+                    seen[train] = self.runs.behaviour(self.models[0], self.given.packed_inputs)
             except OriginalFailed as error:
                 reasons[mode] = error
         if not seen:
@@ -356,17 +328,17 @@ class _CaseMaker:
     def _is_as_finite(self, model: torch.nn.Module) -> bool:
         """Return True if the reference runs with these parameters, and returns no more infinities and NaN."""
         with contextlib.suppress(OriginalFailed):
-            found = self.runs.behaviour(model.train(self.modes[0]), self._given.packed_inputs).outputs
-            return _not_finite(found) <= _not_finite([output.yard.original for output in self._given.outputs])
+            found = self.runs.behaviour(model.train(self.modes[0]), self.given.packed_inputs).outputs
+            return _not_finite(found) <= _not_finite([output.yard.original for output in self.given.outputs])
         return False
 
     def _first_case(self) -> Case:
         """Return the case with inputs as given. Its outputs set the scale for all other expectations."""
-        self.scales = scales_of(self._given)
-        return self._case_of(self._given, AS_GIVEN, self.modes[0])
+        self.scales = scales_of(self.given)
+        return self.case_of(self.given, AS_GIVEN, self.modes[0])
 
     def main_cases(self) -> list[Case]:
-        self.put_in_order = _put_in_order(self._graph) if self._graph is not None else frozenset()
+        self.put_in_order = _put_in_order(self.graph) if self.graph is not None else frozenset()
         cases = [self._first_case()]
         if self.settings.remedies:
             self._try(cases, ONE_CHANGED, self.modes[0])
@@ -382,7 +354,7 @@ class _CaseMaker:
         if self.settings.remedies:
             self._add_directed_cases(cases, last_version)
             # If the reference only moves elements, a candidate may leave other layouts to `contiguous()`.
-            computes = self._graph is None or any(node.kind not in STILL for node in self._graph.nodes)
+            computes = self.graph is None or any(node.kind not in STILL for node in self.graph.nodes)
             for layout in LAYOUTS if computes else ():
                 self._try_layout(cases, layout, last_version)
         for train in self.modes[1:]:  # last, since buffers that a call changes stay changed
@@ -424,31 +396,31 @@ class _CaseMaker:
         )
 
     @functools.cached_property
-    def _graph(self) -> OperatorGraph | None:
+    def graph(self) -> OperatorGraph | None:
         """The operators that the reference runs on inputs as given; None if they cannot be recorded."""
         refused = (ProblemError, NotImplementedError, RuntimeError, TypeError, LookupError, ValueError)
         with contextlib.suppress(*refused), self.reference.running("forward"):
-            return extract(self.models[0].train(self.modes[0]), self._fresh())
+            return extract(self.models[0].train(self.modes[0]), self.fresh())
         return None
 
     @functools.cached_property
-    def _operators(self) -> frozenset[str]:
+    def operators(self) -> frozenset[str]:
         """The names of these operators; those that order elements if they are not known."""
-        return frozenset(bare_name(node.operator) for node in self._graph.nodes) if self._graph else ORDERING
+        return frozenset(bare_name(node.operator) for node in self.graph.nodes) if self.graph else ORDERING
 
     def _add_directed_cases(self, cases: list[Case], version: int) -> None:
         """Add the directed cases of the reference's operators.
 
         For each kind, try weaker forms until the reference accepts one in which most of the answer can be judged.
         """
-        if self._graph is None:
+        if self.graph is None:
             return
         model, given = self.models[version].train(self.modes[0]), cases[0].expectation
-        asked = directed(self._graph, self._fresh(), state_of(model))
+        asked = directed(self.graph, self.fresh(), state_of(model))
         expected_share = _judged_share(with_free_places(model, given) if asked.picks else given)
         for name in (name for name in DIRECTED if name in asked.feeds):
             for refused in range(REFUSALS):
-                inputs, generator = self._fresh(), torch.Generator().manual_seed(secret_seed())
+                inputs, generator = self.fresh(), torch.Generator().manual_seed(secret_seed())
                 plain = pack(inputs) if name == NOT_FINITE and asked.picks else None
                 try:
                     if name == NOT_FINITE:
@@ -460,12 +432,12 @@ class _CaseMaker:
                         expectation = with_free_places(model, expectation, plain)
                 except (OriginalFailed, RuntimeError, IndexError, ValueError):
                     continue
-                sound = name == NOT_FINITE or _non_finite_share(expectation) <= _non_finite_share(given)
+                sound = name == NOT_FINITE or non_finite_share(expectation) <= non_finite_share(given)
                 judged = _judged_share(expectation)
                 if name == NOT_FINITE:
                     judged += _nan_share(expectation)
                 if sound and judged >= SHARE_JUDGED * expected_share:
-                    cases.append(self._case_of(expectation, name, self.modes[0], version=version))
+                    cases.append(self.case_of(expectation, name, self.modes[0], version=version))
                     break
 
     def _plantable(self, model: torch.nn.Module, asked: Directed, refused: int) -> list[float]:
@@ -475,7 +447,7 @@ class _CaseMaker:
         """
         nan, infinities = [] if asked.orders else [math.nan], []
         for value in () if asked.sums or refused == REFUSALS - 1 else (math.inf, -math.inf):
-            inputs = self._fresh()
+            inputs = self.fresh()
             asked.plant(inputs, [value], torch.Generator().manual_seed(secret_seed()))
             outputs = self.runs.behaviour(model, pack(inputs)).outputs
             if not any(bool(torch.isnan(output).any()) for output in outputs if output.is_floating_point()):
@@ -483,7 +455,7 @@ class _CaseMaker:
         return [*nan, *infinities]
 
     def _try_layout(self, cases: list[Case], name: str, version: int) -> None:
-        inputs = relaid(name, self._fresh())
+        inputs = relaid(name, self.fresh())
         if inputs is None:
             return
         with contextlib.suppress(OriginalFailed, RuntimeError):
@@ -491,172 +463,8 @@ class _CaseMaker:
             expectation = self.runs.expect(model, inputs, self.scales)
             if self._goes_by_order:
                 expectation = with_free_places(model, expectation)
-            if _non_finite_share(expectation) <= _non_finite_share(cases[0].expectation):
-                cases.append(self._case_of(expectation, name, self.modes[0], version=version))
-
-    def holding(self, numbers: Numbers, train: bool) -> tuple[tuple[Case, Payload | None], ...]:
-        """Return cases whose inputs and parameters hold these numbers, each with a state of its own, or None.
-
-        They are made when the first candidate asks; most candidates for a problem name the same numbers.
-        """
-        with self._one_at_a_time:
-            if (numbers, train) not in self._holding:
-                largest = max((float(it.abs().max()) for it in _floats(self.last)), default=1.0)
-                made = [
-                    self._case_holding(group, numbers, train, turn)
-                    for group in groups(numbers, largest or 1.0)
-                    for turn in (0, *range(1, 1 + self._turns(group, numbers)))
-                ]
-                self._holding[numbers, train] = tuple(case for case in made if case is not None)
-            return self._holding[numbers, train]
-
-    def _case_holding(
-        self, floats: tuple[float, ...], numbers: Numbers, train: bool, turn: int = 0
-    ) -> tuple[Case, Payload | None] | None:
-        """Plant numbers in inputs, parameters and buffers; after refusals in fewer, and at last only those in range.
-
-        If floats are cast to integers, only values in the range of the inputs are planted: other casts are undefined.
-        Later turns plant other numbers first, and only in tensors that are too small for all of them.
-        """
-        generator = torch.Generator().manual_seed(secret_seed())
-        latest = self.models[self.latest]
-        small = sum(value.nbytes for value in state_of(latest).values()) <= ALONE_BYTES_AT_MOST
-        names, is_bounded = self._operators, self._is_bounded
-        rows = self._graph is not None and not names & NORMS  # a norm of equal elements is only rounding error
-        anywhere = self._graph is not None and names <= WHOLE_OPERATORS
-        sizes = [abs(number) for number in floats]
-        # Without neighbours: an honest kernel may lose some accuracy in each of many small numbers.
-        alone = frozenset(it for it in magnitudes(generator) if min(sizes) <= abs(it) <= max(sizes))
-        floats = (*floats, *sorted(alone))
-        for places in PLANTED_IN:
-            inputs = self._fresh()
-            if share_memory(inputs):
-                return None
-            ceiling = min((largest_asked(names, it.dtype) for it in _floats(inputs)), default=math.inf)
-            chosen = tuple(number for number in floats if abs(number) <= ceiling or not is_bounded)
-            if places == "range" or self._casts_to_whole():
-                within = [(float(it.min()), float(it.max())) for it in _floats(inputs)]
-                chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))
-            model, version = copied_module(latest).train(train), len(self.models)
-            tame = tuple(number for number in chosen if abs(number) <= ceiling ** (1 / max(1, self._products)))
-            own = [it.data for it in model.parameters()] if places in ("everywhere", "parameters") and small else []
-            kept = [it for name, it in model.named_buffers() if "running_var" not in name and it.is_floating_point()]
-            kept = [it for it in kept if not is_sorted(it)]
-            tables = [torch.unique(it, return_inverse=True) for it in kept] if places == "everywhere" and small else []
-            held = [values for values, _ in tables if len(values) >= FEWEST_IN_A_TABLE]
-            try:
-                with torch.no_grad():
-                    told = list(nested_tensors(inputs))
-                    if turn:
-                        first = [number for number in numbers.named() if number in chosen]
-                        for tensor in (*told, *own, *held):
-                            fitting = _within(first, tensor) if any(it is tensor for it in held) else tuple(first)
-                            if fitting and tensor.is_floating_point() and room_in(tensor) < len(first):
-                                fill_with(tensor, fitting, turn, generator)
-                    else:
-                        whole = anywhere and places != "range"
-                        plant(told, chosen, numbers, generator, rows=rows, anywhere=whole, alone=alone)
-                        many, fitting = [it for it in own if it.dim()], tame if is_bounded else chosen
-                        plant(many, fitting, numbers, generator, rows=False, anywhere=False, alone=alone)
-                        for values in held:  # a buffer's range is what the module is made for, such as scales above 0
-                            inside = _within(fitting, values)
-                            plant([values], inside, numbers, generator, rows=False, anywhere=False, alone=alone)
-                        make_equal(told, [*own, *held], generator)
-                    for buffer, (values, places_of) in zip(kept, tables):  # what a table repeats stays repeated
-                        buffer.copy_(values[places_of].reshape(buffer.shape))
-                case = self._if_sound(model, inputs, NUMBERS_NAMED, train)
-            except (OriginalFailed, RuntimeError, IndexError, ValueError):
-                continue
-            if case is not None and not own and not held:
-                return dataclasses.replace(case, version=self.latest), None
-            if case is not None:
-                return dataclasses.replace(case, version=version), pack(state_of(model))
-        return None
-
-    def _if_sound(self, model: torch.nn.Module, inputs: list[Any], distribution: str, train: bool) -> Case | None:
-        """Return the case with planted inputs; None if the reference's answer is not finite or far from the truth."""
-        expectation = self.runs.expect(model, inputs, self.scales)
-        if self._operators & ORDERING:
-            expectation = with_free_places(model, expectation)
-        if _non_finite_share(expectation) > _non_finite_share(self._given) or _is_astray(expectation):
-            return None
-        return self._case_of(expectation, distribution, train)
-
-    @property
-    def _is_bounded(self) -> bool:
-        """True if correct kernels agree with the reference only up to some magnitude of the inputs."""
-        return self._graph is None or bool(self._operators & SUMMING or self._products) or makes_scores(self._operators)
-
-    def meeting(self, case: Case, counterparts: Sequence[tuple[int, int, float]]) -> Case | None:
-        """Return the case with some elements of its inputs set to numbers that a kernel combined them with.
-
-        Each is set with a probability of one half, so that rows keep other elements. If the reference refuses, only
-        numbers that are not much larger than the inputs are used.
-        """
-        names, is_bounded = self._operators, self._is_bounded
-        model = self.models[case.version].train(case.train)
-        for times in (math.inf, ORDINARY):
-            inputs = case.expectation.packed_inputs.unpack()
-            told = list(nested_tensors(inputs))
-            if share_memory(inputs) or self._casts_to_whole():
-                return None
-            with torch.no_grad():
-                for number, tensor in enumerate(told):
-                    if not tensor.is_contiguous() or not tensor.numel() or tensor.is_complex():
-                        continue
-                    if not tensor.is_floating_point():
-                        self._meet_wholes(tensor, [(at, it) for place, at, it in counterparts if place == number])
-                        continue
-                    most = min(times * (float(tensor.abs().nan_to_num(0.0, 0.0, 0.0).max()) or 1.0), 3e38)
-                    most = min(most, largest_asked(names, tensor.dtype)) if is_bounded else most
-                    mine = [(at, value) for place, at, value in counterparts if place == number and abs(value) <= most]
-                    mine = [pair for pair in mine if 0 <= pair[0] < tensor.numel() and math.isfinite(pair[1])]
-                    if mine:
-                        at, values = (torch.tensor(part) for part in zip(*mine))
-                        taken = torch.rand(len(at), generator=torch.Generator().manual_seed(secret_seed())) < 0.5
-                        tensor.view(-1)[at[taken].to(tensor.device)] = values[taken].to(tensor)
-            with contextlib.suppress(OriginalFailed, RuntimeError, ValueError):
-                made = self._if_sound(model, inputs, NUMBERS_MET, case.train)
-                if made is not None:
-                    return dataclasses.replace(made, version=case.version)
-        return None
-
-    def _meet_wholes(self, tensor: torch.Tensor, pairs: Sequence[tuple[int, float]]) -> None:
-        """Set about half of these integers: any if the reference accepts all, else those in the range of the tensor."""
-        flat = tensor.view(-1)
-        if tensor.dtype not in WHOLE_DTYPES or is_sorted(tensor):  # may be offsets or positions
-            return
-        ends = torch.iinfo(tensor.dtype)
-        low, high = (ends.min, ends.max) if self._operators <= WHOLE_OPERATORS else (int(flat.min()), int(flat.max()))
-        generator = torch.Generator().manual_seed(secret_seed())
-        for at, value in pairs:
-            is_fit = 0 <= at < len(flat) and value == int(value) and low <= int(value) <= high
-            if is_fit and bool(torch.rand((), generator=generator) < 0.5):
-                flat[at] = int(value)
-
-    def _turns(self, floats: tuple[float, ...], numbers: Numbers) -> int:
-        """Return how many cases are needed for the smallest tensor to hold all of these numbers that are named."""
-        latest = self.models[self.latest]
-        tensors = [*_floats(self._fresh()), *latest.parameters(), *latest.buffers()]
-        named = sum(number in floats for number in numbers.named())
-        room = min((room_in(it) for it in tensors if it.is_floating_point() and it.numel()), default=named)
-        return min(TURNS_AT_MOST, math.ceil(named / room)) if room else 0
-
-    @property
-    def _products(self) -> int:
-        """Number of products in the reference, where a recurrent cell counts as one.
-
-        Huge parameters in several products overflow in some orders of sums.
-        """
-        nodes = self._graph.nodes if self._graph is not None else ()
-        return sum(node.kind == "heavy" for node in nodes)
-
-    def _casts_to_whole(self) -> bool:
-        return self._graph is not None and any(
-            "quantize" in node.operator
-            or (bare_name(node.operator) == "_to_copy" and not any("float" in it.dtype for it in node.outputs))
-            for node in self._graph.nodes
-        )
+            if non_finite_share(expectation) <= non_finite_share(cases[0].expectation):
+                cases.append(self.case_of(expectation, name, self.modes[0], version=version))
 
     def _call_after_others(self, cases: list[Case]) -> None:
         """If calls change buffers, add a case that starts from the buffers after the reference's first calls."""
@@ -666,14 +474,14 @@ class _CaseMaker:
         model = copied_module(self.models[self.latest]).train(stateful.train)
         with contextlib.suppress(OriginalFailed, RuntimeError):
             for _ in range(CALLS_BEFORE):
-                self.reference.call(model, self._fresh())
-            expectation = self.runs.expect(model, self._fresh(), self.scales)
+                self.reference.call(model, self.fresh())
+            expectation = self.runs.expect(model, self.fresh(), self.scales)
             self.models.append(model)
             version = len(self.models) - 1
-            case = self._case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
+            case = self.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
             cases.append(dataclasses.replace(case, stale=None))  # this version has a new state, not a new parameter
 
-    def _fresh(self) -> list[Any]:
+    def fresh(self) -> list[Any]:
         """Return new inputs as given; large ones are copied from a kept draw."""
         if self._bases:
             return [map_tensors(value, _copied) for value in self._bases[-1]]
@@ -684,10 +492,10 @@ class _CaseMaker:
         if distribution in (BLANK, FEW):
             floats = all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
             # a norm of equal elements is only rounding error
-            is_rounding = distribution == FEW and bool(self._operators & NORMS)
+            is_rounding = distribution == FEW and bool(self.operators & NORMS)
             return floats and not self._goes_by_order and not is_rounding
         if distribution == POSITIVE:
-            return any(bool((it > 0).any() and (it < 0).any()) for it in _floats(self.last))
+            return any(bool((it > 0).any() and (it < 0).any()) for it in float_tensors(self.last))
         if distribution in (WITH_EMPTY, WHOLE):
             return has_positions_or_lengths(self.last)
         return distribution != FLAGS or has_flags(self.last)
@@ -733,16 +541,16 @@ class _CaseMaker:
         try:
             model = self.models[version].train(train)
             expectation = self._expected(model, distribution)
-            case = self._case_of(expectation, distribution, train, version=version)
+            case = self.case_of(expectation, distribution, train, version=version)
         except OriginalFailed as error:
             self.notes.append(f"distribution {distribution!r} was not used: {error}")
             return
-        if _non_finite_share(case.expectation) > _non_finite_share(cases[0].expectation):
+        if non_finite_share(case.expectation) > non_finite_share(cases[0].expectation):
             self.notes.append(f"distribution {distribution!r} was not used: the reference overflows or gives NaN there")
             return
         cases.append(case)
 
-    def _case_of(self, expectation: Expectation, distribution: str, train: bool, *, version: int = 0) -> Case:
+    def case_of(self, expectation: Expectation, distribution: str, train: bool, *, version: int = 0) -> Case:
         if not expectation.lifted:
             self.notes.append("the reference does not run in float64; its own outputs serve as the truth")
         packed, stale = expectation.packed_inputs, None
@@ -848,17 +656,6 @@ def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple
     return tuple(where)
 
 
-def _floats(inputs: list[Any]) -> list[torch.Tensor]:
-    return [tensor for tensor in nested_tensors(inputs) if tensor.is_floating_point() and tensor.numel()]
-
-
-def _within(numbers: Iterable[float], tensor: torch.Tensor) -> tuple[float, ...]:
-    """Return the numbers of a size between those of the tensor's elements, negative ones only if it has some."""
-    sizes = tensor.abs()
-    low, high, has_negative = float(sizes.min()), float(sizes.max()), bool((tensor < 0).any())
-    return tuple(number for number in numbers if low <= abs(number) <= high and (number > 0 or has_negative))
-
-
 def _judged_share(expectation: Expectation) -> float:
     """Return the share of elements, over all outputs, that an answer is compared in."""
     yards = [output.yard for output in expectation.outputs]
@@ -873,26 +670,5 @@ def _nan_share(expectation: Expectation) -> float:
     return sum(int((yard.original.isnan() & yard.truth.isnan()).sum()) for yard in yards) / total if total else 0.0
 
 
-def _is_astray(expectation: Expectation) -> bool:
-    """Return True if the reference itself is plainly wrong somewhere, because an intermediate value overflowed.
-
-    For example, torch's attention on a CPU returns zeros for a row with an infinite score, where NaN is as correct.
-    """
-    for yard in (output.yard for output in expectation.outputs):
-        if yard.original.is_floating_point() and yard.original.numel():
-            found, wanted = yard.decided(yard.original.double()), yard.truth.double()
-            error, size = (found - wanted).abs(), torch.maximum(found.abs(), wanted.abs())
-            if bool((error > torch.clamp(size / 2, min=ASTRAY * float(wanted.abs().max()))).any()):
-                return True
-    return False
-
-
 def _not_finite(tensors: Iterable[torch.Tensor]) -> int:
     return sum(int((~torch.isfinite(tensor)).sum()) for tensor in tensors if tensor.is_floating_point())
-
-
-def _non_finite_share(expectation: Expectation) -> float:
-    tensors = [output.yard.original for output in expectation.outputs if output.yard.original.is_floating_point()]
-    tensors += [output.yard.truth.to(output.yard.original.dtype) for output in expectation.outputs]
-    total = sum(tensor.numel() for tensor in tensors)
-    return sum(int((~torch.isfinite(tensor)).sum()) for tensor in tensors) / total if total else 0.0

@@ -519,3 +519,11 @@ def state_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return copies of all parameters and buffers; a tied parameter appears under each of its names."""
     named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
     return {name: value.detach().clone() for name, value in named.items()}
+
+
+def non_finite_share(expectation: Expectation) -> float:
+    """Return the share of infinities and NaN, in the reference's answer and in the truth."""
+    tensors = [output.yard.original for output in expectation.outputs if output.yard.original.is_floating_point()]
+    tensors += [output.yard.truth.to(output.yard.original.dtype) for output in expectation.outputs]
+    total = sum(tensor.numel() for tensor in tensors)
+    return sum(int((~torch.isfinite(tensor)).sum()) for tensor in tensors) / total if total else 0.0

@@ -25,6 +25,8 @@ SHUFFLED = "shuffled"
 ONE_CHANGED = "one element changed"
 """The inputs as given with one element of each changed, which a cache that samples the contents misses."""
 
+ALONE_BYTES_AT_MOST = 64 << 20
+"""Limit for all parameters and buffers together, since each version of them is kept and sent."""
 LARGE_BYTES = 1 << 30
 """Size of the inputs and outputs of a call from which a case is large."""
 

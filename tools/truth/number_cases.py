@@ -1,0 +1,285 @@
+"""Makes the cases whose inputs, parameters and buffers hold numbers that a candidate's kernels name or met.
+
+Unlike other cases they depend on the candidate, so they are made when the first candidate asks for them. A number is
+planted only if the reference accepts it: its answer must stay finite and near the float64 truth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import torch
+
+from triton_agent.tools.graph.graph import OperatorGraph
+from triton_agent.tools.graph.operators import ORDERING, bare_name
+from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.tensors import float_tensors, nested_tensors
+from triton_agent.tools.reference.input_tensors import is_sorted
+from triton_agent.tools.reference.module_copy import copied_module
+from triton_agent.tools.reference.reference_runs import OriginalRuns
+from triton_agent.tools.truth.directed import NORMS, SUMMING, WHOLE_OPERATORS, largest_asked, makes_scores
+from triton_agent.tools.truth.distributions import share_memory
+from triton_agent.tools.truth.expectation import (
+    Expectation,
+    OriginalFailed,
+    non_finite_share,
+    state_of,
+    with_free_places,
+)
+from triton_agent.tools.truth.jumps import WHOLE as WHOLE_DTYPES
+from triton_agent.tools.truth.named_numbers import (
+    ORDINARY,
+    Numbers,
+    fill_with,
+    groups,
+    magnitudes,
+    make_equal,
+    plant,
+    room_in,
+)
+from triton_agent.tools.truth.plan import ALONE_BYTES_AT_MOST, Case, secret_seed
+
+NUMBERS_NAMED = "numbers that the kernels name"
+NUMBERS_MET = "numbers that the kernels combine elements with"
+PLANTED_IN = ("everywhere", "parameters", "inputs", "range")
+"""Where named numbers are planted, in the order in which it is tried: in all tensors, in parameters and inputs, only in
+inputs, and only those numbers that are in the range of the inputs."""
+FEWEST_IN_A_TABLE = 4
+"""Buffers with fewer different values are masks or constants, and get no named numbers."""
+TURNS_AT_MOST = 12
+"""Maximum number of cases for tensors that are too small for all numbers, a single scale for example."""
+
+
+ASTRAY = 0.01
+"""A case is dropped if the reference's own error exceeds this share of the largest element, and half of the element
+itself."""
+
+
+class Source(Protocol):
+    """One variant of the reference, with what is known of it."""
+
+    models: list[torch.nn.Module]
+    """The reference with each version of its parameters."""
+    latest: int
+    """The last version with changed parameters; those that follow are for one case each."""
+    last: list[Any]
+    """The inputs drawn last."""
+    given: Expectation
+    """The answer to inputs as given."""
+    runs: OriginalRuns
+    scales: dict[str, float]
+
+    @property
+    def graph(self) -> OperatorGraph | None: ...
+
+    @property
+    def operators(self) -> frozenset[str]: ...
+
+    def fresh(self) -> list[Any]: ...
+
+    def case_of(self, expectation: Expectation, distribution: str, train: bool) -> Case: ...
+
+
+class NumberCases:
+    """The cases of one variant that hold named or met numbers."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._holding: dict[tuple[Numbers, bool], tuple[tuple[Case, Payload | None], ...]] = {}
+        self._one_at_a_time = threading.Lock()
+
+    def holding(self, numbers: Numbers, train: bool) -> tuple[tuple[Case, Payload | None], ...]:
+        """Return cases whose inputs and parameters hold these numbers, each with a state of its own, or None.
+
+        They are made when the first candidate asks; most candidates for a problem name the same numbers.
+        """
+        with self._one_at_a_time:
+            if (numbers, train) not in self._holding:
+                largest = max((float(it.abs().max()) for it in float_tensors(self._source.last)), default=1.0)
+                made = [
+                    self._case_holding(group, numbers, train, turn)
+                    for group in groups(numbers, largest or 1.0)
+                    for turn in (0, *range(1, 1 + self._turns(group, numbers)))
+                ]
+                self._holding[numbers, train] = tuple(case for case in made if case is not None)
+            return self._holding[numbers, train]
+
+    def _case_holding(
+        self, floats: tuple[float, ...], numbers: Numbers, train: bool, turn: int = 0
+    ) -> tuple[Case, Payload | None] | None:
+        """Plant numbers in inputs, parameters and buffers; after refusals in fewer, and at last only those in range.
+
+        If floats are cast to integers, only values in the range of the inputs are planted: other casts are undefined.
+        Later turns plant other numbers first, and only in tensors that are too small for all of them.
+        """
+        generator = torch.Generator().manual_seed(secret_seed())
+        latest = self._source.models[self._source.latest]
+        small = sum(value.nbytes for value in state_of(latest).values()) <= ALONE_BYTES_AT_MOST
+        names, is_bounded = self._source.operators, self._is_bounded
+        rows = self._source.graph is not None and not names & NORMS  # a norm of equal elements is only rounding error
+        anywhere = self._source.graph is not None and names <= WHOLE_OPERATORS
+        sizes = [abs(number) for number in floats]
+        # Without neighbours: an honest kernel may lose some accuracy in each of many small numbers.
+        alone = frozenset(it for it in magnitudes(generator) if min(sizes) <= abs(it) <= max(sizes))
+        floats = (*floats, *sorted(alone))
+        for places in PLANTED_IN:
+            inputs = self._source.fresh()
+            if share_memory(inputs):
+                return None
+            ceiling = min((largest_asked(names, it.dtype) for it in float_tensors(inputs)), default=math.inf)
+            chosen = tuple(number for number in floats if abs(number) <= ceiling or not is_bounded)
+            if places == "range" or self._casts_to_whole():
+                within = [(float(it.min()), float(it.max())) for it in float_tensors(inputs)]
+                chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))
+            model, version = copied_module(latest).train(train), len(self._source.models)
+            tame = tuple(number for number in chosen if abs(number) <= ceiling ** (1 / max(1, self._products)))
+            own = [it.data for it in model.parameters()] if places in ("everywhere", "parameters") and small else []
+            kept = [it for name, it in model.named_buffers() if "running_var" not in name and it.is_floating_point()]
+            kept = [it for it in kept if not is_sorted(it)]
+            tables = [torch.unique(it, return_inverse=True) for it in kept] if places == "everywhere" and small else []
+            held = [values for values, _ in tables if len(values) >= FEWEST_IN_A_TABLE]
+            try:
+                with torch.no_grad():
+                    told = list(nested_tensors(inputs))
+                    if turn:
+                        first = [number for number in numbers.named() if number in chosen]
+                        for tensor in (*told, *own, *held):
+                            fitting = _within(first, tensor) if any(it is tensor for it in held) else tuple(first)
+                            if fitting and tensor.is_floating_point() and room_in(tensor) < len(first):
+                                fill_with(tensor, fitting, turn, generator)
+                    else:
+                        whole = anywhere and places != "range"
+                        plant(told, chosen, numbers, generator, rows=rows, anywhere=whole, alone=alone)
+                        many, fitting = [it for it in own if it.dim()], tame if is_bounded else chosen
+                        plant(many, fitting, numbers, generator, rows=False, anywhere=False, alone=alone)
+                        for values in held:  # a buffer's range is what the module is made for, such as scales above 0
+                            inside = _within(fitting, values)
+                            plant([values], inside, numbers, generator, rows=False, anywhere=False, alone=alone)
+                        make_equal(told, [*own, *held], generator)
+                    for buffer, (values, places_of) in zip(kept, tables):  # what a table repeats stays repeated
+                        buffer.copy_(values[places_of].reshape(buffer.shape))
+                case = self._if_sound(model, inputs, NUMBERS_NAMED, train)
+            except (OriginalFailed, RuntimeError, IndexError, ValueError):
+                continue
+            if case is not None and not own and not held:
+                return dataclasses.replace(case, version=self._source.latest), None
+            if case is not None:
+                return dataclasses.replace(case, version=version), pack(state_of(model))
+        return None
+
+    def _if_sound(self, model: torch.nn.Module, inputs: list[Any], distribution: str, train: bool) -> Case | None:
+        """Return the case with planted inputs; None if the reference's answer is not finite or far from the truth."""
+        expectation = self._source.runs.expect(model, inputs, self._source.scales)
+        if self._source.operators & ORDERING:
+            expectation = with_free_places(model, expectation)
+        if non_finite_share(expectation) > non_finite_share(self._source.given) or _is_astray(expectation):
+            return None
+        return self._source.case_of(expectation, distribution, train)
+
+    @property
+    def _is_bounded(self) -> bool:
+        """True if correct kernels agree with the reference only up to some magnitude of the inputs."""
+        return (
+            self._source.graph is None
+            or bool(self._source.operators & SUMMING or self._products)
+            or makes_scores(self._source.operators)
+        )
+
+    def meeting(self, case: Case, counterparts: Sequence[tuple[int, int, float]]) -> Case | None:
+        """Return the case with some elements of its inputs set to numbers that a kernel combined them with.
+
+        Each is set with a probability of one half, so that rows keep other elements. If the reference refuses, only
+        numbers that are not much larger than the inputs are used.
+        """
+        names, is_bounded = self._source.operators, self._is_bounded
+        model = self._source.models[case.version].train(case.train)
+        for times in (math.inf, ORDINARY):
+            inputs = case.expectation.packed_inputs.unpack()
+            told = list(nested_tensors(inputs))
+            if share_memory(inputs) or self._casts_to_whole():
+                return None
+            with torch.no_grad():
+                for number, tensor in enumerate(told):
+                    if not tensor.is_contiguous() or not tensor.numel() or tensor.is_complex():
+                        continue
+                    if not tensor.is_floating_point():
+                        self._meet_wholes(tensor, [(at, it) for place, at, it in counterparts if place == number])
+                        continue
+                    most = min(times * (float(tensor.abs().nan_to_num(0.0, 0.0, 0.0).max()) or 1.0), 3e38)
+                    most = min(most, largest_asked(names, tensor.dtype)) if is_bounded else most
+                    mine = [(at, value) for place, at, value in counterparts if place == number and abs(value) <= most]
+                    mine = [pair for pair in mine if 0 <= pair[0] < tensor.numel() and math.isfinite(pair[1])]
+                    if mine:
+                        at, values = (torch.tensor(part) for part in zip(*mine))
+                        taken = torch.rand(len(at), generator=torch.Generator().manual_seed(secret_seed())) < 0.5
+                        tensor.view(-1)[at[taken].to(tensor.device)] = values[taken].to(tensor)
+            with contextlib.suppress(OriginalFailed, RuntimeError, ValueError):
+                made = self._if_sound(model, inputs, NUMBERS_MET, case.train)
+                if made is not None:
+                    return dataclasses.replace(made, version=case.version)
+        return None
+
+    def _meet_wholes(self, tensor: torch.Tensor, pairs: Sequence[tuple[int, float]]) -> None:
+        """Set about half of these integers: any if the reference accepts all, else those in the range of the tensor."""
+        flat = tensor.view(-1)
+        if tensor.dtype not in WHOLE_DTYPES or is_sorted(tensor):  # may be offsets or positions
+            return
+        ends = torch.iinfo(tensor.dtype)
+        low, high = (
+            (ends.min, ends.max) if self._source.operators <= WHOLE_OPERATORS else (int(flat.min()), int(flat.max()))
+        )
+        generator = torch.Generator().manual_seed(secret_seed())
+        for at, value in pairs:
+            is_fit = 0 <= at < len(flat) and value == int(value) and low <= int(value) <= high
+            if is_fit and bool(torch.rand((), generator=generator) < 0.5):
+                flat[at] = int(value)
+
+    def _turns(self, floats: tuple[float, ...], numbers: Numbers) -> int:
+        """Return how many cases are needed for the smallest tensor to hold all of these numbers that are named."""
+        latest = self._source.models[self._source.latest]
+        tensors = [*float_tensors(self._source.fresh()), *latest.parameters(), *latest.buffers()]
+        named = sum(number in floats for number in numbers.named())
+        room = min((room_in(it) for it in tensors if it.is_floating_point() and it.numel()), default=named)
+        return min(TURNS_AT_MOST, math.ceil(named / room)) if room else 0
+
+    @property
+    def _products(self) -> int:
+        """Number of products in the reference, where a recurrent cell counts as one.
+
+        Huge parameters in several products overflow in some orders of sums.
+        """
+        nodes = self._source.graph.nodes if self._source.graph is not None else ()
+        return sum(node.kind == "heavy" for node in nodes)
+
+    def _casts_to_whole(self) -> bool:
+        return self._source.graph is not None and any(
+            "quantize" in node.operator
+            or (bare_name(node.operator) == "_to_copy" and not any("float" in it.dtype for it in node.outputs))
+            for node in self._source.graph.nodes
+        )
+
+
+def _within(numbers: Iterable[float], tensor: torch.Tensor) -> tuple[float, ...]:
+    """Return the numbers of a size between those of the tensor's elements, negative ones only if it has some."""
+    sizes = tensor.abs()
+    low, high, has_negative = float(sizes.min()), float(sizes.max()), bool((tensor < 0).any())
+    return tuple(number for number in numbers if low <= abs(number) <= high and (number > 0 or has_negative))
+
+
+def _is_astray(expectation: Expectation) -> bool:
+    """Return True if the reference itself is plainly wrong somewhere, because an intermediate value overflowed.
+
+    For example, torch's attention on a CPU returns zeros for a row with an infinite score, where NaN is as correct.
+    """
+    for yard in (output.yard for output in expectation.outputs):
+        if yard.original.is_floating_point() and yard.original.numel():
+            found, wanted = yard.decided(yard.original.double()), yard.truth.double()
+            error, size = (found - wanted).abs(), torch.maximum(found.abs(), wanted.abs())
+            if bool((error > torch.clamp(size / 2, min=ASTRAY * float(wanted.abs().max()))).any()):
+                return True
+    return False
