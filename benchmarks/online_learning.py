@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import random
 import sys
 import tempfile
 import time
@@ -59,11 +60,11 @@ class Scale:
 
     @property
     def verdicts(self) -> int:
-        """Number of judged answers that each way of learning has."""
+        """Number of judged answers at most; right answers end a rollout."""
         return self.updates * self.rollouts * len(learning.PROBLEMS) * 2
 
 
-FULL = Scale(updates=16, rollouts=16, teaching_steps=600, answers=256, learning_rate=1e-4, passes=3)
+FULL = Scale(updates=16, rollouts=20, teaching_steps=600, answers=256, learning_rate=1e-4, passes=3)
 QUICK = Scale(updates=4, rollouts=8, teaching_steps=500, answers=32, learning_rate=1e-4, passes=3)
 
 
@@ -161,9 +162,11 @@ def learn(seed: int, scale: Scale, judges: Mapping[str, Any], rights: learning.R
     online = train_online(taught, scale, judges, seed, folder / "online")
     online_s = time.perf_counter() - online_from
     models = {"taught": load(taught, cpu=True)[0].eval(), "online": load(online, cpu=True)[0].eval()}
+    lines = [json.loads(line) for line in (folder / "online" / "updates.jsonl").read_text().splitlines()]
+    judged = sum(line["attempts"] for line in lines)
     size = dataclasses.replace(size, trajectories=scale.updates * scale.rollouts)
     records = learning.log(models["taught"], bench, size, seed)
-    assert len(records) == scale.verdicts
+    records = first_judged(records, judged, seed)
     for name, rate in (("rejection, same rate", scale.learning_rate), ("rejection, own rate", learning.REJECTION_RATE)):
         models[name] = learning.imitate(taught, records, rate, 3.0, seed, folder / f"imitated-{rate:g}")
     asked: dict[str, Sequence[JudgedAnswer]] = {name: bench.ask(model) for name, model in models.items()}
@@ -171,11 +174,9 @@ def learn(seed: int, scale: Scale, judges: Mapping[str, Any], rights: learning.R
     rejection = max(
         ("rejection, same rate", "rejection, own rate"), key=lambda name: learning.mean(asked[name], score["reward"])
     )
-    lines = [json.loads(line) for line in (folder / "online" / "updates.jsonl").read_text().splitlines()]
-    assert sum(line["attempts"] for line in lines) == scale.verdicts
     return Learned(
         seed=seed,
-        verdicts=scale.verdicts,
+        verdicts=judged,
         gain=gain(asked["taught"], asked["online"], score["reward"]),
         over_rejection=gain(asked[rejection], asked["online"], score["reward"]),
         correct={name: learning.mean(answers, score["correct"]) for name, answers in asked.items()},
@@ -183,6 +184,21 @@ def learn(seed: int, scale: Scale, judges: Mapping[str, Any], rights: learning.R
         online_s=online_s,
         wall_s=time.perf_counter() - began,
     )
+
+
+def first_judged(records: Sequence[learning.Record], count: int, seed: int) -> list[learning.Record]:
+    """Return the records of whole trajectories up to a number of answers; none that follows a right answer."""
+    runs: dict[str, list[learning.Record]] = {}
+    for record in records:
+        runs.setdefault(record[0].run, []).append(record)
+    chosen: list[learning.Record] = []
+    for run in random.Random(seed).sample(sorted(runs), len(runs)):
+        first, *later = runs[run]
+        evaluation = first[1][0].evaluation
+        chosen += [first] if evaluation and evaluation.status == "passed" else [first, *later]
+        if len(chosen) >= count:
+            break
+    return chosen
 
 
 def train_online(taught: str, scale: Scale, judges: Mapping[str, Any], seed: int, folder: Path) -> str:

@@ -19,6 +19,7 @@ from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView
 from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine
 from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe, predecessor, trajectory_seed
 from triton_agent.policy.protocol import Policy
+from triton_agent.tools.ranking import standing
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -70,8 +71,11 @@ async def roll_out(
     keeper: Keeper | None = None,
     machine: GradingMachine | None = None,
     spent: TimeSpent | None = None,
+    until_right: bool = False,
 ) -> list[list[Graded]]:
     """Roll out every episode for up to `turns` turns; return the graded attempts of each, in order.
+
+    With `until_right` an episode ends at a kernel that cannot be surpassed.
 
     The policy is asked about at most `batch_size` episodes at once (None: all that are ready), in at most `questions`
     batches at a time: one for an engine that takes one batch after the other, more for an engine that batches by
@@ -81,6 +85,9 @@ async def roll_out(
         raise ValueError("two episodes have one run id: they would draw the same answers under the same keys")
     spent = spent or TimeSpent()
     machine = machine or GradingMachine()
+    for episode in episodes:
+        if until_right and episode.history and cannot_be_surpassed(episode.history[-1].grading):
+            episode.over = True
     ready = collections.deque(one for one in episodes if not one.unjudged and _goes_on(one, turns))
     asked: dict[asyncio.Task[list[Completion | None]], tuple[list[Episode], list[Observation]]] = {}
     judged: dict[asyncio.Task[Grading], tuple[Episode, Attempt]] = {}
@@ -120,6 +127,8 @@ async def roll_out(
                     keeper.keep_verdict(verdict.result())
                 episode.history.append(Graded(attempt=attempt, grading=verdict.result()))
                 episode.unjudged = None
+                if until_right and cannot_be_surpassed(verdict.result()):
+                    episode.over = True
                 if _goes_on(episode, turns):
                     ready.append(episode)
     finally:
@@ -131,6 +140,12 @@ async def roll_out(
 
 def _goes_on(episode: Episode, turns: int) -> bool:
     return not episode.over and len(episode.history) < turns
+
+
+def cannot_be_surpassed(grading: Grading) -> bool:
+    """Return True if the kernel passed and was not timed: no later one could be shown to be better."""
+    reached = standing(grading.evaluation)
+    return reached.passed and reached.speedup is None
 
 
 def _observation(episode: Episode, turns: int) -> Observation:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 from tests.policy.llm.asking import VIEW, render
+from tests.verdicts import failed, passed, timing
 
 from triton_agent.memory.observation import Rules
 from triton_agent.memory.records import Attempt, Grading
 from triton_agent.policy.answer import write_answer
+from triton_agent.policy.episode import Graded
 from triton_agent.policy.llm.author import LanguageAuthor
 from triton_agent.policy.llm.engine import ModelQuestion, Sampled, seeds_of
 from triton_agent.policy.rollout import Episode, TimeSpent, roll_out
@@ -31,6 +33,12 @@ class SeedEngine:
 
     async def close(self) -> None:
         """Do nothing."""
+
+
+class FileEngine(SeedEngine):
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
+        text = write_answer("", "class ModelNew:\n    pass\n")
+        return [[Sampled(text=text) for _ in seeds_of(question)] for question in questions]
 
 
 class NoJudge:
@@ -73,11 +81,6 @@ def test_an_episode_takes_its_next_turn_while_others_wait_for_their_verdicts() -
             await self.released.wait()
             raise InstrumentError("there is nothing to judge")
 
-    class FileEngine(SeedEngine):
-        async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
-            text = write_answer("", "class ModelNew:\n    pass\n")
-            return [[Sampled(text=text) for _ in seeds_of(question)] for question in questions]
-
     order: list[str] = []
 
     class Order:
@@ -103,3 +106,25 @@ def test_an_episode_takes_its_next_turn_while_others_wait_for_their_verdicts() -
     assert order.index("b/1.0") < order.index("verdict a/0.0") < order.index("a/1.0")
     assert order.index("verdict b/0.0") < order.index("b/1.0"), "no turn without the verdict of the one before"
     assert spent.generation_s > 0
+
+
+@pytest.mark.parametrize(("right", "turns_taken"), [(passed(), 2), (passed(timing(1.5)), 4)], ids=["untimed", "timed"])
+def test_an_episode_ends_at_a_right_kernel_unless_a_faster_one_could_follow(
+    right: Evaluation, turns_taken: int
+) -> None:
+    class SecondIsRight:
+        def __init__(self) -> None:
+            self.verdicts = iter((failed(), right, failed(), failed()))
+
+        async def evaluate_async(self, source: str, on_stage: object = None) -> Evaluation:
+            return next(self.verdicts)
+
+    def rolled(*, until_right: bool, history: Sequence[Graded] = ()) -> list[Graded]:
+        episode = Episode(run="a", problem=VIEW, judge=SecondIsRight(), rules=Rules(), history=list(history))
+        author = LanguageAuthor(FileEngine(), render=render)
+        return asyncio.run(roll_out([episode], author, turns=4, until_right=until_right))[0]
+
+    assert len(rolled(until_right=False)) == 4
+    taken = rolled(until_right=True)
+    assert len(taken) == turns_taken
+    assert len(rolled(until_right=True, history=taken)) == turns_taken, "a restored episode goes on no longer"

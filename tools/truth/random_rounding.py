@@ -282,8 +282,8 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
             a, b = args
             terms = a.shape[-1]
             count = min(TERMS, terms)
-            parts = (func(x, y) for x, y in zip(a.tensor_split(count, -1), b.tensor_split(count, -2)))
-            return self._added(parts, terms=terms if terms >= LONG else 0)
+            products = (func(x, y) for x, y in zip(a.tensor_split(count, -1), b.tensor_split(count, -2)))
+            return self._added(products, terms=terms if terms >= LONG else 0)
         if func in self._sums and args[0].dtype is torch.float64 and args[0].numel() and args[0].dim():
             return self._sum(*args, **kwargs, mean=func in self._means)
         if func in self._scans and args[0].dtype is torch.float64 and args[0].dim():

@@ -67,7 +67,13 @@ async def evaluate(
                 opening = asyncio.create_task(_open(problems, left[number + 1]))
             episodes = kept.episodes(0, opened, settings.answers)
             rolled = await roll_out(
-                episodes, policy, turns=settings.turns, batch_size=settings.batch_size, keeper=kept, machine=machine
+                episodes,
+                policy,
+                turns=settings.turns,
+                batch_size=settings.batch_size,
+                keeper=kept,
+                machine=machine,
+                until_right=True,
             )
             kept.end_early(episodes)
             for place, name in enumerate(opened):

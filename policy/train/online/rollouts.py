@@ -22,12 +22,14 @@ from triton_agent.memory.records import Attempt, Completion, Grading, Run, RunEn
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded, Judge
 from triton_agent.policy.protocol import Policy
-from triton_agent.policy.rollout import Episode
+from triton_agent.policy.rollout import Episode, cannot_be_surpassed
 from triton_agent.tools.results import Evaluation
 from triton_agent.tools.versions import project_version
 
 TURNS_TAKEN = "turns"
 """Stop reason of an episode that took all its turns, as in the agent's loop."""
+RIGHT = "right"
+"""Stop reason of an episode that ended at a right kernel, where nothing is timed."""
 NO_ANSWER = "no answer"
 """Stop reason of an episode that ended before its last turn."""
 UPDATES = "updates.jsonl"
@@ -114,7 +116,8 @@ class EpisodeStore:
         """Store the end of the episodes to which the policy had no further answer."""
         now = datetime.datetime.now(datetime.UTC)
         for episode in episodes:
-            if len(episode.history) < self._turns:
+            last = episode.history[-1].grading if episode.history else None
+            if len(episode.history) < self._turns and not (last and cannot_be_surpassed(last)):
                 begins = [] if episode.history else [self._store.prepare(self._runs[episode.run])]
                 end = RunEnd(run=episode.run, stop_reason=NO_ANSWER, best=None, ended_at=now)
                 self._commit([*begins, self._store.prepare(end)])
@@ -126,8 +129,10 @@ class EpisodeStore:
     def keep_verdict(self, grading: Grading) -> None:
         run, turn = run_of(grading.attempt), int(grading.attempt.rpartition("/")[2].partition(".")[0])
         records = [self._store.prepare(grading)]
-        if turn + 1 == self._turns:
-            end = RunEnd(run=run, stop_reason=TURNS_TAKEN, best=None, ended_at=grading.graded_at)
+        is_right = cannot_be_surpassed(grading)
+        if is_right or turn + 1 == self._turns:
+            reason = RIGHT if is_right else TURNS_TAKEN
+            end = RunEnd(run=run, stop_reason=reason, best=None, ended_at=grading.graded_at)
             records.append(self._store.prepare(end))
         self._commit(records)
 

@@ -353,6 +353,7 @@ class Updates(TrainerCallback):
             keeper=self._episodes,
             machine=self._machine,
             spent=spent,
+            until_right=True,
         )
         answers = self.settings.answers
         rolled = {name: histories[place * answers : (place + 1) * answers] for place, name in enumerate(opened)}

@@ -257,6 +257,7 @@ class RolloutWorker:
                 questions=answers,
                 keeper=self._episodes,
                 machine=self._machine,
+                until_right=True,
             )
         finally:
             self._under_way[name] -= 1

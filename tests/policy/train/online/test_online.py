@@ -6,18 +6,21 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.policy.train.online import toy
 
+from triton_agent.memory.records import Attempt, Grading
 from triton_agent.memory.store import Store
 from triton_agent.policy.train.extra import missing_modules, require_training
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.results import Status
 
 pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
-ROLLOUTS = toy.UPDATES * toy.PROBLEMS * toy.ANSWERS * toy.TURNS
+EPISODES = toy.UPDATES * toy.PROBLEMS * toy.ANSWERS
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +42,19 @@ def trained(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def is_right(grading: Grading) -> bool:
+    return grading.evaluation is not None and grading.evaluation.status is Status.PASSED
+
+
+def require_whole(found: Mapping[str, tuple[Attempt, list[Grading]]]) -> None:
+    """Require that each episode has all its turns: they end at the first right kernel, as nothing is timed."""
+    runs = {attempt.run: [found[f"{attempt.run}/0.0"]] for attempt, _ in found.values()}
+    assert len(runs) == EPISODES
+    right = {run for run, [(_, [first])] in runs.items() if is_right(first)}
+    assert right and {attempt.run for attempt, _ in found.values() if attempt.turn} == runs.keys() - right
+    assert len(found) == 2 * EPISODES - len(right), "none is lost, none doubled"
+
+
 def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "out" / "updates.jsonl").read_text().splitlines()]
 
@@ -51,14 +67,15 @@ def weights(folder: Path) -> dict[str, Any]:
 
 def test_every_rollout_is_stored_with_its_version_its_sampling_and_its_log_probabilities(trained: Path) -> None:
     found = toy.records(trained)
-    assert len(found) == ROLLOUTS
+    require_whole(found)
     for attempt, gradings in found.values():
         said = attempt.completion
         assert len(gradings) == 1 and gradings[0].evaluation
         assert said.token_ids and said.log_probabilities and said.sampling.seed is not None
         assert said.policy_version.endswith(f"+{int(attempt.run.split('-')[-3])}"), "the update is the version"
     with Store.open(trained / "runs.db") as store:
-        assert {store.end(attempt.run).stop_reason for attempt, _ in found.values()} == {"turns"}  # type: ignore[union-attr]
+        reasons = {store.end(attempt.run).stop_reason for attempt, _ in found.values()}  # type: ignore[union-attr]
+    assert reasons == {"turns", "right"}
 
 
 def test_the_second_turn_is_shown_the_first_ones_verdict(trained: Path) -> None:
@@ -74,7 +91,8 @@ def test_a_line_for_each_update_says_what_it_gave_and_where_the_time_went(traine
     found = lines(trained)
     assert [line["update"] for line in found] == list(range(toy.UPDATES))
     for line in found:
-        assert line["attempts"] == toy.PROBLEMS * toy.ANSWERS * toy.TURNS == sum(line["statuses"].values())
+        assert line["attempts"] == sum(line["statuses"].values())
+        assert line["episodes"] == toy.PROBLEMS * toy.ANSWERS
         assert line["steps"] and line["rows"] and line["verdicts"] <= line["attempts"]
         assert all(isinstance(line[name], float) for name in ("reward", "entropy", "ratio", "loss"))
         spent = dict(line["seconds"])
@@ -113,7 +131,7 @@ def killed(tiny: Path, folder: Path, moment: str) -> None:
     before = toy.records(folder)
     subprocess.run([*command, "--resume"], check=True, capture_output=True, timeout=240)
     found = toy.records(folder)
-    assert len(found) == ROLLOUTS, "none is lost, none doubled"
+    require_whole(found)
     assert all(len(gradings) == 1 for _, gradings in found.values()), "each is judged once"
     assert all(found[key][0] == attempt for key, (attempt, _) in before.items()), "nothing stored is drawn again"
     assert [line["update"] for line in lines(folder)] == list(range(toy.UPDATES))
