@@ -28,6 +28,7 @@ from triton_agent.policy.author.emit.skeleton import (
 from triton_agent.policy.author.ir.program import FLOATS, HALF
 from triton_agent.policy.author.ir.sizes import is_constant, power_of_two, product
 from triton_agent.policy.author.plan.chains import (
+    MOST_ROWS,
     NARROWEST,
     WIDEST,
     dimension_of,
@@ -94,9 +95,23 @@ class _Chain:
         rows = rows_at_once(count, self.drafting.brief.hardware.processors)
         if self.drafting.interpreted:
             rows = min(WIDEST, max(NARROWEST, power_of_two(count)))
+            while rows > MOST_ROWS and self._shared_bytes(rows) > self.drafting.brief.hardware.shared_bytes:
+                rows //= 2  # a draft is compiled for a GPU, too
         warps = max(4, self._warps())
         stages = wanted.stages or (2 if self.steps else 0)
         return Tiles(rows=wanted.rows or rows, warps=wanted.warps or warps, stages=stages)
+
+    def _shared_bytes(self, rows: int) -> int:
+        """Return the most shared memory that a product takes for its operands; three TF32 products take it twice."""
+        most = 0
+        for node in (self.kernel.nodes[i] for i in self.kernel.live()):
+            if node.kind == "dot":
+                along = self.body.along(node.inputs[1])
+                inner, column = (self._dimension_along(along, axes) for axes in (self.inner, self.columns))
+                item_bytes = 2 if node.function in HALF else 2 * 4
+                operands = (rows + self._block_size(column)) * self._block_size(inner)
+                most = max(most, operands * item_bytes)
+        return most
 
     def _warps(self) -> int:
         """Return the number of warps with which the largest matrix leaves room in the registers of each thread."""

@@ -13,7 +13,9 @@ from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import Feedback, neighbours
 from triton_agent.policy.author.emit.kernel_text import KernelText
 from triton_agent.policy.author.writer import drafts_of, write
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 MODULE = """
 class Model(nn.Module):
@@ -97,6 +99,20 @@ APART = {
         3,
     ),
 }
+MANY_ROWS = {
+    "a wide row": MODULE.format(
+        parts="self.first, self.second = nn.Linear(200, 24), nn.Linear(24, 20)",
+        arguments="x",
+        body="return self.second(self.first(x).relu())",
+        inputs="torch.randn(300, 200)",
+    ),
+    "a product of columns": MODULE.format(
+        parts="self.first, self.second = nn.Linear(120, 20), nn.Linear(20, 24)",
+        arguments="x, gate",
+        body="return self.second(self.first((x * gate).T).relu())",
+        inputs="torch.randn(120, 300), torch.randn(120, 300)",
+    ),
+}
 
 
 def module(kind: str) -> str:
@@ -137,3 +153,15 @@ def test_whether_products_are_one_kernel_is_tried_both_ways(tmp_path: Path) -> N
     assert together in neighbours(brief, apart, Feedback())[:3]
     assert apart in neighbours(brief, together, Feedback(status="compile_error"))[:3]
     assert write(brief, apart).source != write(brief, together).source
+
+
+@pytest.mark.parametrize("kind", ["a wide row", "a product of columns"])
+def test_the_rows_of_a_draft_fit_into_the_shared_memory_of_its_target(
+    kind: str, tmp_path: Path, nursery: Nursery
+) -> None:
+    # Interpreted, 256 rows are the quickest. A GPU would need 256 and 288 KB for them.
+    spec = problem(tmp_path, MANY_ROWS[kind])
+    answer = write(brief_of(spec), Choice())
+    with Evaluator(spec, EvaluatorSettings(target="cuda:90", allow_library=False), nursery=nursery) as evaluator:
+        verdict = evaluator.evaluate(answer.source)
+    assert verdict.status == "passed", verdict.message
