@@ -226,7 +226,9 @@ class _Calls:
 def _is_sound(case: Case, nan_at_most: float = MOSTLY_NUMBERS) -> bool:
     """Return True if the reference's answer has no infinities, and at most this share of NaN."""
     floats = [it.yard.original for it in case.expectation.outputs if it.yard.original.is_floating_point()]
-    return not any(bool(it.isinf().any()) or int(it.isnan().sum()) > nan_at_most * it.numel() for it in floats)
+    return not any(
+        bool(it.isinf().any()) or int(it.isnan().count_nonzero()) > nan_at_most * it.numel() for it in floats
+    )
 
 
 def _largest(spot: Spot) -> int:
@@ -398,7 +400,7 @@ def check_coverage(case: Case, tape: Tape, only: Sequence[int], got: Sequence[to
         return
     for output, tensor in zip(case.expectation.outputs, got):
         if tensor.dtype in POISON and tensor.numel():
-            written = int((~poisoned(tensor)).sum())
+            written = int((~poisoned(tensor)).count_nonzero())
             if 0 < written * count / ran < COVERED * tensor.numel():
                 raise Failed(
                     Finding.UNWRITTEN_OUTPUT,

@@ -332,12 +332,12 @@ def check_spots(job: Job) -> None:
 
 
 def _check_programs(job: Job, spot: Spot, program: Program, cases: Sequence[Case], *, by_parts: bool) -> None:
-    """Run some programs of a tape, or all if no few of them finish a part alone, in several configurations."""
+    """Run some programs of a tape, or all if no few of them finish a part alone, in several configurations.
+
+    A call with noted numbers follows the checks of the first configuration: it may end its process at a fault that
+    these report as the candidate's.
+    """
     trial = job.plan.trials[job.plan.main]
-    if by_parts:
-        numbers = numbers_on(program.tape, program.kernel_set)
-        named = spot.holding(numbers.having_met(_numbers_met_by_some(job, spot.trial, program, cases)))
-        cases = [*cases, *([named] if named is not None else [])]
     # A call that takes too long ends its process and leaves a note; nothing more can be asked then.
     for turn in range(min(configurations_of(program.tape), CONFIGURATIONS_AT_MOST)):
         if not job.runner.is_sound:
@@ -347,26 +347,38 @@ def _check_programs(job: Job, spot: Spot, program: Program, cases: Sequence[Case
         if not by_parts:
             _check_whole(job, spot.trial, cases[0], other, trial.cases[0])
             continue
-        only = programs_to_run(numbers_on(other.tape, other.kernel_set), other.tape)
+        numbers = numbers_on(other.tape, other.kernel_set)
+        only = programs_to_run(numbers, other.tape)
         within: list[torch.Tensor] = []
         for number, case in enumerate(cases):
             within = _check_spot(job, spot.trial, case, other, trial.cases[0], only, within, twice=not number)
             if not within or not job.runner.is_sound:  # some programs do not run alone
                 break
+        else:
+            if turn == 0:
+                met = _numbers_met_by_some(job, spot.trial, other, cases, only)
+                named = spot.holding(numbers.having_met(met))
+                cases = [*cases, *([named] if named is not None else [])]
+                if named is not None and job.runner.is_sound:
+                    _check_spot(job, spot.trial, named, other, trial.cases[0], only, within, twice=False)
 
 
-def _numbers_met_by_some(job: Job, trial: Trial, program: Program, cases: Sequence[Case]) -> frozenset[float]:
-    """Return the numbers that some programs combine blocks with in all of these cases, if there are several."""
-    only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)
-    noting = dataclasses.replace(program, name=f"{program.name} / noting")
+def _numbers_met_by_some(
+    job: Job, trial: Trial, program: Program, cases: Sequence[Case], only: Sequence[int]
+) -> frozenset[float]:
+    """Return the numbers that some programs combine blocks with in all of these cases, if there are several.
+
+    Memory is filled, since an honest lookup in poison may go out of bounds.
+    """
+    tape = next(iter(fillings(program.tape, program.kernel_set)), program.tape)
+    noting = dataclasses.replace(program, name=f"{program.name} / noting", tape=tape, encoded=encode(tape))
     found = []
     try:
         send_program(job, noting, trial.states[0])
         for case in cases:
             found.append(frozenset(call(job, trial, case, only=only, program=noting, note_numbers=True)[1].numbers))
-    except Failed as failed:  # another tape, with memory filled, shows whether this is the candidate's fault
-        if not job.runner.is_sound:
-            job.notes.append(f"{cases[0].name}: not spot-checked, since {failed.message[:200]}")
+    except Failed as failed:
+        job.notes.append(f"{cases[0].name}: numbers that its kernels compute are not known ({failed.message[:200]})")
         return frozenset()
     return frozenset.intersection(*found) if len(found) > 1 else frozenset()
 

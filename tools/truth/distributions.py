@@ -46,8 +46,8 @@ NEGATED_SHARE = 0.25
 EXTREMES, NOT_FINITE = "extremes", "NaN and infinities"
 SPOILED_KINDS = ("", EXTREMES, EXTREMES, NOT_FINITE, NOT_FINITE, BLANK)
 """What happens to a sample of a call with extreme inputs, each as likely as another."""
-OUTLIER_SHARE, NAN_SHARE = 1 / 16, 1 / 64
-"""Shares of outliers and NaN among the elements of such a sample."""
+SPOILED_SHARES = {EXTREMES: 1 / 16, NOT_FINITE: 1 / 64, BLANK: 1.0}
+"""Share of the elements of such a sample that change."""
 MIXED_AT_ONCE = 1 << 20
 """Number of elements processed at once, since their factors take memory too."""
 FAINT = 1e-2
@@ -301,23 +301,27 @@ def spoil(inputs: list[Any], known: Collection[str], seed: int) -> None:
         for number, tensor in enumerate(ready):
             axis = _first_with_several(tensor)
             samples = tensor.reshape(1) if axis is None else tensor.movedim(axis, 0)
-            spread = float(samples.double().nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt())
+            parts = torch.split(samples, max(1, MIXED_AT_ONCE * len(samples) // max(1, samples.numel())))
+            squares = sum(float(part.double().nan_to_num(0.0, 0.0, 0.0).square_().sum()) for part in parts)
+            spread = math.sqrt(squares / samples.numel())
             largest = torch.finfo(tensor.dtype).max / OVERFLOW_MARGIN
             kinds = [kind for kind in SPOILED_KINDS if kind != NOT_FINITE or number == with_nan]
-            for part in torch.split(samples, max(1, MIXED_AT_ONCE * len(samples) // max(1, samples.numel()))):
-                kind = torch.randint(len(kinds), (len(part), *(1 for _ in part.shape[1:])), generator=chance)
-                drawn = torch.rand(part.shape, generator=chance)
-                powers = torch.rand(part.shape, generator=chance) * math.log(OUTLIER_SPREADS / LEAST_SPREADS)
-                sizes = (spread * LEAST_SPREADS * powers.exp()).clamp(max=largest).to(part.dtype)
-                changes = {
-                    EXTREMES: (drawn < OUTLIER_SHARE, torch.where(part < 0, -sizes, sizes)),  # keeps the sign
-                    NOT_FINITE: (drawn < NAN_SHARE, torch.full_like(part, math.nan)),
-                    BLANK: (drawn < 1.0, torch.zeros_like(part)),
-                }
-                for name in changes.keys() & set(known):
-                    mine = torch.tensor([it == name for it in kinds])[kind]
-                    where, values = changes[name]
-                    part.copy_(torch.where(mine & where, values, part))
+            for part in parts:
+                kind = torch.randint(len(kinds), (len(part),), generator=chance)
+                for name, share in SPOILED_SHARES.items():
+                    mine = torch.tensor([it == name and name in known for it in kinds])[kind].nonzero().flatten()
+                    if name == BLANK:
+                        part[mine] = 0
+                        continue
+                    drawn = torch.rand((len(mine), *part.shape[1:]), generator=chance) < share
+                    which, *places = drawn.nonzero(as_tuple=True)
+                    index = (mine[which], *places)
+                    if name == NOT_FINITE:
+                        part[index] = math.nan
+                        continue
+                    powers = torch.rand(len(which), generator=chance) * math.log(OUTLIER_SPREADS / LEAST_SPREADS)
+                    sizes = (spread * LEAST_SPREADS * powers.exp()).to(part.dtype).clamp(max=largest)
+                    part[index] = torch.where(part[index] < 0, -sizes, sizes)  # keeps the sign
 
 
 def share_memory(inputs: list[Any]) -> bool:

@@ -305,10 +305,10 @@ def strew(tensors: Sequence[torch.Tensor], numbers: Numbers, seed: int) -> None:
         else:
             continue
         if chosen:
-            at = torch.randint(len(chosen), tensor.shape, generator=generator)
-            values = torch.tensor(chosen, dtype=torch.float64)[at].to(tensor.dtype)
             taken = torch.rand(tensor.shape, generator=generator) < STREWN_SHARE
-            tensor.copy_(torch.where(taken, values, tensor))
+            places = taken.nonzero(as_tuple=True)
+            at = torch.randint(len(chosen), (int(taken.count_nonzero()),), generator=generator)
+            tensor[places] = torch.tensor(chosen, dtype=torch.float64).to(tensor.dtype)[at]
 
 
 def plant(
