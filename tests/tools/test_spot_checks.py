@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,8 +50,15 @@ def test_numbers_are_noted_after_the_calls_that_report_faults(monkeypatch: pytes
     )
     spot: Any = SimpleNamespace(trial=trial, holding=lambda numbers: None)
     cases: Any = ["given", "extreme"]
-    pipeline._check_programs(job, spot, program, cases, by_parts=True)
+    pipeline._check_programs(job, spot, program, cases, by_parts=True, until_s=time.monotonic() + 60)
     assert events == ["given", "extreme", "noted"]
+    runner.is_sound, events[:] = True, []
+    pipeline._check_programs(job, spot, program, cases[:1], by_parts=True, until_s=0.0)
+    assert (events, job.notes) == (["given"], []), "one case is always checked, and there was no other"
+    cases = [SimpleNamespace(name="given"), SimpleNamespace(name="extreme")]
+    pipeline._check_programs(job, spot, program, cases, by_parts=True, until_s=0.0)
+    assert events[1:] == cases[:1]
+    assert job.notes == ["extreme: not spot-checked, since calls at this size took over 40 s"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])

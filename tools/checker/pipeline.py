@@ -87,6 +87,9 @@ INTERPRETED_BYTES, INTERPRETED_S = 1 << 20, 5.0
 """Maximum size of inputs for the interpreter beside a GPU, unless all are larger, and the time limit of a call."""
 CONFIGURATIONS_AT_MOST = 4
 """Maximum number of configurations of autotuned kernels that are checked at full size, and whose numbers are noted."""
+SPOTS_S = 40.0
+"""Time after which no further inputs and configurations are begun at full size. There may be fifty calls, and the
+interpreter takes seconds for one that runs a few programs of a large product."""
 CONFIGURATIONS_NAMING = 16
 """Maximum number of configurations that get inputs with named numbers."""
 
@@ -322,16 +325,19 @@ def check_spots(job: Job) -> None:
             f"{case.name}: not spot-checked, since no part of the answer is finished by a few programs alone"
         )
         return
-    _check_programs(job, spot, program, spot.trial.cases, by_parts=by_parts)
+    until_s = time.monotonic() + SPOTS_S
+    _check_programs(job, spot, program, spot.trial.cases, by_parts=by_parts, until_s=until_s)
     if trial.other_mode and job.runner.is_sound:  # the reference does the same in both modes
         cases = [dataclasses.replace(case, train=not case.train) for case in spot.trial.cases]
         other = job.programs.of(spot.trial, cases[0])
         if by_parts and (other.encoded, other.kernels) != (program.encoded, program.kernels):
             by_parts = tells_by_parts(other.tape, other.kernel_set)
-            _check_programs(job, spot, other, cases, by_parts=by_parts)
+            _check_programs(job, spot, other, cases, by_parts=by_parts, until_s=until_s)
 
 
-def _check_programs(job: Job, spot: Spot, program: Program, cases: Sequence[Case], *, by_parts: bool) -> None:
+def _check_programs(
+    job: Job, spot: Spot, program: Program, cases: Sequence[Case], *, by_parts: bool, until_s: float
+) -> None:
     """Run some programs of a tape, or all if no few of them finish a part alone, in several configurations.
 
     A call with noted numbers follows the checks of the first configuration: it may end its process at a fault that
@@ -351,11 +357,14 @@ def _check_programs(job: Job, spot: Spot, program: Program, cases: Sequence[Case
         only = programs_to_run(numbers, other.tape)
         within: list[torch.Tensor] = []
         for number, case in enumerate(cases):
+            if (turn or number) and time.monotonic() > until_s:
+                job.notes.append(f"{case.name}: not spot-checked, since calls at this size took over {SPOTS_S:g} s")
+                return
             within = _check_spot(job, spot.trial, case, other, trial.cases[0], only, within, twice=not number)
             if not within or not job.runner.is_sound:  # some programs do not run alone
                 break
         else:
-            if turn == 0:
+            if turn == 0 and time.monotonic() < until_s:
                 met = _numbers_met_by_some(job, spot.trial, other, cases, only)
                 named = spot.holding(numbers.having_met(met))
                 cases = [*cases, *([named] if named is not None else [])]
