@@ -51,17 +51,12 @@ class Scale:
 
     updates: int
     rollouts: int
-    """Rollouts of a problem in an update, with two turns each."""
+    """Rollouts of a problem in an update, with up to two turns each."""
     teaching_steps: int
     answers: int
     """New samples of a problem, for each figure."""
     learning_rate: float
     passes: int
-
-    @property
-    def verdicts(self) -> int:
-        """Number of judged answers at most; right answers end a rollout."""
-        return self.updates * self.rollouts * len(learning.PROBLEMS) * 2
 
 
 FULL = Scale(updates=16, rollouts=20, teaching_steps=600, answers=256, learning_rate=1e-4, passes=3)
@@ -187,7 +182,7 @@ def learn(seed: int, scale: Scale, judges: Mapping[str, Any], rights: learning.R
 
 
 def first_judged(records: Sequence[learning.Record], count: int, seed: int) -> list[learning.Record]:
-    """Return the records of whole trajectories up to a number of answers; none that follows a right answer."""
+    """Return random whole trajectories with about so many answers. Answers after a right one are left out."""
     runs: dict[str, list[learning.Record]] = {}
     for record in records:
         runs.setdefault(record[0].run, []).append(record)

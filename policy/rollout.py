@@ -75,7 +75,7 @@ async def roll_out(
 ) -> list[list[Graded]]:
     """Roll out every episode for up to `turns` turns; return the graded attempts of each, in order.
 
-    With `until_right` an episode ends at a kernel that cannot be surpassed.
+    With `until_right` an episode also ends at a right kernel that was not timed.
 
     The policy is asked about at most `batch_size` episodes at once (None: all that are ready), in at most `questions`
     batches at a time: one for an engine that takes one batch after the other, more for an engine that batches by
@@ -85,10 +85,7 @@ async def roll_out(
         raise ValueError("two episodes have one run id: they would draw the same answers under the same keys")
     spent = spent or TimeSpent()
     machine = machine or GradingMachine()
-    for episode in episodes:
-        if until_right and episode.history and cannot_be_surpassed(episode.history[-1].grading):
-            episode.over = True
-    ready = collections.deque(one for one in episodes if not one.unjudged and _goes_on(one, turns))
+    ready = collections.deque(one for one in episodes if not one.unjudged and _goes_on(one, turns, until_right))
     asked: dict[asyncio.Task[list[Completion | None]], tuple[list[Episode], list[Observation]]] = {}
     judged: dict[asyncio.Task[Grading], tuple[Episode, Attempt]] = {}
 
@@ -127,9 +124,7 @@ async def roll_out(
                     keeper.keep_verdict(verdict.result())
                 episode.history.append(Graded(attempt=attempt, grading=verdict.result()))
                 episode.unjudged = None
-                if until_right and cannot_be_surpassed(verdict.result()):
-                    episode.over = True
-                if _goes_on(episode, turns):
+                if _goes_on(episode, turns, until_right):
                     ready.append(episode)
     finally:
         for task in (*asked, *judged):
@@ -138,7 +133,9 @@ async def roll_out(
     return [episode.history for episode in episodes]
 
 
-def _goes_on(episode: Episode, turns: int) -> bool:
+def _goes_on(episode: Episode, turns: int, until_right: bool) -> bool:
+    if until_right and episode.history and cannot_be_surpassed(episode.history[-1].grading):
+        return False
     return not episode.over and len(episode.history) < turns
 
 

@@ -278,11 +278,10 @@ class Checker:
         `room` is closed after the executor has freed the candidate's memory on the card.
         """
         assert self.plan is not None and self.facts is not None
-        tracer, runner, *others = sessions
-        kinds = [worker.kind for worker in request.workers[2:]]
-        readers, compilers = (
-            [session for session, kind in zip(others, kinds) if kind == wanted] for wanted in (INTERPRETER, COMPILER)
-        )
+        tracer, runner, *_ = sessions
+        others = [(session, worker.kind) for session, worker in zip(sessions, request.workers)][2:]
+        reader = next((session for session, kind in others if kind == INTERPRETER), None)
+        compilers = [session for session, kind in others if kind == COMPILER]
         place = Place(self._gpu, waiting=runner.off_its_time, overdue=self._is_awaited)
         on_gpu = self.settings.device == "cuda"
 
@@ -298,7 +297,7 @@ class Checker:
             settings=self.settings,
             programs=Programs(request.source, self.settings.conditions, tracer),
             runner=runner,
-            reader=readers[0] if readers else None,
+            reader=reader,
             file=request.file,
             compiler=compilers[0] if compilers and not on_gpu else None,
             ahead=compilers if on_gpu else [],

@@ -37,7 +37,7 @@ class Job:
     runner: Session
     """The executor."""
     reader: Session | None = None
-    """On a GPU: an executor with the interpreter, which sees the numbers that kernels compute."""
+    """For a verdict on a GPU: an executor with the interpreter, which sees the numbers that kernels compute."""
     file: str = ""
     """Text of a shipped file with the same kernels, which is timed instead of the tapes; empty for candidates."""
     compiler: Session | None

@@ -173,37 +173,34 @@ def check_all(job: Job) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Met:
-    """What a tape's kernels combined blocks and elements with, as the interpreter noted it."""
+    """Numbers that kernels combined blocks and elements with, as the interpreter noted them."""
 
     numbers: frozenset[float]
-    """Numbers that were met in calls with different inputs."""
+    """Numbers that blocks were combined with in each of several calls with different inputs."""
     counterparts: Sequence[tuple[int, int, float]]
-    """Numbers that single elements were combined with, in the inputs of this case."""
+    """Elements of this case's inputs, each with a number that it was combined with; see `Called.counterparts`."""
     case: Case
     trial: Trial
 
 
 def _met_beside_gpu(job: Job) -> dict[bool, Met]:
-    """On a GPU, return what the interpreter notes at a small size, by whether the call is in training mode.
+    """On a GPU, return the numbers that the interpreter notes at a small size, by whether the call is in training mode.
 
-    Kernels that the interpreter cannot run, or not in time, are judged without it.
+    Kernels that the interpreter cannot run, or not in time, are judged without them.
     """
-    trials = [trial for trial in job.plan.trials if _input_bytes(trial) <= NAMED_NUMBERS_BYTES]
+    trials = [trial for trial in job.plan.trials if _input_bytes(trial) <= NAMED_NUMBERS_BYTES and trial.holding]
     if job.reader is None or not trials:
         return {}
     quick = [trial for trial in trials if _input_bytes(trial) <= INTERPRETED_BYTES]
     trial = max(quick, key=_input_bytes) if quick else min(trials, key=_input_bytes)
     found: dict[bool, Met] = {}
-    if trial.holding is None:
-        return found
     try:
         for first in [trial.cases[0], *_other_tapes(job, trial)[:1]]:
             cases = _alike(job, trial, first)
             replies = [interpret(job, job.reader, trial, case, timeout_s=INTERPRETED_S) for case in cases]
             found[first.train] = _met(trial, cases, replies)
     except (Failed, NotJudgeableHere) as error:
-        reason = str(error).splitlines()[0][:200]
-        job.notes.append(f"the numbers that kernels compute are not known, since the interpreter failed: {reason}")
+        job.notes.append(f"numbers that its kernels compute are not known ({str(error)[:200]})")
     return found
 
 
@@ -246,7 +243,10 @@ def _check_holding(job: Job, trial: Trial, first: Case, numbers: Numbers, met_be
 
 
 def _check_meeting(job: Job, met: Met, program: Program | None) -> None:
-    """Check inputs whose elements are the numbers that they were combined with; `program` is another tape to use."""
+    """Check a case in which elements equal the numbers that kernels combined them with.
+
+    `program` is the tape to call; by default that of the case.
+    """
     made = met.trial.meeting
     case = made(met.case, met.counterparts) if met.counterparts and made is not None else None
     if case is None:
@@ -274,7 +274,7 @@ def _first_in_mode(trial: Trial, train: bool) -> Case:
 
 
 def _numbers_met(job: Job, trial: Trial, first: Case, program: Program) -> Met:
-    """Return what the program's kernels meet in two calls of the form of the first case."""
+    """Return the numbers that the program's kernels meet in two calls of the form of the first case."""
     cases, replies = _alike(job, trial, first), []
     for case in cases:
         send_state(job, program, trial.states[case.version])
@@ -283,7 +283,7 @@ def _numbers_met(job: Job, trial: Trial, first: Case, program: Program) -> Met:
 
 
 def _alike(job: Job, trial: Trial, first: Case) -> list[Case]:
-    """Return two cases of the form of the first case, if there are as many: this one, and any other."""
+    """Return the first case with the tape and mode of this one, and a random other such case if there is one."""
     form = job.programs.of(trial, first)
     every = (*trial.cases, *trial.other_mode)
     alike = [case for case in every if case.train == first.train and job.programs.of(trial, case) is form]
@@ -291,9 +291,13 @@ def _alike(job: Job, trial: Trial, first: Case) -> list[Case]:
 
 
 def _met(trial: Trial, cases: Sequence[Case], replies: Sequence[Called]) -> Met:
+    return Met(numbers=_in_each(replies), counterparts=replies[0].counterparts, case=cases[0], trial=trial)
+
+
+def _in_each(replies: Sequence[Called]) -> frozenset[float]:
+    """Return the numbers noted in all of several calls; none for a single one, whose inputs they may come from."""
     found = [frozenset(reply.numbers) for reply in replies]
-    numbers = frozenset.intersection(*found) if len(found) > 1 else frozenset()
-    return Met(numbers=numbers, counterparts=replies[0].counterparts, case=cases[0], trial=trial)
+    return frozenset.intersection(*found) if len(found) > 1 else frozenset()
 
 
 def _input_bytes(trial: Trial) -> int:
@@ -338,7 +342,7 @@ def check_spots(job: Job) -> None:
 def _check_programs(
     job: Job, spot: Spot, program: Program, cases: Sequence[Case], *, by_parts: bool, until_s: float
 ) -> None:
-    """Run some programs of a tape, or all if no few of them finish a part alone, in several configurations.
+    """Run some programs of a tape in several configurations, or all programs if no few of them finish a part alone.
 
     A call with noted numbers follows the checks of the first configuration: it may end its process at a fault that
     these report as the candidate's.
@@ -381,15 +385,13 @@ def _numbers_met_by_some(
     """
     tape = next(iter(fillings(program.tape, program.kernel_set)), program.tape)
     noting = dataclasses.replace(program, name=f"{program.name} / noting", tape=tape, encoded=encode(tape))
-    found = []
     try:
         send_program(job, noting, trial.states[0])
-        for case in cases:
-            found.append(frozenset(call(job, trial, case, only=only, program=noting, note_numbers=True)[1].numbers))
+        replies = [call(job, trial, case, only=only, program=noting, note_numbers=True)[1] for case in cases]
     except Failed as failed:
         job.notes.append(f"{cases[0].name}: numbers that its kernels compute are not known ({failed.message[:200]})")
         return frozenset()
-    return frozenset.intersection(*found) if len(found) > 1 else frozenset()
+    return _in_each(replies)
 
 
 def _check_whole(job: Job, trial: Trial, case: Case, program: Program, smaller: Case) -> None:

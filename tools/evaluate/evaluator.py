@@ -175,7 +175,7 @@ class Evaluator:
         file: str,
         wanted: Wanted = Wanted.VERDICT,
     ) -> Evaluation:
-        with self._checker.job() as job, self._pool.team() as team:
+        with self._checker.job() as job, self._pool.team(reads=wanted is Wanted.VERDICT) as team:
             try:
                 judged = job.answer(Judged, source, team, wanted, as_given=as_given, file=file, on_stage=on_stage)
             except WorkerNeverReady as error:

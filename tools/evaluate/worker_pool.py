@@ -102,13 +102,16 @@ class WorkerPool:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def team(self) -> Iterator[Team]:
-        """Provide the processes for one candidate; those that cannot be reused end with the block."""
+    def team(self, *, reads: bool = False) -> Iterator[Team]:
+        """Provide the processes for one candidate; those that cannot be reused end with the block.
+
+        With `reads`, a GPU's executor gets the interpreter beside it, which a verdict needs.
+        """
         with self._lock:
             self._at_work += 1
             share = max(1, min(COMPILERS_OF_ONE, self._settings.compilers // self._at_work))
         kinds = [TRACER, self._settings.executor]
-        kinds += [INTERPRETER] if self._settings.executor == GPU else []
+        kinds += [INTERPRETER] if reads and self._settings.executor == GPU else []
         kinds += [COMPILER] * share if self._settings.compiles else []
         workers: list[Worker] = []
         try:

@@ -28,6 +28,8 @@ MAX_STRING: Final = 10_000
 MAX_VALUE_DEPTH: Final = 8
 MAX_LINE: Final = 10_000_000
 INTEGER_BOUND: Final = 2**64
+ADDRESS_AS_NUMBER: Final = "an address cannot be used as a number: it says nothing about the inputs"
+"""Message for a kernel that makes a number of an address."""
 
 Kind = Literal["jit", "constexpr"]
 """Decorated with `@triton.jit` or with `@triton.constexpr_function`."""
@@ -35,9 +37,6 @@ Kind = Literal["jit", "constexpr"]
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _DTYPE = re.compile(r"(\*k?)*[a-z][a-z0-9]*")
-
-
-ADDRESS_AS_NUMBER = "an address cannot be used as a number: it says nothing about the inputs"
 
 
 class NotKernelLanguage(Exception):

@@ -117,7 +117,8 @@ class HandedOver:
 class Judge:
     """Judge a candidate. Answered by `AtStage` at each stage, then by one `JobAnswer`.
 
-    The workers are a tracer, an executor, on a GPU an executor with the interpreter, and any number of compile workers.
+    The workers are a tracer, an executor, for a verdict on a GPU another one with the interpreter, and any number of
+    compile workers.
     """
 
     job: int

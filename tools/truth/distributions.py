@@ -47,7 +47,7 @@ EXTREMES, NOT_FINITE = "extremes", "NaN and infinities"
 SPOILED_KINDS = ("", EXTREMES, EXTREMES, NOT_FINITE, NOT_FINITE, BLANK)
 """What happens to a sample of a call with extreme inputs, each as likely as another."""
 SPOILED_SHARES = {EXTREMES: 1 / 16, NOT_FINITE: 1 / 64, BLANK: 1.0}
-"""Share of the elements of such a sample that change."""
+"""Share of the elements that change in a sample of each kind."""
 MIXED_AT_ONCE = 1 << 20
 """Number of elements processed at once, since their factors take memory too."""
 FAINT = 1e-2

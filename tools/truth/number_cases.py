@@ -53,8 +53,6 @@ FEWEST_IN_A_TABLE = 4
 """Buffers with fewer different values are masks or constants, and get no named numbers."""
 TURNS_AT_MOST = 12
 """Maximum number of cases for tensors that are too small for all numbers, a single scale for example."""
-
-
 ASTRAY = 0.01
 """A case is dropped if the reference's own error exceeds this share of the largest element, and half of the element
 itself."""

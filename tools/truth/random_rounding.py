@@ -49,8 +49,8 @@ TERMS = 8
 LONG = 128
 """Number of terms from which matrix products stray as if their terms were added one after another."""
 STRAY = 0.36 * SPACING
-"""Largest error of one addition, relative to the running total, if it is spread evenly. Its mean square is that of true
-roundings: their unit is the spacing at most and half of it at least, 0.72 of it on average; an error is half a unit."""
+"""Bound of the error of one addition, relative to the running total. Errors are drawn evenly within it. True ones are
+within half a unit in the last place, which is between half of the spacing and all of it: 0.72 of it on average."""
 
 
 def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
@@ -328,12 +328,12 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         return total
 
     def _added(self, parts: Iterable[torch.Tensor], terms: int = 0) -> torch.Tensor:
-        """Add the parts. With `terms`, let the total stray as if so many terms were added one after another."""
+        """Add the parts. With `terms`, there are `TERMS` parts, and the total strays as if so many terms were added one
+        after another.
+        """
         total: torch.Tensor | None = None
         squares: torch.Tensor | None = None
-        count = 0
         for part in parts:
-            count += 1
             inexact = ~_on_the_grid(part) if terms else None
             round_in_place(part, self._draw)
             if total is None:
@@ -346,7 +346,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
                 squares = square if squares is None else squares.add_(square)
         assert total is not None
         if squares is not None:
-            stray_in_place(total, squares.mul_(terms / count).sqrt_(), self._draw)
+            stray_in_place(total, squares.mul_(terms / TERMS).sqrt_(), self._draw)
             round_in_place(total, self._draw)
         return total
 

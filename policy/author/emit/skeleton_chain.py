@@ -104,23 +104,23 @@ class _Chain:
     def _shared_bytes(self, rows: int) -> int:
         """Return the most shared memory that a product takes for its operands; three TF32 products take it twice."""
         most = 0
-        for node in (self.kernel.nodes[i] for i in self.kernel.live()):
-            if node.kind == "dot":
-                along = self.body.along(node.inputs[1])
-                inner, column = (self._dimension_along(along, axes) for axes in (self.inner, self.columns))
-                item_bytes = 2 if node.function in HALF else 2 * 4
-                operands = (rows + self._block_size(column)) * self._block_size(inner)
-                most = max(most, operands * item_bytes)
+        for node in self._products():
+            along = self.body.along(node.inputs[1])
+            inner, column = (self._dimension_along(along, axes) for axes in (self.inner, self.columns))
+            item_bytes = 2 if node.function in HALF else 2 * 4
+            most = max(most, (rows + self._block_size(column)) * self._block_size(inner) * item_bytes)
         return most
 
     def _warps(self) -> int:
         """Return the number of warps with which the largest matrix leaves room in the registers of each thread."""
         largest = 0
-        for node in (self.kernel.nodes[i] for i in self.kernel.live()):
-            if node.kind == "dot":
-                elements = math.prod(self._block_size(name) for name in self.body.along(node.inputs[1]))
-                largest = max(largest, elements // (2 if node.function in HALF else 1))
+        for node in self._products():
+            elements = math.prod(self._block_size(name) for name in self.body.along(node.inputs[1]))
+            largest = max(largest, elements // (2 if node.function in HALF else 1))
         return min(8, power_of_two(-(-largest // _ELEMENTS_PER_WARP)))
+
+    def _products(self) -> list[Node]:
+        return [node for node in map(self.kernel.nodes.__getitem__, self.kernel.live()) if node.kind == "dot"]
 
     # -- text ------------------------------------------------------------------------------------------------------
 

@@ -116,8 +116,7 @@ class EpisodeStore:
         """Store the end of the episodes to which the policy had no further answer."""
         now = datetime.datetime.now(datetime.UTC)
         for episode in episodes:
-            last = episode.history[-1].grading if episode.history else None
-            if len(episode.history) < self._turns and not (last and cannot_be_surpassed(last)):
+            if episode.over:
                 begins = [] if episode.history else [self._store.prepare(self._runs[episode.run])]
                 end = RunEnd(run=episode.run, stop_reason=NO_ANSWER, best=None, ended_at=now)
                 self._commit([*begins, self._store.prepare(end)])

@@ -159,7 +159,7 @@ def test_whether_products_are_one_kernel_is_tried_both_ways(tmp_path: Path) -> N
 def test_the_rows_of_a_draft_fit_into_the_shared_memory_of_its_target(
     kind: str, tmp_path: Path, nursery: Nursery
 ) -> None:
-    # Interpreted, 256 rows are the quickest. A GPU would need 256 and 288 KB for them.
+    # The interpreter is quickest with 256 rows, for which a GPU would need 256 and 288 KB of shared memory.
     spec = problem(tmp_path, MANY_ROWS[kind])
     answer = write(brief_of(spec), Choice())
     with Evaluator(spec, EvaluatorSettings(target="cuda:90", allow_library=False), nursery=nursery) as evaluator:

@@ -20,7 +20,8 @@ from triton_agent.policy.train.evaluate.episodes import JudgedEpisode, figures_o
 from triton_agent.policy.train.evaluate.figures import JudgedAnswer
 from triton_agent.policy.train.evaluate.rollouts import RolloutSettings, evaluate
 from triton_agent.policy.train.prepare.recipes import RECIPES
-from triton_agent.tools.results import Evaluation, Finding, Status
+from triton_agent.tools.ranking import standing
+from triton_agent.tools.results import Evaluation, Finding
 
 RECIPE = RECIPES["default"]
 WRONG = failed(Finding.VALUES, launched=True)
@@ -101,15 +102,12 @@ def ask(folder: Path, engine: Numbers, problems: toy.Problems) -> list[JudgedEpi
         return asyncio.run(evaluate(problems, author, store, "eval-1", settings))
 
 
-def is_right(answer: JudgedAnswer) -> bool:
-    return answer.evaluation is not None and answer.evaluation.status is Status.PASSED
-
-
 def test_an_interrupted_evaluation_continues_and_an_equal_one_is_read_from_the_store(tmp_path: Path) -> None:
     whole = ask(tmp_path / "undisturbed", Numbers(), toy.Problems())
     assert [one.problem for one in whole] == [name for name in toy.NAMES for _ in range(3)]
     assert {len(one.answers) for one in whole} == {1, 2}
-    assert all(is_right(one.answers[0]) is (len(one.answers) == 1) for one in whole), "a right kernel is the last"
+    firsts = [standing(one.answers[0].evaluation) for one in whole]
+    assert [first.passed for first in firsts] == [len(one.answers) == 1 for one in whole], "a right kernel is the last"
 
     interrupted = Numbers(answers=8)
     with pytest.raises(KeyboardInterrupt):

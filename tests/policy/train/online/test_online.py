@@ -17,7 +17,7 @@ from triton_agent.memory.records import Attempt, Grading
 from triton_agent.memory.store import Store
 from triton_agent.policy.train.extra import missing_modules, require_training
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.results import Status
+from triton_agent.tools.ranking import standing
 
 pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
 EPISODES = toy.UPDATES * toy.PROBLEMS * toy.ANSWERS
@@ -42,16 +42,12 @@ def trained(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def is_right(grading: Grading) -> bool:
-    return grading.evaluation is not None and grading.evaluation.status is Status.PASSED
-
-
 def require_whole(found: Mapping[str, tuple[Attempt, list[Grading]]]) -> None:
-    """Require that each episode has all its turns: they end at the first right kernel, as nothing is timed."""
-    runs = {attempt.run: [found[f"{attempt.run}/0.0"]] for attempt, _ in found.values()}
-    assert len(runs) == EPISODES
-    right = {run for run, [(_, [first])] in runs.items() if is_right(first)}
-    assert right and {attempt.run for attempt, _ in found.values() if attempt.turn} == runs.keys() - right
+    """Require that each episode has all its turns: it ends at the first right kernel, as nothing is timed."""
+    firsts = {attempt.run: gradings[0] for attempt, gradings in found.values() if not attempt.turn}
+    assert len(firsts) == EPISODES
+    right = {run for run, grading in firsts.items() if standing(grading.evaluation).passed}
+    assert right and {attempt.run for attempt, _ in found.values() if attempt.turn} == firsts.keys() - right
     assert len(found) == 2 * EPISODES - len(right), "none is lost, none doubled"
 
 
@@ -93,6 +89,7 @@ def test_a_line_for_each_update_says_what_it_gave_and_where_the_time_went(traine
     for line in found:
         assert line["attempts"] == sum(line["statuses"].values())
         assert line["episodes"] == toy.PROBLEMS * toy.ANSWERS
+        assert line["attempts"] == line["episodes"] * (toy.TURNS - line["correct"][0]), "right ones have no second turn"
         assert line["steps"] and line["rows"] and line["verdicts"] <= line["attempts"]
         assert all(isinstance(line[name], float) for name in ("reward", "entropy", "ratio", "loss"))
         spent = dict(line["seconds"])
