@@ -1,7 +1,8 @@
 """Measures what a call of a shipped file costs the host, compared with the reference and the reference compiled.
 
-Each file is measured with five arms, in turns, in a process of its own: `eager`, `compile`, `reduce-overhead`,
-`shipped`, and `plan` (the shipped file's kernels without its guard). `until_return_us` is the time until a call of an
+Each file is measured with six arms, in turns, in a process of its own: `eager`, `compile`, `reduce-overhead`,
+`shipped`, `replayed` (where the file was made with --cuda-graph), and `plan` (the shipped file's kernels without its
+guard). `until_return_us` is the time until a call of an
 idle GPU returns; `back_to_back_us` is the time per call of 200 queued calls until the GPU is done (fewer where 200 take
 long). Medians of the repeats, one row for each file and arm. Some files compile side by side, then they measure one
 after the other; their rows are written at once. Files that have rows of this commit and this GPU are skipped, so a
@@ -49,7 +50,7 @@ QUEUED = 200
 SERIES_US = 30_000
 """Fewer calls are queued if they would take longer than this."""
 REPEATS = 15
-ARMS = ("eager", "compile", "reduce-overhead", "shipped", "plan")
+ARMS = ("eager", "compile", "reduce-overhead", "shipped", "replayed", "plan")
 GUARD_BARS_US = {1: 5.0, 50: 15.0}
 COMPILE_SHARE = 0.9
 """Share of the files that may cost the host no more than the compiled reference does."""
@@ -176,7 +177,7 @@ def _draft(folder: Path, until: float, problem: Path) -> Path | None:
         return path if path.exists() else None
     with tempfile.TemporaryDirectory() as scratch:
         argv = [sys.executable, "-m", "triton_agent", "optimize", str(problem), "--device", "cpu", "--turns", "1"]
-        argv += ["--parallel", "2", "--out", scratch, "--store", f"{scratch}/runs.db"]
+        argv += ["--cuda-graph", "--parallel", "2", "--out", scratch, "--store", f"{scratch}/runs.db"]
         try:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=limit_s)
             said = done.stderr
@@ -238,31 +239,37 @@ def _work(shipped: Path, problem: Path) -> None:
     file, given = _imported(shipped), _imported(problem)
     inputs = _pytree.tree_map_only(torch.Tensor, torch.Tensor.cuda, list(given.get_inputs()))
     arguments = given.get_init_inputs() if hasattr(given, "get_init_inputs") else []
-    reference, model = file.OriginalModel(*arguments).cuda(), file.ModelNew(*arguments).cuda()
+    reference, model = file.OriginalModel(*arguments).cuda(), _switched_on(file, arguments)
     model.load_state_dict(reference.state_dict())
-    model.use_kernels = "always"
-    _require_alike(model(*inputs), reference(*inputs))
-    admitted = file._admitted(model, tuple(inputs), {})
-    if admitted is None:
-        raise SystemExit("the guard does not let the kernels run in this call")
-    plan, state, tensors = admitted
     arms: dict[str, Callable[[], Any]] = {
         "eager": lambda: reference(*inputs),
         "compile": torch.compile(lambda: reference(*inputs)),
         "reduce-overhead": torch.compile(lambda: reference(*inputs), mode="reduce-overhead"),
         "shipped": lambda: model(*inputs),
-        "plan": lambda: plan(state, *tensors),
     }
+    if hasattr(file, "_replayed"):
+        with_graphs = _switched_on(_imported(shipped), arguments)
+        with_graphs.load_state_dict(reference.state_dict())
+        arms["replayed"] = lambda: with_graphs(*inputs)
+        file._replayed = lambda watch, plan, state, tensors: plan(state, *tensors)
+    for name in arms.keys() & {"shipped", "replayed"}:
+        for _ in range(3):  # the third call is the first that is replayed
+            _require_alike(arms[name](), reference(*inputs))
+    admitted = file._admitted(model, tuple(inputs), {})
+    if admitted is None:
+        raise SystemExit("the guard does not let the kernels run in this call")
+    plan, state, tensors = admitted
+    arms["plan"] = lambda: plan(state, *tensors)
     for arm in arms.values():
         for _ in range(5):
             arm()
     print("ready", flush=True)
     if not sys.stdin.readline():
         raise SystemExit("it was not told to measure")
-    readings: dict[str, list[tuple[float, float]]] = {name: [] for name in ARMS}
+    readings: dict[str, list[tuple[float, float]]] = {name: [] for name in arms}
     calls = max(2, min(QUEUED, int(SERIES_US / _back_to_back_us(arms["eager"], 2))))
     for _ in range(REPEATS):
-        for name in ARMS:
+        for name in arms:
             readings[name].append((_until_return_us(arms[name]), _back_to_back_us(arms[name], calls)))
     found = {
         name: {
@@ -272,6 +279,12 @@ def _work(shipped: Path, problem: Path) -> None:
         for name, pairs in readings.items()
     }
     print(json.dumps(found))
+
+
+def _switched_on(file: ModuleType, arguments: Sequence[Any]) -> Any:
+    model = file.ModelNew(*arguments).cuda()
+    model.use_kernels = "always"
+    return model
 
 
 def _require_alike(result: Any, expected: Any) -> None:

@@ -202,6 +202,12 @@ STORE = Annotated[
 OUT = Annotated[
     str | None, typer.Option("--out", metavar="DIR", help="Folder for the shipped file and the report; default: ./RUN.")
 ]
+CUDA_GRAPH = Annotated[
+    bool,
+    typer.Option(
+        "--cuda-graph", help="The file replays its calls as CUDA graphs: less work for the host, memory for each call."
+    ),
+]
 
 
 @app.command()
@@ -246,6 +252,7 @@ def optimize(
         bool,
         typer.Option("--own-kernels", help="Forbid library calls beside own kernels, as in training and benchmarks."),
     ] = False,
+    cuda_graph: CUDA_GRAPH = False,
     parts: Annotated[
         bool, typer.Option("--parts", help="Optimize the most expensive submodules one by one, then put them together.")
     ] = False,
@@ -286,6 +293,7 @@ def optimize(
         "device": device,
         "target": target,
         "own_kernels": own_kernels,
+        "cuda_graph": cuda_graph,
         "parts": parts,
         "turns": turns,
         "parallel": parallel,
@@ -311,11 +319,11 @@ RUN = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, its first 
 
 
 @app.command()
-def promote(run: RUN, out: OUT = None, store: STORE = None, json: JSON = False) -> None:
+def promote(run: RUN, cuda_graph: CUDA_GRAPH = False, out: OUT = None, store: STORE = None, json: JSON = False) -> None:
     """Measure the drafts of a run on this machine's GPU and ship the best if it is faster than the reference."""
     from triton_agent.runs.optimize.command import run_promote
 
-    raise typer.Exit(run_promote(run, out=out, store=store, json=json))
+    raise typer.Exit(run_promote(run, cuda_graph=cuda_graph, out=out, store=store, json=json))
 
 
 @app.command()

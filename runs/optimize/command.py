@@ -81,13 +81,13 @@ async def _optimized(
     )
 
 
-def run_promote(name: str, *, out: str | None, store: str | None, json: bool) -> int:
+def run_promote(name: str, *, cuda_graph: bool, out: str | None, store: str | None, json: bool) -> int:
     """Promote a run and return the exit code."""
     with contextlib.closing(make_screen(as_json=json)) as screen, Store.open(store) as opened:
         known = opened.run(run_id(opened, name))
         folder = output_folder(out, known)
         require_writable(folder)
-        outcome = asyncio.run(promote(opened, known.id, screen, folder))
+        outcome = asyncio.run(promote(opened, known.id, screen, folder, cuda_graph=cuda_graph))
         screen.close()
         return hand_over(opened, outcome, out=out, json=json)
 

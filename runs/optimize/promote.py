@@ -32,7 +32,7 @@ CANDIDATES = 4
 """Drafts that are measured. The draft that moves the fewest bytes need not be the fastest, but usually ranks high."""
 
 
-async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outcome:
+async def promote(store: Store, name: str, screen: Screen, folder: Path, *, cuda_graph: bool = False) -> Outcome:
     """Evaluate the best attempts of the run on this machine's GPU, and ship the fastest."""
     if not visible_gpus():
         raise NotJudgeableHere("no GPU was found, so nothing can be measured", remedy="see `triton-agent doctor`")
@@ -44,7 +44,8 @@ async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outc
             f"run {ledger.run.id} has nothing to promote" if end else f"run {ledger.run.id} has not ended",
             remedy=f"see `triton-agent runs show {ledger.run.id}`",
         )
-    request = dataclasses.replace(OptimizeRequest.from_json(ledger.run.settings), device="cuda", cards="")
+    request = OptimizeRequest.from_json(ledger.run.settings)
+    request = dataclasses.replace(request, device="cuda", cards="", cuda_graph=request.cuda_graph or cuda_graph)
     spec = await asyncio.to_thread(
         measured_over_ranges, restored(ledger.run.problem, folder), request.device, trust=request.trust
     )

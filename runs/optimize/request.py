@@ -47,6 +47,8 @@ class OptimizeRequest(ModelOptions):
     """The visible GPUs that share the evaluations, as named after the colon of `--device`; empty for the first."""
     target: str = "cuda:90"
     own_kernels: bool = False
+    cuda_graph: bool = False
+    """True if the shipped file replays its calls as CUDA graphs."""
     turns: int = 12
     parallel: int = 4
     seconds: float | None = None

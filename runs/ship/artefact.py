@@ -32,7 +32,7 @@ MARKER = "# -- which calls run the kernels"
 """Line of `machinery.py` at which the copied text begins."""
 SMALLER = "\nSMALLER = "
 """Beginning of the table of plans at the sizes of the check, in files that have such plans."""
-FEATURES = ("ORDER_IS_FREE", "CALLS_LIBDEVICE", "SERVES_RANGES")
+FEATURES = ("ORDER_IS_FREE", "CALLS_LIBDEVICE", "SERVES_RANGES", "REPLAYS_GRAPHS")
 """Features of some files. An `if` of the guard that begins with such a name is copied into these files only, without
 the name."""
 UNUSED = "\0"
@@ -40,6 +40,9 @@ UNUSED = "\0"
 IN_ORDER = "def _in_order("
 CONSTRUCTOR = "def _constructor("
 """Beginnings of functions that tell which parameter an argument is for; files leave out those that they do not need."""
+MODEL = "# -- the model"
+"""Line of `machinery.py` in front of which a file with CUDA graphs has the text of `graph_replay.py`."""
+GRAPHS = "# -- CUDA graphs"
 PLAIN = "_plain"
 """Function of the guard for constructors that take objects of the user's classes; other files leave it out."""
 COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if_tracing", "torch.jit.ignore"})
@@ -59,6 +62,9 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
     plain, guard = _plain_and_guard(machinery, _features(plans, facts), constants)
     if facts.call.is_bare:
         guard = _bare(guard)
+    if facts.cuda_graph:
+        graphs = _beside("graph_replay.py")
+        guard = guard.replace(MODEL, f"{graphs.text[graphs.text.index(GRAPHS) :].strip()}\n\n\n{MODEL}", 1)
     if PLAIN in constants:
         constants = f"{plain}\n\n\n{constants}"
     imports = _imports(written, changes, original, machinery, f"{constants}\n{guard}")
@@ -78,6 +84,11 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
 def is_shipped(text: str) -> bool:
     """Return whether `ship` made this file."""
     return all(f"\n{part}" in text for part in (f"class ModelNew({ORIGINAL}):", "USE_KERNELS = ", MARKER))
+
+
+def has_cuda_graphs(text: str) -> bool:
+    """Return whether a shipped file replays its calls as CUDA graphs."""
+    return f"\n{GRAPHS}" in text
 
 
 def switched_on(text: str) -> str:
@@ -146,7 +157,7 @@ def _beside(name: str) -> Parts:
 
 def reserved_names(problem: ProblemSpec) -> dict[str, str]:
     """Return names that neither plans nor reference may take: builtins, and the names of machinery and class."""
-    names = dict.fromkeys(dir(builtins), "") | bound_names(_machinery())
+    names = dict.fromkeys(dir(builtins), "") | bound_names(_machinery()) | bound_names(_beside("graph_replay.py"))
     names |= dict.fromkeys(("STATE", "CALLS", "SMALLER", *JUDGED), "")
     return names | dict.fromkeys((problem.class_name or "Model", ORIGINAL, "ModelNew"), "")
 
@@ -190,7 +201,8 @@ def _docstring(problem: ProblemSpec, facts: ShippedFacts, original: Original, *,
 
 def _imports(candidate: Parts, changes: dict[str, str], original: Original, machinery: Parts, text: str) -> str:
     """Return the imports of all parts; those of the guard only where `text`, the guard of this file, needs them."""
-    items = [item for part in machinery.parts for item in part.imports if re.search(rf"\b{item.local}\b", text)]
+    parts = (*machinery.parts, *_beside("graph_replay.py").parts)
+    items = [item for part in parts for item in part.imports if re.search(rf"\b{item.local}\b", text)]
     items = [*(item for part in candidate.parts for item in part.imports), *items]
     items = [item for item in items if item.module != "__future__" and not item.module.startswith("triton_agent")]
     block = import_block([*(_with_local(item, changes) for item in items), *original.imports])
@@ -260,7 +272,7 @@ def _bare(guard: str) -> str:
 
 def _features(plans: str, facts: ShippedFacts) -> set[str]:
     found = {"ORDER_IS_FREE": not _is_deterministic(plans, facts), "CALLS_LIBDEVICE": "libdevice" in plans}
-    found["SERVES_RANGES"] = "\ndef layout_of_" in plans
+    found |= {"SERVES_RANGES": "\ndef layout_of_" in plans, "REPLAYS_GRAPHS": facts.cuda_graph}
     return {name for name, has in found.items() if has}
 
 

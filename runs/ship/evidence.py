@@ -19,6 +19,7 @@ def header(problem: ProblemSpec, facts: ShippedFacts, class_name: str, notes: It
     blocks = [
         f"{problem.name} with Triton kernels, made by triton-agent {facts.version}. Needs torch and triton only.",
         _use(class_name, draft=draft),
+        _graphs() if facts.cuda_graph else "",
         "\n".join([_status(facts, draft=draft), *_speed(facts, draft=draft)]),
         "\n".join(_sets(facts, draft=draft)),
         "\n".join(["Ranges of sizes:", *(f"  {text}" for text in facts.ranges)]) if facts.ranges else "",
@@ -60,6 +61,14 @@ def _use(class_name: str, *, draft: bool) -> str:
     return (
         f"{lead}\nThe kernels run in the calls that were verified and measured (CALLS, below); every other call, "
         "and every call that needs gradients, runs the reference."
+    )
+
+
+def _graphs() -> str:
+    return (
+        "On a GPU calls are replayed as CUDA graphs: the tensors of a call are copied to where the graph reads them, "
+        "the results out of it. Each graph keeps the memory of one call. The first two calls with given sizes and "
+        "parameters take longer."
     )
 
 

@@ -107,6 +107,8 @@ class ShippedFacts:
     """Version of triton-agent."""
     author: str = ""
     """The policy that wrote the kernels."""
+    cuda_graph: bool = False
+    """True if the file replays its calls as CUDA graphs."""
     promote: str = ""
     """For a draft: the command that measures and promotes it."""
 

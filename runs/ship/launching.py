@@ -93,6 +93,7 @@ def kept(prepare: Any) -> Any:
                 known[tensors[0]] = found
             else:
                 constant[device] = found
+        prepared.latest = found  # type: ignore[attr-defined]  # a graph that is recorded now has to keep it alive
         return found[1]
 
     return prepared

@@ -43,6 +43,10 @@ def plan_for(training: bool, *args: Any) -> Any:
     """Stands in for the function that knows the verified calls."""
 
 
+def _replayed(watch: Any, plan: Any, state: Any, tensors: Any) -> Any:
+    """Stands in for the function of `graph_replay.py`."""
+
+
 STATE: dict[str, Any] = {}
 CALLS: dict[str, Any] = {}
 USE_KERNELS = "never"
@@ -50,7 +54,7 @@ CONSTRUCTED: Any = _constructor()
 MEASURED: dict[Any, bool] = {}
 TF32 = False
 AUTOCAST: Any = None
-ORDER_IS_FREE = CALLS_LIBDEVICE = SERVES_RANGES = False
+ORDER_IS_FREE = CALLS_LIBDEVICE = SERVES_RANGES = REPLAYS_GRAPHS = False
 OPERATOR = "stand_in"
 
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
@@ -328,6 +332,8 @@ class ModelNew(OriginalModel):
         if found is None:
             return super().forward(*args, **kwargs)
         plan, state, tensors = found
+        if REPLAYS_GRAPHS and not traced and tensors and tensors[0].is_cuda:
+            return _replayed(self._watch, plan, state, tensors)
         return _in_graph(plan.__name__, state, tensors) if traced else plan(state, *tensors)
 
 

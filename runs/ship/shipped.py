@@ -251,6 +251,7 @@ def _facts(run: Run, best: Graded, evaluator: AnyEvaluator, request: OptimizeReq
         date=datetime.date.today(),
         version=__version__,
         author=best.attempt.completion.policy,
+        cuda_graph=request.cuda_graph,
         promote=promote if request.device == "cpu" else "",
     )
 

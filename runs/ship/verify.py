@@ -27,6 +27,7 @@ from triton_agent.runs.optimize.request import COMPARED_WITH
 from triton_agent.runs.ship import call_form, evidence
 from triton_agent.runs.ship.artefact import (
     forced,
+    has_cuda_graphs,
     is_shipped,
     measured_key,
     measured_on,
@@ -124,6 +125,7 @@ def verify(
                 run=_named(text, "Run"),
                 date=datetime.date.today(),
                 version=__version__,
+                cuda_graph=has_cuda_graphs(text),
             )
             try:
                 plans = plans_of(evaluator, source)

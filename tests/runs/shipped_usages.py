@@ -4,7 +4,8 @@
 
 A script for a separate process, with `TRITON_INTERPRET=1` if there is no GPU; it needs torch and triton only. MODE is
 "never" (a draft as it is shipped), "always" (its kernels switched on), "verified" (as if on the GPU of the
-measurement) or "measured" (on that GPU).
+measurement), "measured" (on that GPU), or "replayed" (there, and each call is made three times, since a file with CUDA
+graphs replays the third).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from torch.nn.utils import parametrize
 
 Use = Callable[[nn.Module, list[torch.Tensor]], Any]
 USES: dict[str, Use] = {}
-KERNEL_CALLS = [0]
+KERNEL_CALLS, REPLAYS = [0], [0]
 DEVICE = "cpu"
 
 
@@ -494,20 +495,29 @@ def close(a: Any, b: Any) -> bool:
 def compare(function: Use, original: nn.Module, shipped: nn.Module, inputs: list[torch.Tensor]) -> dict[str, Any]:
     copies = [[value.clone() for value in inputs] for _ in range(2)]
     wanted = flat(function(original, copies[0]))
-    KERNEL_CALLS[0] = 0
+    KERNEL_CALLS[0] = REPLAYS[0] = 0
     got = flat(function(shipped, copies[1]))
     return {
         "kernel_calls": KERNEL_CALLS[0],
+        "replays": REPLAYS[0],
         "same": len(got) == len(wanted) and all(map(same, got, wanted)),
         "close": len(got) == len(wanted) and all(map(close, got, wanted)),
     }
 
 
-def counted(plan: Callable[..., Any]) -> Callable[..., Any]:
+def counted(plan: Callable[..., Any], count: list[int]) -> Callable[..., Any]:
     @functools.wraps(plan)
     def call(*args: Any) -> Any:
-        KERNEL_CALLS[0] += 1
+        count[0] += 1
         return plan(*args)
+
+    return call
+
+
+def three_times(forward: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(forward)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return [forward(*args, **kwargs) for _ in range(3)][-1]
 
     return call
 
@@ -523,9 +533,12 @@ def main(shipped_path: str, problem_path: str, mode: str, device: str = "cpu") -
     )
     shipped, problem = load(shipped_path, "shipped_file"), load(problem_path, "problem_file")
     for name, (plan, *forms) in list(shipped.CALLS.items()):
-        shipped.CALLS[name] = (counted(plan), *forms)
+        shipped.CALLS[name] = (counted(plan, KERNEL_CALLS), *forms)
         setattr(shipped, name, shipped.CALLS[name][0])
-    shipped.ModelNew.use_kernels = "verified" if mode == "measured" else mode
+    shipped.ModelNew.use_kernels = "verified" if mode in ("measured", "replayed") else mode
+    if mode == "replayed":
+        shipped.ModelNew.forward = three_times(shipped.ModelNew.forward)
+        shipped.Replay.__call__ = counted(shipped.Replay.__call__, REPLAYS)
     if mode == "verified":  # as if the GPU were the one that was measured on
         ask = shipped._may_run_on
         shipped._may_run_on = lambda device, forced, traced: ask(device, True, traced)

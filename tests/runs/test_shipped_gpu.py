@@ -28,28 +28,52 @@ pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 PROBLEM = samples.KERNELS / FOLDER / "problem.py"
 
 
-@pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Path:
-    """A file that states a measurement on this GPU with these versions."""
+def _shipped(folder: Path, nursery: Nursery, **more: Any) -> Path:
     spec, source = samples.problem(FOLDER), samples.kernel(FOLDER, "right_block.py")
     card = torch.cuda.get_device_properties(0)
     gpu = Gpu(name=card.name, capability=(card.major, card.minor))
-    path = tmp_path_factory.mktemp("shipped") / "layer_norm_optimized.py"
-    facts = samples.facts(spec, samples.judged(spec, source, nursery), gpu=gpu)
+    facts = samples.facts(spec, samples.judged(spec, source, nursery), gpu=gpu, **more)
+    path = folder / "layer_norm_optimized.py"
     path.write_text(ship(spec, samples.plans(spec, source, nursery), facts, draft=False))
     return path
 
 
 @pytest.fixture(scope="module")
-def report(shipped: Path) -> dict[str, Any]:
+def shipped(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Path:
+    """A file that states a measurement on this GPU with these versions."""
+    return _shipped(tmp_path_factory.mktemp("shipped"), nursery)
+
+
+def used(shipped: Path, mode: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(shipped), str(PROBLEM), "measured", "cuda"],
+        [sys.executable, str(SCRIPT), str(shipped), str(PROBLEM), mode, "cuda"],
         env={**os.environ, "TRITON_INTERPRET": "0", "GLOO_SOCKET_IFNAME": "lo"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def report(shipped: Path) -> dict[str, Any]:
+    return used(shipped, "measured")
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> dict[str, Any]:
+    return used(_shipped(tmp_path_factory.mktemp("graphs"), nursery, cuda_graph=True), "replayed")
+
+
+@pytest.mark.parametrize("name", USES)
+def test_every_use_of_a_file_with_cuda_graphs(replayed: dict[str, Any], name: str) -> None:
+    seen, may = replayed[name], "verified" in USES[name]
+    assert "raised" not in seen, seen
+    assert seen["close"] if may and name not in BEFORE_THE_CHANGE else seen["same"], seen
+    if not may or name.startswith("torch.compile") or name == "captured in a CUDA graph":
+        assert not seen["replays"]
+    else:
+        assert seen["replays"]
 
 
 @pytest.mark.parametrize("name", USES)

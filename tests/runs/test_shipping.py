@@ -14,7 +14,7 @@ from tests import verdicts
 from tests.runs import shipped_samples as samples
 
 from triton_agent.runs.ship import call_form
-from triton_agent.runs.ship.artefact import forced, is_shipped, ship, switched_on
+from triton_agent.runs.ship.artefact import forced, has_cuda_graphs, is_shipped, ship, switched_on
 from triton_agent.runs.ship.facts import Gpu, TensorForm
 from triton_agent.runs.ship.shipped import no_faster
 from triton_agent.runs.ship.source.original import take_out
@@ -88,6 +88,18 @@ def test_a_shipped_file_passes_with_its_own_kernels_at_work(folder: str, name: s
         verdict = evaluator.evaluate(forced(text), as_given=True, file=switched_on(text))
         assert verdict.status is Status.PASSED, verdict.message
         assert evaluator.evaluate(text).finding is Finding.NO_LAUNCH  # a draft runs the reference
+
+
+def test_a_file_with_cuda_graphs_launches_its_kernels_where_there_is_no_gpu(nursery: Nursery) -> None:
+    spec, source = samples.problem("layer_norm_f16"), samples.kernel("layer_norm_f16", "right_block.py")
+    plans = samples.plans(spec, source, nursery)
+    plain, text = (ship(spec, plans, samples.facts(spec, cuda_graph=asked), draft=True) for asked in (False, True))
+    assert has_cuda_graphs(text) and not has_cuda_graphs(plain)
+    assert "_replayed" not in plain and "threading" not in plain and "REPLAYS_GRAPHS" not in text
+    assert "replayed as CUDA graphs" in text.partition("import ")[0]
+    with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
+        verdict = evaluator.evaluate(forced(text), as_given=True, file=switched_on(text))
+    assert verdict.status is Status.PASSED, verdict.message
 
 
 def test_the_file_itself_is_checked_and_not_only_its_tapes(nursery: Nursery) -> None:

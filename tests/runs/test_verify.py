@@ -12,7 +12,7 @@ from tests.runs import shipped_samples as samples
 
 from triton_agent.runs.cli import exit_codes
 from triton_agent.runs.ship import evidence
-from triton_agent.runs.ship.artefact import ship
+from triton_agent.runs.ship.artefact import has_cuda_graphs, ship
 from triton_agent.runs.ship.facts import Gpu, ShippedFacts
 from triton_agent.runs.ship.verify import Verified, first_difference, problem_of, read, stamped, verify
 from triton_agent.tools.errors import UsageError
@@ -51,10 +51,17 @@ def test_a_draft_is_right_as_it_was_written_and_stays_as_it_is_without_a_gpu(dra
     assert draft.read_text() == before
 
 
+def test_a_draft_with_cuda_graphs_is_written_again_with_them(spec: ProblemSpec, plans: str) -> None:
+    text = ship(spec, plans, samples.facts(spec, cuda_graph=True), draft=True)
+    again = ship(spec, plans, samples.facts(spec, cuda_graph=has_cuda_graphs(text)), draft=False)
+    assert first_difference(text, again) == 0
+    assert first_difference(text, ship(spec, plans, samples.facts(spec), draft=False)) > 0
+
+
 @pytest.mark.slow
 def test_a_file_whose_guard_was_changed_is_told_apart(draft: Path, spec: ProblemSpec) -> None:
     text = draft.read_text()
-    draft.write_text(text.replace("tensor.data_ptr() % 16)", "tensor.data_ptr() % 1)"))
+    draft.write_text(text.replace("tensor.data_ptr() % 16:", "tensor.data_ptr() % 1:"))
     assert draft.read_text() != text
     found = verified(draft, spec)
     assert found.code == exit_codes.NOT_PASSED and "is not what triton-agent" in found.message
