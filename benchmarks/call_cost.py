@@ -326,7 +326,7 @@ def _guard_row(modules: int) -> dict[str, Any]:
     import torch
     from torch import nn
 
-    from triton_agent.runs.ship import machinery
+    from triton_agent.runs.ship.copied import machinery
 
     class Block(nn.Module):
         def __init__(self) -> None:

@@ -6,8 +6,8 @@
 
 The kernels come with a plan for each verified call, written from the calls' tapes (`plan_file.py`); none of the
 candidate's other Python is in the file. Imports are moved to the top, and names that two sections would both use are
-changed. `machinery.py` holds the guard, which reads generated constants and the generated function `plan_for`;
-`evidence.py` writes the header. To be judged, the file ends with the class of `judged.py`.
+changed. `copied/machinery.py` holds the guard, which reads generated constants and the generated function `plan_for`;
+`evidence.py` writes the header. To be judged, the file ends with the class of `copied/judged.py`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from triton_agent.runs.ship import evidence
+from triton_agent.runs.ship.copied.judged import JUDGED, judged
 from triton_agent.runs.ship.facts import CallForm, Gpu, ShippedFacts
-from triton_agent.runs.ship.judged import JUDGED, judged
 from triton_agent.runs.ship.source.original import ORIGINAL, Original, take_out
 from triton_agent.runs.ship.source.source_parts import Import, Part, Parts, import_block, is_docstring, joined
 from triton_agent.tools.problem.problem import ProblemSpec
@@ -63,7 +63,7 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
     if facts.call.is_bare:
         guard = _bare(guard)
     if facts.cuda_graph:
-        graphs = _beside("graph_replay.py")
+        graphs = _copied("graph_replay.py")
         guard = guard.replace(MODEL, f"{graphs.text[graphs.text.index(GRAPHS) :].strip()}\n\n\n{MODEL}", 1)
     if PLAIN in constants:
         constants = f"{plain}\n\n\n{constants}"
@@ -148,16 +148,16 @@ def _is_compiler(node: ast.expr) -> bool:
 
 
 def _machinery() -> Parts:
-    return _beside("machinery.py")
+    return _copied("machinery.py")
 
 
-def _beside(name: str) -> Parts:
-    return Parts(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+def _copied(name: str) -> Parts:
+    return Parts((Path(__file__).parent / "copied" / name).read_text(encoding="utf-8"))
 
 
 def reserved_names(problem: ProblemSpec) -> dict[str, str]:
     """Return names that neither plans nor reference may take: builtins, and the names of machinery and class."""
-    names = dict.fromkeys(dir(builtins), "") | bound_names(_machinery()) | bound_names(_beside("graph_replay.py"))
+    names = dict.fromkeys(dir(builtins), "") | bound_names(_machinery()) | bound_names(_copied("graph_replay.py"))
     names |= dict.fromkeys(("STATE", "CALLS", "SMALLER", *JUDGED), "")
     return names | dict.fromkeys((problem.class_name or "Model", ORIGINAL, "ModelNew"), "")
 
@@ -201,7 +201,7 @@ def _docstring(problem: ProblemSpec, facts: ShippedFacts, original: Original, *,
 
 def _imports(candidate: Parts, changes: dict[str, str], original: Original, machinery: Parts, text: str) -> str:
     """Return the imports of all parts; those of the guard only where `text`, the guard of this file, needs them."""
-    parts = (*machinery.parts, *_beside("graph_replay.py").parts)
+    parts = (*machinery.parts, *_copied("graph_replay.py").parts)
     items = [item for part in parts for item in part.imports if re.search(rf"\b{item.local}\b", text)]
     items = [*(item for part in candidate.parts for item in part.imports), *items]
     items = [item for item in items if item.module != "__future__" and not item.module.startswith("triton_agent")]
@@ -258,7 +258,7 @@ def _plain_and_guard(machinery: Parts, features: Collection[str], constants: str
 
 def _bare(guard: str) -> str:
     """Return the guard with the parts for models that have no parameters, buffers and submodules."""
-    replacing = {name: part for part in _beside("bare_guard.py").parts if not part.imports for name in part.binds}
+    replacing = {name: part for part in _copied("bare_guard.py").parts if not part.imports for name in part.binds}
     for part in Parts(guard).parts:
         name = next(iter(part.binds), "")
         if name in replacing:

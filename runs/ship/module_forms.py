@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from triton_agent.runs.ship.copied.judged import JUDGED
 from triton_agent.runs.ship.facts import NotEmitted
-from triton_agent.runs.ship.judged import JUDGED
 from triton_agent.runs.ship.plan import Loose, Plan, PlanWriter, Surroundings, argument_paths
 from triton_agent.runs.ship.plan import form as form_of
 from triton_agent.runs.ship.python_text import Group, Names, Text, literal, tuple_of
@@ -30,7 +30,7 @@ from triton_agent.tools.tape.outline import Opaque, Outline, TensorAt, TensorOut
 from triton_agent.tools.tape.slicing import effect_of
 from triton_agent.tools.tape.tape import Named, Tape, decode
 
-LAUNCHING = Parts(Path(__file__).with_name("launching.py").read_text(encoding="utf-8"))
+LAUNCHING = Parts((Path(__file__).parent / "copied" / "launching.py").read_text(encoding="utf-8"))
 """Definitions that plans use; a file has those that it needs."""
 OWN_NAMES = (
     *(

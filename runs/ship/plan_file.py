@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from triton_agent.runs.ship.copied.judged import judged
 from triton_agent.runs.ship.facts import NotEmitted
-from triton_agent.runs.ship.judged import judged
 from triton_agent.runs.ship.module_forms import LAUNCHING, Kernels, Module, as_called, checks_of, given_names
 from triton_agent.runs.ship.plan import Plan, argument_paths
 from triton_agent.runs.ship.plan import form as form_of

@@ -12,8 +12,8 @@ import torch
 import triton
 from torch import nn
 
-from triton_agent.runs.ship import machinery
-from triton_agent.runs.ship.machinery import Watch
+from triton_agent.runs.ship.copied import machinery
+from triton_agent.runs.ship.copied.machinery import Watch
 
 Change = Callable[[Any], object]
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import triton
 
-from triton_agent.runs.ship.launching import Launch, SizedLaunch
+from triton_agent.runs.ship.copied.launching import Launch, SizedLaunch
 
 CPU = -1
 """The device of a tensor without a GPU."""

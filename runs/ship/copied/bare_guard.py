@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from triton_agent.runs.ship.machinery import HOOKS_ON_ALL, _attributes, _noted
+from triton_agent.runs.ship.copied.machinery import HOOKS_ON_ALL, _attributes, _noted
 
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
 
