@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -74,6 +75,7 @@ class Loop:
         self._earlier_tasks: Mapping[Task, TaskCount] = {}
         self._taken_up_s = time.monotonic()
         self._seconds_before = 0.0
+        self._longest_verdict_s = 0.0
         self._asked_to_stop = False
 
     def stop(self) -> None:
@@ -257,19 +259,22 @@ class Loop:
             grading = await self._judges.tried(
                 functools.partial(self._grade, self.ledger.attempt(key)),
                 self._trouble,
-                at_once=self.settings.parallel,
+                at_once=min(self.settings.at_once or self.settings.parallel, self.settings.parallel),
                 again_alone=True,  # most instrument failures pass
                 left_out=self._leave_out,
             )
             if grading is None:
                 return False
-            await self.ledger.add_grading(grading)
+            if not self.ledger.is_graded(key):  # it could not be measured
+                await self.ledger.add_grading(grading)
         _stream("graded", key=key)
         return True
 
     async def _grade(self, attempt: Attempt, judge: Judge) -> Grading | None:
-        """Grade an attempt; return None if the run is being stopped: `--resume` will grade it."""
-        if self._asked_to_stop:
+        """Grade an attempt; return None if the run is being stopped: `--resume` will grade it. Return None, too, for a
+        further draft of a turn that has found enough.
+        """
+        if self._asked_to_stop or self._has_draft_enough():
             return None
         write, loop = get_stream_writer(), asyncio.get_running_loop()
 
@@ -277,8 +282,12 @@ class Loop:
             loop.call_soon_threadsafe(write, {"kind": "stage", "key": attempt.key, "stage": stage})
 
         _stream("evaluating", key=attempt.key)
-        twin = self.ledger.twin_of(attempt)
-        return graded_like(attempt, twin) if twin else await grade(attempt, judge, self._machine, on_stage)
+        twin, began_s = self.ledger.twin_of(attempt), self._seconds()
+        grading = graded_like(attempt, twin) if twin else await grade(attempt, judge, self._machine, on_stage)
+        self._longest_verdict_s = max(self._longest_verdict_s, self._seconds() - began_s)
+        if not self._trouble(grading):
+            await self.ledger.add_grading(grading)  # now, since the next draft to judge depends on it
+        return grading
 
     def _trouble(self, grading: Grading | None) -> str:
         """Return why the attempt must be judged again; empty if it need not be."""
@@ -356,6 +365,17 @@ class Loop:
             return False
         device_ms = [item.candidate_ms.median for item in evaluation.timings if item.kind == "device"]
         return bool(device_ms) and floor_ms >= self.settings.near_floor * device_ms[0]
+
+    def _has_draft_enough(self) -> bool:
+        """Return True if this turn ends the run with a draft in any case, and another verdict is not worth its time: the
+        draft is near the floor, or judging another one and the file to ship would take longer than there is time.
+        """
+        history = self.ledger.history()
+        best = best_of(history)
+        if self.settings.patience or best is None or best.standing.speedup is not None:
+            return False
+        left_s = math.inf if self.settings.seconds is None else self.settings.seconds - self._seconds()
+        return self._near_floor(history) or 2 * self._longest_verdict_s > left_s
 
     def _no_progress(self, history: list[Graded], turn: int) -> bool:
         best = best_of(history)

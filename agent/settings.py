@@ -58,6 +58,8 @@ class LoopSettings:
     turns: int = 12
     parallel: int = 4
     """Answers per turn, and evaluations at once."""
+    at_once: int | None = None
+    """Most evaluations at once, if that is less than `parallel`: verdicts that share processors reach their time limits."""
     seconds: float | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
@@ -78,6 +80,8 @@ class LoopSettings:
         for name in ("turns", "parallel", "beam"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if self.at_once is not None and self.at_once < 1:
+            raise ValueError("at_once must be at least 1")
         if self.patience < 0:
             raise ValueError("patience must be at least 0")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -105,6 +106,7 @@ class OptimizeRequest(ModelOptions):
             rules=Rules(allow_library=not self.own_kernels, target=self.target),
             turns=self.turns,
             parallel=self.parallel,
+            at_once=len(os.sched_getaffinity(0)) if self.device == "cpu" else None,
             seconds=self.seconds,
             max_tokens=self.max_tokens,
             max_cost=self.max_cost,

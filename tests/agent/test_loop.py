@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from tests import verdicts
 from tests.agent.tables import Table, kernel, new_run, passed, refused, script
 
 from triton_agent.agent.ledger import Ledger
@@ -16,6 +18,7 @@ from triton_agent.memory.observation import Role, Rules
 from triton_agent.memory.store import Store
 from triton_agent.policy.rollout import Episode, roll_out
 from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.results import Evaluation
 from triton_agent.tools.ranking import best_of
 
 
@@ -131,6 +134,47 @@ def test_sixty_four_candidates_in_a_turn(store: Store) -> None:
     go(Loop(ledger, [script(sources)], [table], settings(parallel=64)))
     assert len(ledger.history()) == 64
     assert {item.attempt.turn for item in ledger.history()} == {0}
+
+
+class _Slow(Table):
+    """A table of drafts that are right; each verdict takes some time."""
+
+    def __init__(self, sources: list[str], verdict_s: float, ratio: float = 3.0) -> None:
+        found = verdicts.diagnosis(traffic_ratio=ratio)
+        super().__init__({source: verdicts.passed(candidate=source, diagnosis=found) for source in sources})
+        self._verdict_s = verdict_s
+        self._under_way = self.most_at_once = 0
+
+    async def evaluate_async(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
+        self._under_way += 1
+        self.most_at_once = max(self.most_at_once, self._under_way)
+        await asyncio.sleep(self._verdict_s)
+        self._under_way -= 1
+        return await super().evaluate_async(source, on_stage)
+
+
+def test_no_more_evaluations_run_at_once_than_allowed(store: Store) -> None:
+    sources = [kernel(index) for index in range(6)]
+    table = _Slow(sources, 0.02)
+    ledger = Ledger.begin(store, new_run())
+    go(Loop(ledger, [script(sources)], [table], settings(parallel=6, at_once=2)))
+    assert table.most_at_once == 2
+    assert len(ledger.history()) == 6
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ratio", "judged"), [(None, 3.0, 4), (30.0, 3.0, 4), (0.5, 3.0, 1), (None, 1.0, 1)]
+)
+def test_further_drafts_are_judged_only_if_they_may_win_and_there_is_time(
+    store: Store, seconds: float | None, ratio: float, judged: int
+) -> None:
+    """Judging the file to ship takes as long as a verdict, so a second verdict of 0.2 s does not fit after the first."""
+    sources = [kernel(index) for index in range(4)]
+    table = _Slow(sources, 0.2 if seconds == 0.5 else 0.0, ratio)
+    ledger = Ledger.begin(store, new_run())
+    go(Loop(ledger, [script(sources)], [table], settings(parallel=4, at_once=1, patience=0, seconds=seconds)))
+    assert len(ledger.history()) == judged
+    assert store.end(ledger.run.id).best == ledger.history()[0].attempt.key
 
 
 def test_several_judges_share_the_work(store: Store) -> None:
