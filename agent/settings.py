@@ -59,7 +59,7 @@ class LoopSettings:
     parallel: int = 4
     """Answers per turn, and evaluations at once."""
     at_once: int | None = None
-    """Most evaluations at once, if that is less than `parallel`: verdicts that share processors reach their time limits."""
+    """Most evaluations at once, if less than `parallel`. Verdicts that share processors may reach their time limits."""
     seconds: float | None = None
     max_tokens: int | None = None
     max_cost: float | None = None

@@ -18,8 +18,8 @@ from triton_agent.memory.observation import Role, Rules
 from triton_agent.memory.store import Store
 from triton_agent.policy.rollout import Episode, roll_out
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.results import Evaluation
 from triton_agent.tools.ranking import best_of
+from triton_agent.tools.results import Evaluation
 
 
 def settings(**changes) -> LoopSettings:
@@ -168,7 +168,7 @@ def test_no_more_evaluations_run_at_once_than_allowed(store: Store) -> None:
 def test_further_drafts_are_judged_only_if_they_may_win_and_there_is_time(
     store: Store, seconds: float | None, ratio: float, judged: int
 ) -> None:
-    """Judging the file to ship takes as long as a verdict, so a second verdict of 0.2 s does not fit after the first."""
+    """Judging the file to ship takes as long as a verdict, so a second verdict of 0.2 s does not fit into 0.5 s."""
     sources = [kernel(index) for index in range(4)]
     table = _Slow(sources, 0.2 if seconds == 0.5 else 0.0, ratio)
     ledger = Ledger.begin(store, new_run())
