@@ -43,7 +43,8 @@ def _credit(recipe: Recipe) -> str:
     words += ["repairs and improvements compared separately"] if recipe.compare_starts else []
     words += ["large groups weighted down"] if recipe.balance_groups else []
     words += ["difficult groups favoured"] if recipe.favour_difficult else []
-    return ", ".join(words + (["shaped by progress"] if recipe.potentials else []))
+    shaping = f"shaped by progress (lambda {recipe.td_lambda:g})"
+    return ", ".join(words + ([shaping] if recipe.potentials else []))
 
 
 def _loss(recipe: Recipe) -> str:

@@ -7,6 +7,8 @@ Attempts form trees. A turn's return is its own reward plus the discounted mean 
 single path is the usual discounted sum. In runs where a search decided which turns were followed, a turn's return is
 its own reward alone: later turns were never observed for the turns that the search dropped, and the turns it kept were
 kept because of their results. Such turns are compared only with each other.
+
+Returns may be shaped by progress. See `returns`.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ class Turn:
     reward: Reward
     progress_before: float = 0.0
     """Best progress on the path to the turn, by which the recipe may shape returns. See `chains.progress_before`."""
+    progress_after: float = 0.0
+    """Best progress on the path including the turn itself."""
     searched: bool = False
     """True if a search chose which turns of the run were followed, so that later turns were not observed for all
     alike.
@@ -89,12 +93,20 @@ class Credit:
 
 
 def returns(
-    turns: Iterable[Turn], gamma: float, paid: Callable[[Reward], float | None], *, shaped: bool = False
+    turns: Iterable[Turn],
+    gamma: float,
+    paid: Callable[[Reward], float | None],
+    *,
+    shaped: bool = False,
+    td_lambda: float = 1.0,
 ) -> dict[str, float | None]:
     """Compute each turn's return; None if the turn, or all its children, could not be measured.
 
-    `shaped` subtracts the progress before the turn. That is all that remains of potential-based shaping in a return:
-    the potential ends at 0, and those in between cancel. It depends on where the turn began, never on what it did.
+    `shaped` adds potential-based shaping: each turn is paid `gamma * progress after it - progress before it`, and the
+    progress after an episode counts as 0. Later turns count by `(gamma * td_lambda) ** k`. With `td_lambda` 1 the
+    potentials in between cancel, and only the progress before the turn is left, a baseline that does not depend on what
+    the turn did. Below 1, the rest of the weight is on the progress that the turn itself made. After a turn of a
+    search, whose later turns are unknown, all of it is.
     """
     by_key = {turn.key: turn for turn in turns}
     children: dict[str, list[str]] = defaultdict(list)
@@ -103,11 +115,18 @@ def returns(
             if by_key[turn.parent].number >= turn.number:
                 raise ValueError(f"{turn.key} builds on {turn.parent}, which is not an earlier turn")
             children[turn.parent].append(turn.key)
+    observed = td_lambda if shaped else 1.0
     found: dict[str, float | None] = {}
     for turn in sorted(by_key.values(), key=lambda turn: -turn.number):
         reward = paid(turn.reward)
         later = [(gamma ** (by_key[key].number - turn.number), found[key]) for key in children[turn.key]]
-        known = [factor * value for factor, value in later if value is not None]
+        known = [
+            factor * ((1.0 - observed) * turn.progress_after + observed * value)
+            for factor, value in later
+            if value is not None
+        ]
+        if shaped and turn.searched:
+            known = [gamma * turn.progress_after]
         if reward is None or (later and not known and gamma > 0):
             found[turn.key] = None
         else:
@@ -139,8 +158,7 @@ def _varies(values: Sequence[float]) -> bool:
     return max(values) - min(values) > FLAT
 
 
-# -- all steps together
-# -------------------------------------------------------------------------------------------------
+# -- all steps together ------------------------------------------------------------------------------------------------
 
 
 def assign(turns: Iterable[Turn], recipe: Recipe) -> Credit:
@@ -154,7 +172,7 @@ def assign(turns: Iterable[Turn], recipe: Recipe) -> Credit:
         else:
             number = turn.number if recipe.scope == "turn" else 0
             pools[turn.group, number, turn.searched, recipe.compare_starts and turn.improves].append(turn)
-    taught, flat = _teaching(pools, _without_novelty(turns, recipe), left_out)
+    taught, flat = _teaching(pools, _results(turns, recipe), left_out)
     weights = group_weights([turn for pool in taught for turn in pool], recipe)
     advantages: dict[str, Advantage] = {}
     for pool in taught:
@@ -172,15 +190,16 @@ def _stream_returns(turns: Sequence[Turn], recipe: Recipe, parts: frozenset[str]
     def paid(reward: Reward) -> float | None:
         return reward.total if parts is None else reward.stream(parts)
 
-    return returns(turns, recipe.gamma, paid, shaped=bool(recipe.potentials))
+    return returns(turns, recipe.gamma, paid, shaped=bool(recipe.potentials), td_lambda=recipe.td_lambda)
 
 
-def _without_novelty(turns: Sequence[Turn], recipe: Recipe) -> list[dict[str, float | None]]:
-    """Return the returns without novelty. They decide if a pool teaches, since novelty among equal results is no
-    result.
+def _results(turns: Sequence[Turn], recipe: Recipe) -> list[dict[str, float | None]]:
+    """Return the returns without novelty and shaping. They decide if a pool teaches: a rare structure or progress is no
+    result if all results are equal.
     """
     streams = (recipe.plan_parts, recipe.code_parts) if recipe.plan_parts is not None else (frozenset(PARTS),)
-    return [_stream_returns(turns, recipe, (parts or frozenset(PARTS)) - {NOVELTY}) for parts in streams]
+    bare = dataclasses.replace(recipe, potentials={})
+    return [_stream_returns(turns, bare, (parts or frozenset(PARTS)) - {NOVELTY}) for parts in streams]
 
 
 def _known(value: float | None) -> float:

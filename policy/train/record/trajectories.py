@@ -340,6 +340,7 @@ def _collection(reading: _Reading, recipe: Recipe) -> Collection:
     parents, twins = chains.own_parents(reading.links), chains.twins(reading.links)
     searched, progress = chains.searched_runs(reading.links), chains.progress_before(reading.links)
     runs = {link.key: link.run for link in reading.links}
+    own_progress = {link.key: link.progress for link in reading.links}
 
     def placed(turn: Turn) -> Turn:
         return dataclasses.replace(
@@ -348,6 +349,7 @@ def _collection(reading: _Reading, recipe: Recipe) -> Collection:
             parent=parents[turn.key],
             searched=runs[turn.key] in searched,
             progress_before=progress[turn.key],
+            progress_after=max(progress[turn.key], own_progress[turn.key]),
         )
 
     places = {s.turn.key: (s.turn.group, reading.structures.get(s.turn.key)) for s in samples}

@@ -27,6 +27,7 @@ from triton_agent.policy.train.prepare.credit import (
 )
 from triton_agent.policy.train.prepare.recipes import RECIPES, Recipe
 from triton_agent.policy.train.record.rewards import Reward
+from triton_agent.tools.results import Status
 
 SEEDS = range(25)
 
@@ -50,15 +51,13 @@ def paths(draw: random.Random, *, groups: int = 3, most_turns: int = 4) -> list[
     found = []
     for g in range(groups):
         for i in range(draw.randint(2, 5)):
-            parent = None
+            parent, before = None, 0.0
             for t in range(draw.randint(1, most_turns)):
-                key = f"g{g}/{i}.{t}"
+                key, after = f"g{g}/{i}.{t}", max(before, draw.random())
                 paid = reward(draw.choice([0.0, 1.0, draw.random()]), draw.random(), passed=draw.random() < 0.5)
-                progress = draw.random() if parent else 0.0
-                found.append(
-                    Turn(key=key, group=f"g{g}", number=t, parent=parent, reward=paid, progress_before=progress)
-                )
-                parent = key
+                made = {"reward": paid, "progress_before": before, "progress_after": after}
+                found.append(Turn(key=key, group=f"g{g}", number=t, parent=parent, **made))
+                parent, before = key, after
     return found
 
 
@@ -99,20 +98,76 @@ def test_what_was_not_measured_is_left_out_and_counts_as_nothing_else() -> None:
     assert returns(turns, 0.0, lambda paid: paid.total)["x"] == 0.3
 
 
+def shaping(turns: Sequence[Turn], key: str, gamma: float) -> list[tuple[float, float]]:
+    """Return reward and shaping, gamma x potential after - potential before, of a turn and its later turns."""
+    trajectory, _, number = key.rpartition(".")
+    own = [t for t in turns if t.key.rpartition(".")[0] == trajectory and t.number >= int(number)]
+    after = [*(t.progress_after for t in own[:-1]), 0.0]
+    return [(t.reward.total or 0.0, gamma * potential - t.progress_before) for t, potential in zip(own, after)]
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_shaped_return_is_the_discounted_sum_of_shaped_rewards(seed: int) -> None:
-    """A shaped reward adds the discounted potential after the turn and subtracts that before it."""
+    draw = random.Random(seed)
+    turns = paths(draw)
+    gamma, td_lambda = draw.random(), draw.choice([0.0, 1.0, draw.random()])
+    shaped = returns(turns, gamma, lambda paid: paid.total, shaped=True, td_lambda=td_lambda)
+    for one in turns:
+        steps = shaping(turns, one.key, gamma)
+        expected = sum((gamma * td_lambda) ** i * (paid + added) for i, (paid, added) in enumerate(steps))
+        assert shaped[one.key] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_shaping_cancels_in_the_sum_over_an_episode(seed: int) -> None:
+    """With lambda 0 each turn has its own reward and shaping alone: discounted, they add up to the rewards."""
     draw = random.Random(seed)
     turns = paths(draw)
     gamma = draw.random()
-    shaped = returns(turns, gamma, lambda paid: paid.total, shaped=True)
-    for one in turns:
-        own = [t for t in turns if t.key.rpartition(".")[0] == one.key.rpartition(".")[0] and t.number >= one.number]
-        potentials = [*(t.progress_before for t in own[1:]), 0.0]
-        steps = zip(own, potentials)
-        rewards = [(t.reward.total or 0.0) + gamma * after - t.progress_before for t, after in steps]
-        expected = sum(gamma**i * paid for i, paid in enumerate(rewards))
-        assert shaped[one.key] == pytest.approx(expected, abs=1e-12)
+    credit = returns(turns, gamma, lambda paid: paid.total, shaped=True, td_lambda=0.0)
+    plain = returns(turns, gamma, lambda paid: paid.total)
+    for first in [t for t in turns if t.parent is None]:
+        episode = [t for t in turns if t.key.rpartition(".")[0] == first.key.rpartition(".")[0]]
+        assert any(credit[t.key] != t.reward.total for t in episode) or len(episode) == 1
+        total = sum(gamma**t.number * (credit[t.key] or 0.0) for t in episode)
+        assert total == pytest.approx(plain[first.key], abs=1e-12)
+
+
+def advanced(key: str, number: int, before: float, after: float, **rest: object) -> Turn:
+    return turn(key, 0.0, number, progress_before=before, progress_after=after, **rest)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("searched", [False, True])
+def test_a_turn_is_credited_with_the_progress_that_it_made(searched: bool) -> None:
+    """Of four equally bad chains one gets nearer in its first turn, and one begins nearer."""
+    turns = [
+        advanced("nearer.0", 0, 0.0, 0.2, searched=searched),
+        advanced("stays.0", 0, 0.0, 0.0, searched=searched),
+        advanced("begins.0", 0, 0.2, 0.2, searched=searched),
+        turn("nearer.1", 0.0, 1, "nearer.0", progress_before=0.2, progress_after=0.2, searched=searched),
+        turn("stays.1", 0.0, 1, "stays.0", searched=searched),
+        turn("begins.1", 0.0, 1, "begins.0", progress_before=0.2, progress_after=0.2, searched=searched),
+    ]
+    found = returns(turns, 1.0, lambda paid: paid.total, shaped=True, td_lambda=0.0)
+    assert found["nearer.0"] == 0.2
+    assert found["stays.0"] == 0.0 == found["begins.0"], "what was there before is not earned again"
+    if not searched:
+        baseline = returns(turns, 1.0, lambda paid: paid.total, shaped=True)
+        assert baseline["nearer.0"] == baseline["stays.0"] == 0.0, "with lambda 1 what a turn did makes no difference"
+
+
+def test_progress_among_equal_results_teaches_nothing() -> None:
+    shaped = recipe(potentials={Status.WRONG_VALUES: 0.2}, td_lambda=0.5, gamma=0.4, scope="turn")
+    turns = [
+        advanced("a.0", 0, 0.0, 0.2),
+        advanced("b.0", 0, 0.0, 0.0),
+        turn("a.1", 0.0, 1, "a.0", progress_before=0.2, progress_after=0.2),
+        turn("b.1", 0.0, 1, "b.0"),
+    ]
+    assert assign(turns, shaped).advantages == {}
+    found = assign([*turns, turn("c.0", 1.0)], shaped).advantages
+    assert set(found) == {"a.0", "b.0", "c.0"}
+    assert found["c.0"].code > found["a.0"].code > found["b.0"].code
 
 
 @pytest.mark.parametrize("seed", SEEDS)

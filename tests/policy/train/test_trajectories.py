@@ -98,7 +98,7 @@ def test_samples_keep_tokens_parents_and_groups_as_they_were() -> None:
     assert list(samples[0].numbers.load().log_probabilities or ()) == [-0.1, -0.2, -0.3]
     assert list(samples[0].numbers.load().prompt_ids) == [1, 2]
     assert samples[0].turn.progress_before == 0.0
-    assert samples[1].turn.progress_before == DEFAULT.potentials[passed().status]
+    assert samples[0].turn.progress_after == samples[1].turn.progress_before == DEFAULT.potentials[passed().status]
 
 
 def test_problems_judged_in_different_ways_are_different_groups() -> None:
