@@ -519,6 +519,7 @@ def three_times(forward: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return [forward(*args, **kwargs) for _ in range(3)][-1]
 
+    call.__wrapped__ = forward.__wrapped__  # the reference's, whose signature the model has
     return call
 
 
