@@ -367,8 +367,9 @@ class Loop:
         return bool(device_ms) and floor_ms >= self.settings.near_floor * device_ms[0]
 
     def _has_draft_enough(self) -> bool:
-        """Return True if the run ends with a draft after this turn, and another verdict is not worth its time: the draft
-        is near the floor, or judging another one and the file to ship would take longer than there is time.
+        """Return True if the run ends with a draft after this turn, and another verdict is not worth its time.
+
+        The draft is near the floor, or judging another one and the file to ship would take longer than there is time.
         """
         history = self.ledger.history()
         best = best_of(history)
