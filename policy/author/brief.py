@@ -47,7 +47,9 @@ class Brief:
     family.
     """
     numbers: tuple[Mapping[str, float], ...] = ()
-    """For each graph in `graphs`, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`."""
+    """For each graph in `graphs`, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`. A whole
+    number given as an argument is named by its place: `=3`.
+    """
     tensors: tuple[HeldTensor, ...] = ()
     """Tensors that modules hold as plain attributes, at the main sizes."""
     train_graphs: tuple[OperatorGraph, ...] = ()

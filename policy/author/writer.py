@@ -44,6 +44,7 @@ from triton_agent.policy.author.plan.splitting import parts_of, split
 from triton_agent.policy.author.plan.tiling import collapsed
 from triton_agent.policy.author.rules.translation import lower
 from triton_agent.tools.graph.graph import OperatorGraph
+from triton_agent.tools.graph.module_attributes import ARGUMENT
 
 _SKELETONS: dict[str, Callable[[Kernel, Drafting, str, tuple[str, ...]], KernelText]] = {
     "points": skeleton_points.write,
@@ -107,7 +108,8 @@ def _without_attributes(brief: Brief) -> Brief:
     graphs, train_graphs = (
         tuple(dataclasses.replace(graph, held={}) for graph in some) for some in (brief.graphs, brief.train_graphs)
     )
-    return dataclasses.replace(brief, numbers=(), tensors=(), graphs=graphs, train_graphs=train_graphs)
+    given = tuple({k: v for k, v in held.items() if k.startswith(ARGUMENT)} for held in brief.numbers)
+    return dataclasses.replace(brief, numbers=given, tensors=(), graphs=graphs, train_graphs=train_graphs)
 
 
 def _limits(drafts: Sequence[Draft]) -> list[str]:

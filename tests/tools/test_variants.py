@@ -26,7 +26,7 @@ from triton_agent.tools.reference.footprint import (
 )
 from triton_agent.tools.reference.input_tensors import tensors_in
 from triton_agent.tools.reference.reference import load
-from triton_agent.tools.reference.scaling import scaled_down
+from triton_agent.tools.reference.scaling import scaled_down, scaled_for_interpreter
 from triton_agent.tools.reference.size_trials import reference_for
 from triton_agent.tools.reference.sizes import AS_GIVEN, free_sizes, resize_spec
 from triton_agent.tools.reference.variants import family
@@ -425,6 +425,57 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.randn(rows, length)]
 """
+
+
+CHUNKS = """
+import torch
+from torch import nn
+batch, length, width, chunk = 16, 128, 64, 64
+class Model(nn.Module):
+    def __init__(self, length, width, chunk):
+        super().__init__()
+        self.chunk = chunk
+        self.scale = nn.Parameter(torch.ones(length, width))
+    def forward(self, x):
+        b, l, w = x.shape
+        return (x * self.scale).reshape(b, l // self.chunk, self.chunk, w).cumsum(2)
+def get_inputs():
+    return [torch.randn(batch, length, width)]
+def get_init_inputs():
+    return [length, width, chunk]
+"""
+FIRST_LABELS_IGNORED = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(512, 32000, bias=False)
+    def forward(self, x, labels):
+        return nn.functional.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
+def get_inputs():
+    labels = torch.randint(0, 32000, (2, 128))
+    labels[:, :9] = -100
+    return [torch.randn(2, 128, 512), labels]
+"""
+
+
+def test_two_chunks_become_three_and_not_one_where_other_sizes_can_shrink(tmp_path: Path) -> None:
+    """torch runs other operators for a dimension of one, so nothing would tell how many chunks there are."""
+    spec = problem(tmp_path, CHUNKS)
+    scaled = scaled_down(spec, 0)
+    assert scaled is not None
+    found = family(spec, 0, limits=INTERPRETER, base=scaled.variant)
+    constants = [load(spec, variant.constants, batch=variant.batch).constants for variant in found]
+    chunks = {sizes.get("length", 128) / sizes.get("chunk", 64) for sizes in constants}
+    assert len(chunks) > 1 and min(chunks) > 1
+
+
+def test_a_loss_is_not_scaled_down_until_no_element_is_left(tmp_path: Path) -> None:
+    found, limits = scaled_for_interpreter(problem(tmp_path, FIRST_LABELS_IGNORED), 0)
+    assert found is not None and found.sentence
+    footprint = prove(reference_for(problem(tmp_path, FIRST_LABELS_IGNORED), found.variant), 0, limits=limits)
+    assert footprint.finite == (True,)
 
 
 @pytest.mark.parametrize(("text", "key", "of"), [(SHUFFLED, "channels", 3), (WINDOWS, "length", 7)])

@@ -1,9 +1,13 @@
-"""Numbers and tensors that modules hold as plain attributes. A graph has their values; authors need their names."""
+"""Numbers and tensors that modules hold as plain attributes, and whole numbers among the arguments of a call.
+
+A graph has their values; authors need their names.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +15,10 @@ if TYPE_CHECKING:
 
 OF_THE_FILE = ":"
 """Prefix of the path of a tensor at the top level of a file."""
+
+
+ARGUMENT = "="
+"""Prefix of the place of a number among the arguments of a call: `=3` is the fourth."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +51,11 @@ def numbers_of(model: nn.Module) -> dict[str, float]:
             elif _is_number(value):
                 found[own] = value
     return found
+
+
+def numbers_given(inputs: Sequence[Any]) -> dict[str, int]:
+    """Return the whole numbers among the arguments of a call, such as a position, by place."""
+    return {f"{ARGUMENT}{place}": value for place, value in enumerate(inputs) if type(value) is int}
 
 
 def _is_number(value: Any) -> bool:

@@ -15,7 +15,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.call import structure_of
 from triton_agent.tools.graph.fingerprint import fingerprint, signature
 from triton_agent.tools.graph.floor import floor_of
-from triton_agent.tools.graph.module_attributes import numbers_of, tensors_of
+from triton_agent.tools.graph.module_attributes import numbers_given, numbers_of, tensors_of
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.index_bounds import refusing_on_gpu
@@ -85,7 +85,7 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
         "signature": signature(main),
         "graphs": tuple(call.graph.to_json() for call in calls),
         "train_graphs": tuple(graph.to_json() for graph in trained) if calls[0].differs_in_training else (),
-        "numbers": tuple(numbers_of(call.original) for call in calls),
+        "numbers": tuple(numbers_of(call.original) | numbers_given(call.inputs) for call in calls),
         "tensors": tensors_of(calls[0].original),
         "input_structure": structure_of(calls[0].inputs),
         "floor_bytes": floor.bytes_moved,

@@ -26,6 +26,10 @@ FIXED_PARAMETERS_AT_MOST = 1 << 25
 FIXED_ROWS = 8
 """Multiply-adds allowed for each of these parameters, in addition to the limits."""
 
+ROOM_FOR_FINITE = 4
+"""Multiple of the interpreter's limits at which outputs may become finite: where labels of the first positions are
+ignored, none is left in a short sequence, and the loss is NaN."""
+
 STEEP_LOAD = 64
 """From this multiple of the limits on, a problem is scaled down by quarters instead of halves."""
 
@@ -51,20 +55,33 @@ def scaled_for_interpreter(spec: ProblemSpec, seed: int) -> tuple[Scaled | None,
     """Return the problem at sizes for the interpreter, and the limits that they keep.
 
     Parameters whose sizes are written in the class cannot change. If these alone exceed the limits, the limits are
-    raised by them, and everything else is scaled down to fit.
+    raised by them, and everything else is scaled down to fit. They are raised, too, where outputs are finite at larger
+    sizes only.
     """
-    trials = Trials(spec, seed, INTERPRETER)
+    trials, limits = Trials(spec, seed, INTERPRETER), INTERPRETER
     search = _Search(trials)
     found = _found(search)
     fixed = search.reached.parameter_elements if search.reached is not None else 0
-    if found is not None or not INTERPRETER.elements_at_most // 2 < fixed <= FIXED_PARAMETERS_AT_MOST:
-        return found, INTERPRETER
-    limits = dataclasses.replace(
-        INTERPRETER,
-        elements_at_most=INTERPRETER.elements_at_most + fixed,
-        flops_at_most=INTERPRETER.flops_at_most + 2 * FIXED_ROWS * fixed,
+    if found is None and INTERPRETER.elements_at_most // 2 < fixed <= FIXED_PARAMETERS_AT_MOST:
+        limits = dataclasses.replace(
+            INTERPRETER,
+            elements_at_most=INTERPRETER.elements_at_most + fixed,
+            flops_at_most=INTERPRETER.flops_at_most + 2 * FIXED_ROWS * fixed,
+        )
+        trials = Trials(spec, seed, limits)
+        found = scaled_by(trials)
+    if found is None or found.variant == AS_GIVEN or _is_finite(trials.prove(found.variant)):
+        return found, limits
+    roomy = dataclasses.replace(
+        limits,
+        elements_at_most=ROOM_FOR_FINITE * limits.elements_at_most,
+        flops_at_most=ROOM_FOR_FINITE * limits.flops_at_most,
     )
-    return scaled_down(spec, seed, limits=limits), limits
+    trials = Trials(spec, seed, roomy)
+    larger = scaled_by(trials)
+    if larger is not None and _is_finite(trials.prove(larger.variant)):
+        return larger, roomy
+    return found, limits
 
 
 def scaled_by(trials: Trials) -> Scaled | None:
@@ -75,14 +92,23 @@ def scaled_by(trials: Trials) -> Scaled | None:
 def _found(search: _Search) -> Scaled | None:
     trials = search.trials
     first = search.find(frozenset())
-    if first is None or trials.prove(first) is not None:
-        return None if first is None else _scaled(first, search)
+    if first is None:
+        return None
+    proven = trials.prove(first)
+    if _is_finite(proven):
+        return _scaled(first, search)
     changed = [*first.constants, *([LEADING] if first.batch is not None else [])]
     for key in changed:  # fake tensors accept calls that fail on real values, such as an index out of range
         variant = search.find(frozenset({key}))
-        if variant is not None and trials.prove(variant) is not None:
+        found = trials.prove(variant) if variant is not None else None
+        if variant is not None and found is not None and (proven is None or _is_finite(found)):
             return _scaled(variant, search)
-    return None
+    return _scaled(first, search) if proven is not None else None
+
+
+def _is_finite(footprint: Footprint | None) -> bool:
+    """Return True if the outputs of a run have no NaN or infinity, unlike the mean of a loss without any element."""
+    return footprint is not None and footprint.finite is not None and all(footprint.finite)
 
 
 def _scaled(variant: Variant, search: _Search) -> Scaled:

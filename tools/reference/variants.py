@@ -164,14 +164,31 @@ class _Neighbours:
         """Propose multiples of other divisors for sizes that no accepted variant changes.
 
         Such a size must be a multiple of a number that is not written anywhere. A kernel with a hard-coded
-        `channels // groups` would be correct at all other variants.
+        `channels // groups` would be correct at all other variants. Larger sizes come first, with other sizes as small
+        as in the accepted variants if need be: half of a size may be a single group, for which torch runs other
+        operators.
         """
         for key in keys:
             divisors = [n for n in range(2, self.at[key] // 2 + 1) if self.at[key] % n == 0]
-            for value in (self.at[key] + change for n in divisors for change in (-n, n)):
-                if any(variant.constants.get(key, self.given[key]) != self.at[key] for variant in self.taken):
-                    break
-                yield self._variant({key: value})
+            for n in divisors:
+                larger, smaller = self._variant({key: self.at[key] + n}), self._variant({key: self.at[key] - n})
+                for variant in (larger, self._with_small_others(larger), smaller):
+                    if any(other.constants.get(key, self.given[key]) != self.at[key] for other in self.taken):
+                        break
+                    if variant is not None:
+                        yield variant
+
+    def _with_small_others(self, variant: Variant) -> Variant | None:
+        """Return a variant that is above the limits with the other sizes as small as in accepted variants, else None."""
+        real = self.trials.prove(variant)
+        if real is None or real.load(self.trials.limits) <= 1:
+            return None
+        small: dict[str, int] = {}
+        for other in self.taken:
+            for key, value in other.constants.items():
+                if value < small.get(key, self.at.get(key, value)):
+                    small[key] = value
+        return self._variant(dict(variant.constants) | small)
 
     def _variant(self, changes: Mapping[str, int]) -> Variant:
         sizes = {key: value for key, value in self.at.items() if key != LEADING} | dict(changes)

@@ -23,7 +23,7 @@ from triton_agent.policy.author.ir.sizes import (
 )
 from triton_agent.policy.author.ir.torch_calls import BY_TAPS, TorchCall
 from triton_agent.policy.author.plan.descriptors import DESCRIBED, PROCESSORS
-from triton_agent.tools.graph.module_attributes import OF_THE_FILE, HeldTensor
+from triton_agent.tools.graph.module_attributes import ARGUMENT, OF_THE_FILE, HeldTensor
 
 _DIMENSION_NAMES = {
     1: ("length",),
@@ -69,7 +69,11 @@ class Forward:
         self._opening: list[str] = []
         self._take_out()
         self._unpacked = self._dimensions()
+        if file.model.forward_arguments() is not None:
+            self._given_numbers()
         for name, values in self.graph.numbers.items():
+            if name.startswith(ARGUMENT):
+                continue
             text = path_of(f"p:{name}")
             self.sizes.fractions[text] = tuple(float(value) for value in values)
             if all(isinstance(value, int) for value in values):
@@ -205,6 +209,15 @@ class Forward:
                 found[name] = _Unpacked(value.name, dim, rank, name)
                 self.sizes.add(name, size)
         return found
+
+    def _given_numbers(self) -> None:
+        """Name each size that is an argument of the call, such as the position in a cache."""
+        for name, values in self.graph.numbers.items():
+            place, size = name.removeprefix(ARGUMENT), tuple(int(value) for value in values)
+            if place == name or int(place) >= len(self.parameters) or is_constant(size):
+                continue
+            if self.sizes.find(size) is None:
+                self.sizes.add(self.parameters[int(place)], size)
 
     def _derived_sizes(self) -> dict[str, str]:
         """Name sizes of intermediate values that are not plain products, such as a convolution's height."""

@@ -16,7 +16,7 @@ from triton_agent.policy.author.brief import Brief
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.call import structure_of
 from triton_agent.tools.graph.fingerprint import fingerprint
-from triton_agent.tools.graph.module_attributes import numbers_of, tensors_of
+from triton_agent.tools.graph.module_attributes import numbers_given, numbers_of, tensors_of
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
@@ -54,7 +54,7 @@ class _Call:
         except ProblemError:  # a constructor that casts its parameters needs memory for them
             model = reference.make_model(0)
         self.structure = structure_of(inputs)
-        self.numbers, self.tensors = numbers_of(model), tensors_of(model)
+        self.numbers, self.tensors = numbers_of(model) | numbers_given(inputs), tensors_of(model)
         with reference.running("forward"), mode:
             self.graph = extract(model.eval(), inputs)
             self.train_graph = extract(model.train(), inputs)

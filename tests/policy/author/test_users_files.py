@@ -83,9 +83,21 @@ def get_inputs():
 """
 
 
+POSITION_IN_A_CACHE = """
+class Model(nn.Module):
+    def forward(self, cache, new, position):
+        return torch.cat([cache[:, :position], new], dim=1) * 2
+def get_inputs():
+    return [torch.randn(4, 512, 1024), torch.randn(4, 1, 1024), 300]
+"""
+
+
 @pytest.mark.parametrize(
     "text",
-    [GROUPS_AND_THEIR_MEAN, WINDOWS_THAT_REACH_PAST_THE_END, FOUND_IN_A_TUPLE, LAYERS_CALLED_BY_A_FUNCTION],
+    [
+        *(GROUPS_AND_THEIR_MEAN, WINDOWS_THAT_REACH_PAST_THE_END, FOUND_IN_A_TUPLE),
+        *(LAYERS_CALLED_BY_A_FUNCTION, POSITION_IN_A_CACHE),
+    ],
 )
 def test_the_first_file_passes(text: str, tmp_path: Path, nursery: Nursery) -> None:
     check_passes(problem(tmp_path, text), nursery)
