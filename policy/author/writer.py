@@ -181,7 +181,25 @@ data-dependent without branches in the model.
 """
 
 
+_SIZED_BY_VALUES = frozenset(
+    f"aten.{name}"
+    for name in ("nonzero", "masked_select", "unique", "unique2", "_unique2", "unique_consecutive", "unique_dim")
+)
+"""Operators of torch whose results have as many elements as values say. No tape holds them."""
+
+
+def _require_sizes(program: Program) -> None:
+    """Refuse a program in which an operator that is left to torch has a result whose size depends on values."""
+    needed = program.needed()
+    for value in program.values.values():
+        if value.operation == "torch" and value.function in _SIZED_BY_VALUES and value.name in needed:
+            raise BeyondAuthor(
+                f"{value.function} depends on values: how many elements its result has is known only after the call"
+            )
+
+
 def _drafted(drafting: Drafting, file: FileParts, method: str) -> Draft:
+    _require_sizes(drafting.program)
     drafting, partition = _with_results_joined(drafting)
     program = drafting.program
     forward = Forward(drafting, file)

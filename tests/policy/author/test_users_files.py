@@ -340,3 +340,19 @@ def test_what_is_taken_apart_and_joined_again_is_right_for_any_number_of_pieces(
     tmp_path: Path, nursery: Nursery
 ) -> None:
     check_passes(problem(tmp_path, VIEWS_OF_ONE_SAMPLE), nursery)
+
+
+def test_a_result_with_as_many_elements_as_values_say_is_named(tmp_path: Path) -> None:
+    """Every file with torch's `nonzero` would be refused: a tape holds no size that depends on values."""
+    text = """
+BATCH = 4
+class Model(nn.Module):
+    def forward(self, x):
+        rows, _ = torch.where(x > 0)
+        return torch.zeros_like(x).index_add(0, rows, torch.tanh(x[rows]))
+def get_inputs():
+    return [torch.randn(BATCH, 8)]
+"""
+    brief = brief_of(problem(tmp_path, text), allow_library=True)
+    with pytest.raises(BeyondAuthor, match="aten.nonzero depends on values"):
+        write(brief, first_choice(brief))
