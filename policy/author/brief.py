@@ -47,8 +47,8 @@ class Brief:
     family.
     """
     numbers: tuple[Mapping[str, float], ...] = ()
-    """For each graph in `graphs`, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`. A whole
-    number given as an argument is named by its place: `=3`.
+    """For each graph in `graphs`, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`. Whole
+    numbers given as arguments are named by their place: `=3`.
     """
     tensors: tuple[HeldTensor, ...] = ()
     """Tensors that modules hold as plain attributes, at the main sizes."""

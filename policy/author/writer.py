@@ -182,8 +182,10 @@ data-dependent without branches in the model.
 
 
 _SIZED_BY_VALUES = frozenset(
-    f"aten.{name}"
-    for name in ("nonzero", "masked_select", "unique", "unique2", "_unique2", "unique_consecutive", "unique_dim")
+    {
+        *("aten.nonzero", "aten.masked_select", "aten.unique", "aten.unique2", "aten._unique2"),
+        *("aten.unique_consecutive", "aten.unique_dim"),
+    }
 )
 """Operators of torch whose results have as many elements as values say. No tape holds them."""
 

@@ -179,7 +179,7 @@ class _Neighbours:
                         yield variant
 
     def _with_small_others(self, variant: Variant) -> Variant | None:
-        """Return a variant that is above the limits with the other sizes as small as in accepted variants, else None."""
+        """Return a variant above the limits with its other sizes as small as in accepted variants; else None."""
         real = self.trials.prove(variant)
         if real is None or real.load(self.trials.limits) <= 1:
             return None
