@@ -2,12 +2,14 @@
 
 With a GPU a file is written only if the shipped text itself, guard included, was measured faster than the reference in
 device time and in latency, and not slower in back-to-back calls. With several sets of inputs its kernels run at the
-sets where that holds. Without a GPU the file is a draft, whose kernels run only when asked for.
+sets where that holds. Without a GPU the file is a draft, whose kernels run only when asked for. A draft of a problem that
+was scaled down is not judged again if it leaves the tapes that were judged.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -114,9 +116,7 @@ async def ship_best(
     names = tuple(forms)
     if draft:
         text = write(names, kernels)
-        # Its guard admits the sizes as given, at which nothing can be run here if they were scaled down.
-        used = "" if evaluator.facts.scaled else switched_on(text)
-        evaluation = await evaluator.evaluate_async(forced(text), as_given=True, file=used)
+        evaluation = await judged_draft(text, source, kernels, evaluator, has_ranges=ranged is not None)
     else:
         as_used = functools.partial(write, evaluation=kernels)
         chosen = faster_at(best.standing, forms)
@@ -131,6 +131,30 @@ async def ship_best(
     path = write_file(folder, f"{Path(spec.path).stem}_optimized.py", text)
     said = _range_sentences(spec, ranged, _brackets_at(spec, ranged, names, draft=draft))
     return Shipped(path=path, draft=draft, evaluation=evaluation, ranges=said)
+
+
+async def judged_draft(
+    text: str, source: str, kernels: Evaluation, evaluator: AnyEvaluator, *, has_ranges: bool
+) -> Evaluation:
+    """Judge a draft with its kernels switched on, or return the verdict on its kernels if it can only get the same.
+
+    The guard of a draft admits the sizes as given, at which nothing can be run here if they were scaled down. Only its
+    tapes can be judged then, and they were, if the candidate left the same ones.
+    """
+    if not evaluator.facts.scaled:
+        return await evaluator.evaluate_async(forced(text), as_given=True, file=switched_on(text))
+    if not has_ranges and await asyncio.to_thread(_leave_equal_tapes, evaluator, source, forced(text)):
+        return kernels
+    return await evaluator.evaluate_async(forced(text), as_given=True)
+
+
+def _leave_equal_tapes(evaluator: AnyEvaluator, source: str, text: str) -> bool:
+    from triton_agent.runs.ship.equal_tapes import are_equal
+    from triton_agent.runs.ship.plan_file import modules_of  # loads torch
+
+    with contextlib.suppress(NotEmitted):
+        return are_equal(modules_of(evaluator, source), modules_of(evaluator, text))
+    return False
 
 
 def _plans_at(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import dataclasses
 import os
 import subprocess
@@ -16,7 +17,7 @@ from tests.runs import shipped_samples as samples
 from triton_agent.runs.ship import call_form
 from triton_agent.runs.ship.artefact import forced, has_cuda_graphs, is_shipped, ship, switched_on
 from triton_agent.runs.ship.facts import Gpu, TensorForm
-from triton_agent.runs.ship.shipped import no_faster
+from triton_agent.runs.ship.shipped import judged_draft, no_faster
 from triton_agent.runs.ship.source.original import take_out
 from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.errors import ProblemError, UsageError
@@ -100,6 +101,29 @@ def test_a_file_with_cuda_graphs_launches_its_kernels_where_there_is_no_gpu(nurs
     with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
         verdict = evaluator.evaluate(forced(text), as_given=True, file=switched_on(text))
     assert verdict.status is Status.PASSED, verdict.message
+
+
+def test_a_draft_at_other_sizes_takes_over_the_verdict_on_equal_tapes_only(tmp_path: Path, nursery: Nursery) -> None:
+    """The interpreter cannot run the sizes as given, so that all a verdict on the draft can see is its tapes."""
+    (tmp_path / "problem.py").write_text(
+        "import torch\nfrom torch import nn\n"
+        "class Model(nn.Module):\n    def forward(self, x):\n        return x * 2.0\n"
+        "def get_inputs():\n    return [torch.randn(4096, 1024)]\n"
+    )
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    source = CANDIDATE.replace("        self.weight = nn.Parameter(torch.zeros(3))\n", "").replace("64", "1024")
+    source = source.replace("y = torch.empty_like(x)", "x = x.contiguous()\n        y = torch.empty_like(x)")
+    text = ship(spec, samples.plans(spec, source, nursery), samples.facts(spec), draft=True)
+    another = text.replace("* 2.0, mask", "* 3.0, mask")
+    assert another != text
+    with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
+        assert evaluator.facts.scaled
+        kernels = evaluator.evaluate(source)
+        same, other = (
+            asyncio.run(judged_draft(one, source, kernels, evaluator, has_ranges=False)) for one in (text, another)
+        )
+    assert kernels.status is Status.PASSED and same is kernels
+    assert other.status is Status.WRONG_VALUES
 
 
 def test_the_file_itself_is_checked_and_not_only_its_tapes(nursery: Nursery) -> None:
