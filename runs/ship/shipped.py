@@ -2,8 +2,8 @@
 
 With a GPU a file is written only if the shipped text itself, guard included, was measured faster than the reference in
 device time and in latency, and not slower in back-to-back calls. With several sets of inputs its kernels run at the
-sets where that holds. Without a GPU the file is a draft, whose kernels run only when asked for. A draft of a problem that
-was scaled down is not judged again if it leaves the tapes that were judged.
+sets where that holds. Without a GPU the file is a draft, whose kernels run only when asked for. A draft of a problem
+that was scaled down is not judged again if it leaves the tapes that were judged.
 """
 
 from __future__ import annotations

@@ -117,3 +117,10 @@ def test_an_attribute_of_one_tensor_hides_no_method() -> None:
 )
 def test_elements_that_are_one_in_memory_are_noticed(tensor: torch.Tensor, expanded: bool) -> None:
     assert is_expanded(tensor.shape, tensor.stride()) == expanded
+
+
+@pytest.mark.parametrize("stride", [0, 2])
+def test_a_single_element_is_read_whatever_its_stride(stride: int) -> None:
+    """A stepped input of one element, such as the time step of a batch of one, has a stride of two."""
+    tensor = torch.tensor([7, 9, 11])[1:].as_strided((1,), (stride,))
+    assert row(tensor).tolist() == [9, 0, 0, 0, 0, 0, 0, 0]

@@ -60,6 +60,8 @@ def row(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
         raise Foreign(f"a {tensor.layout} tensor on {tensor.device}")
     flat = own_view(tensor).resolve_conj().resolve_neg().contiguous().reshape(-1)
+    if flat.numel() == 1:  # a single element is contiguous with any stride, and torch refuses to view it as bytes
+        flat = flat.as_strided((1,), (1,))
     return flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8, device=flat.device)
 
 
