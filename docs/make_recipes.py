@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from triton_agent.policy.train.prepare.recipes import NEEDS, RECIPES, Recipe
+from triton_agent.policy.train.prepare.recipes import DRPO, NEEDS, RECIPES, Recipe
 
 PAGE = Path(__file__).parent / "training.md"
 START, END = "<!-- made by docs/make_recipes.py -->", "<!-- end -->"
@@ -34,6 +34,7 @@ def _credit(recipe: Recipe) -> str:
         "trloo": "minus the mean of the other trajectories",
         "grpo": "minus the mean, divided by the deviation",
         "dr_grpo": "minus the mean",
+        DRPO: "right: softmax(ln S / 0.1), wrong: -softmax(mean log-probability / 10)",
     }[recipe.baseline]
     words = [
         f"discount {recipe.gamma:g}",
@@ -48,7 +49,10 @@ def _credit(recipe: Recipe) -> str:
 
 
 def _loss(recipe: Recipe) -> str:
-    words = [f"clip {recipe.clip_low:g} to {recipe.clip_high:g}", f"mean by {recipe.reduction}"]
+    clip = f"clip {recipe.clip_low:g} to {recipe.clip_high:g}"
+    if recipe.baseline == DRPO:
+        clip = "no clip, but 1000 max(KL - 1e-4, 0) KL from the policy that sampled"
+    words = [clip, f"mean by {recipe.reduction}"]
     if recipe.geometric_band is not None:
         low, high = recipe.geometric_band
         words.append(f"only answers with a mean ratio from {low:g} to {high:g} at the update")

@@ -235,8 +235,8 @@ def grpo(
         str,
         typer.Option(
             "--recipe",
-            help="Rewards and credit: autotriton, tritonrl, kevin, drkernel, milestones, default; settings may follow"
-            " for an ablation: default,baseline=grpo,without=rule.",
+            help="Rewards and credit: autotriton, tritonrl, kevin, drkernel, milestones, drpo, default; settings may"
+            " follow for an ablation: default,baseline=grpo,without=rule.",
         ),
     ] = "default",
     epochs: EPOCHS = 1.0,

@@ -19,14 +19,16 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from triton_agent.policy.train.prepare.recipes import Recipe
-from triton_agent.policy.train.record.rewards import NOVELTY, PARTS, Reward
+from triton_agent.policy.train.prepare.recipes import DRPO, Recipe
+from triton_agent.policy.train.record.rewards import CORRECT, NOVELTY, PARTS, Reward
 
 STANDARD_DEVIATION_FLOOR = 1e-4
 """Added to the standard deviation of a group before dividing by it."""
 FLAT = 1e-9
 """Returns that differ by less count as equal."""
 LACKS = "lacks a measurement that other turns of its group have"
+REWARD_TEMPERATURE, SCORE_TEMPERATURE = 0.1, 10.0
+"""Lambda and tau of DRPO, as in the authors' published scripts."""
 
 
 class TokenRole(enum.IntEnum):
@@ -60,6 +62,8 @@ class Turn:
     """
     improves: bool = False
     """True if the prompt contained a kernel that passed."""
+    score: float = 0.0
+    """Mean log-probability of its tokens when they were sampled, for DRPO."""
     sampled: bool = True
     """False for a turn without usable tokens, which only counts in the returns of the turns before it."""
 
@@ -154,6 +158,26 @@ def compared(values: Sequence[float], baseline: str) -> list[float]:
     return [value / (deviation + STANDARD_DEVIATION_FLOOR) for value in centred]
 
 
+def decoupled(turns: Sequence[Turn], values: Sequence[float]) -> list[float]:
+    """Return the weights of DRPO: right turns are compared by their speed with right ones only, and no slow one is
+    pushed down.
+
+    The right ones get `softmax(value / lambda)`. The wrong ones get `-softmax(score / tau)`, the gradient of
+    `-tau * logsumexp(score / tau)`. Both are times the number of turns, since the loss is a mean over them.
+    """
+    right = [turn.reward.parts.get(CORRECT) or 0.0 for turn in turns]
+    up = _softmax([value / REWARD_TEMPERATURE if ok else -math.inf for value, ok in zip(values, right)])
+    down = _softmax([-math.inf if ok else turn.score / SCORE_TEMPERATURE for turn, ok in zip(turns, right)])
+    return [len(turns) * (a - b) for a, b in zip(up, down)]
+
+
+def _softmax(values: Sequence[float]) -> list[float]:
+    highest = max(values)
+    powers = [math.exp(value - highest) for value in values]
+    total = math.fsum(powers)
+    return [power / total for power in powers]
+
+
 def _varies(values: Sequence[float]) -> bool:
     return max(values) - min(values) > FLAT
 
@@ -172,11 +196,15 @@ def assign(turns: Iterable[Turn], recipe: Recipe) -> Credit:
         else:
             number = turn.number if recipe.scope == "turn" else 0
             pools[turn.group, number, turn.searched, recipe.compare_starts and turn.improves].append(turn)
-    taught, flat = _teaching(pools, _results(turns, recipe), left_out)
+    taught, flat = _teaching(pools, _results(turns, recipe), left_out, recipe)
     weights = group_weights([turn for pool in taught for turn in pool], recipe)
     advantages: dict[str, Advantage] = {}
     for pool in taught:
-        plan, code = (compared([_known(stream[turn.key]) for turn in pool], recipe.baseline) for stream in streams)
+        own = [[_known(stream[turn.key]) for turn in pool] for stream in streams]
+        if recipe.baseline == DRPO:
+            plan, code = (decoupled(pool, values) for values in own)
+        else:
+            plan, code = (compared(values, recipe.baseline) for values in own)
         for turn, for_plan, for_code in zip(pool, plan, code):
             weight = weights[turn.group]
             share = 1.0 if recipe.plan_parts is None else recipe.alpha
@@ -240,13 +268,17 @@ def _teaching(
     pools: Mapping[tuple[object, ...], list[Turn]],
     streams: Sequence[Mapping[str, float | None]],
     left_out: Counter[str],
+    recipe: Recipe,
 ) -> tuple[list[list[Turn]], set[str]]:
     """Return the pools whose returns differ, and the groups of the other pools."""
     taught, flat = [], set()
     for pool in pools.values():
         if len(pool) < 2:
             left_out["no other turn to compare with"] += len(pool)
-        elif not any(_varies([_known(stream[turn.key]) for turn in pool]) for stream in streams):
+        elif recipe.baseline == DRPO and len({bool(turn.reward.parts.get(CORRECT)) for turn in pool}) == 1:
+            left_out["all turns of the group were right, or all were wrong"] += len(pool)
+            flat.add(pool[0].group)
+        elif recipe.baseline != DRPO and not any(_varies([_known(s[turn.key]) for turn in pool]) for s in streams):
             left_out["all turns of the group had equal returns"] += len(pool)
             flat.add(pool[0].group)
         else:

@@ -19,6 +19,8 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Evaluation, Status
 
 Parts = dict[str, float | None]
+DRPO = "drpo"
+"""Baseline of DRPO. It comes with a loss that has no clip, see `update/grpo.py`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class Recipe:
     gamma: float = 1.0
     """Discount of later turns' rewards; 1 counts them in full."""
     baseline: str = "grpo"
-    """Baseline of a return: `grpo`, `trloo` or `dr_grpo`; see `credit.py`."""
+    """Baseline of a return: `grpo`, `trloo`, `dr_grpo` or `drpo`; see `credit.py`."""
     scope: str = "group"
     """Turns that the baseline averages: `group` for all turns of all trajectories, `turn` for the turns with the same
     number.
@@ -227,6 +229,16 @@ def _milestones_reached(evaluation: Evaluation) -> float | None:
     return 2.0 if over_compile else 1.0
 
 
+def _drpo(evaluation: Evaluation, facts: Facts) -> Parts:
+    """Pay 1 and the logarithm of the speed-up for a right answer, at least 0. The weight of an answer as slow as that
+    is 5e-5 of an answer as fast as eager.
+    """
+    if not _right(evaluation):
+        return {rewards.CORRECT: 0.0}
+    doublings = rewards.log_speed(rewards.speedup_over(evaluation, "eager"), least=-1 / math.log(2), most=math.inf)
+    return {rewards.CORRECT: 1.0, rewards.SPEED: None if doublings is None else doublings * math.log(2)}
+
+
 NOT_TRITON_COST = 0.25
 """Cost of an answer without Triton, which is worse than a kernel that fails and much better than a cheat."""
 SPEED_WEIGHT = 0.5
@@ -375,6 +387,19 @@ RECIPES: dict[str, Recipe] = {
             pays=_milestones,
             parts=(rewards.CORRECT, rewards.MILESTONE),
             worst=-1.0,
+        ),
+        Recipe(
+            name=DRPO,
+            formula="C (1 + ln S)",
+            source="DRTriton, DRPO",
+            pays=_drpo,
+            parts=(rewards.CORRECT, rewards.SPEED),
+            worst=0.0,
+            gamma=0.0,
+            baseline=DRPO,
+            scope="turn",
+            reduction="sequence",
+            balance_groups=True,
         ),
     )
 }

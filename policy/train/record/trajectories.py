@@ -12,6 +12,7 @@ import datetime
 import gc
 import hashlib
 import itertools
+import math
 import multiprocessing
 import tempfile
 from collections import Counter
@@ -25,7 +26,7 @@ from triton_agent.memory.observation import Observation, Tried
 from triton_agent.memory.records import Attempt, Completion, Distribution, Grading, Message, SamplingRecord
 from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.prepare.credit import Turn
-from triton_agent.policy.train.prepare.recipes import Recipe, grade
+from triton_agent.policy.train.prepare.recipes import DRPO, Recipe, grade
 from triton_agent.policy.train.record import chains, novelty, rewards
 from triton_agent.policy.train.record.rewards import Facts, Reward
 from triton_agent.policy.train.record.roles import Decode, Spelling, token_roles
@@ -293,6 +294,9 @@ def _take(
     # a wrong answer that is paid for being rare earns more than a right one in turns that only pay for progress
     if recipe.novelty and turn.reward.passed and source:
         reading.structures[attempt.key] = novelty.structure(source)
+    if recipe.baseline == DRPO and said.log_probabilities:
+        own = list(itertools.compress(said.log_probabilities, said.mask or itertools.repeat(True)))
+        turn = dataclasses.replace(turn, score=math.fsum(own) / len(own))
     sample = TrainingSample(
         turn=turn,
         numbers=spool.add(numbers),

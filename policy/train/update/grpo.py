@@ -25,12 +25,15 @@ from trl.trainer.utils import use_adapter
 
 from triton_agent.policy.train.prepare.off_policy import DRIFT_AT_MOST, TOKEN_VETO, WEIGHT_CAP
 from triton_agent.policy.train.prepare.prepared import TrainingRow
-from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.policy.train.prepare.recipes import DRPO, Recipe
 from triton_agent.policy.train.record.rewards import PARTS
 from triton_agent.policy.train.settings import TrainingSettings
+from triton_agent.tools.errors import UsageError
 
 LOSSES = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 """TRL's names for our ways to average a loss."""
+DIVERGENCE_AT_MOST, DIVERGENCE_WEIGHT = 1e-4, 1e3
+"""Delta and beta of DRPO, as in the authors' published scripts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +127,9 @@ class LoggedTrainer(GRPOTrainer):
         self.rows = rows
         self.settings = settings
         self.band = recipe.geometric_band
+        self.decoupled = recipe.baseline == DRPO
+        if self.decoupled and settings.proximal:
+            raise UsageError(f"recipe {recipe.name} stays close to the policy that sampled", remedy="no --proximal")
         self.evaluator = evaluator
         places = Dataset.from_dict({"prompt": [""] * len(rows), "row": list(range(len(rows)))})
         super().__init__(
@@ -149,7 +155,8 @@ class LoggedTrainer(GRPOTrainer):
         chosen = counted = batch["completion_mask"] * batch["tool_mask"]
         sampled = batch.pop("sampled")
         batch["old_per_token_logps"] = sampled
-        now = self.log_probabilities(batch) if self.settings.proximal or self.band else sampled
+        needs_now = self.settings.proximal or self.band or self.decoupled
+        now = self.log_probabilities(batch) if needs_now else sampled
         if self.settings.kl:
             batch["ref_per_token_logps"] = self.reference_log_probabilities(batch)
         if self.band:
@@ -157,6 +164,8 @@ class LoggedTrainer(GRPOTrainer):
             batch["advantages"], counted = batch["advantages"] * inside, chosen * inside
             self._note("importance/rejected", 1.0 - inside.float().mean())
         batch["num_items_in_batch"] = self.accelerator.gather(counted.sum()).sum()
+        if self.decoupled:
+            self._hold_close(batch, now, sampled, chosen)
         if self.settings.proximal:
             weights = (now - sampled).exp().clamp(max=self.settings.weight_cap)
             drift = ((sampled - now) * chosen).sum(1, keepdim=True) / chosen.sum(1, keepdim=True)
@@ -168,6 +177,21 @@ class LoggedTrainer(GRPOTrainer):
             self._note("importance/capped", ((weights >= self.settings.weight_cap) * chosen).sum() / chosen.sum())
         self._note_rewards(rows)
         return batch
+
+    def _hold_close(self, batch: dict[str, Tensor], now: Tensor, sampled: Tensor, chosen: Tensor) -> None:
+        """Replace the clip by DRPO's constraint: the gradient is that of `-sum(advantage * log-probability)`, plus
+        `beta * max(KL - delta, 0)` times that of the KL divergence from the policy that sampled.
+
+        KL is the mean of `sampled - now` over all tokens of the step, so its gradient is an equal advantage for all
+        tokens. The loss is a mean over answers of means over tokens, which is undone for it.
+        """
+        own = chosen.sum(1, keepdim=True)
+        sums = torch.stack([((sampled - now) * chosen).sum(), own.sum().float(), torch.ones_like(own).sum().float()])
+        apart, tokens, answers = self.accelerator.reduce(sums, reduction="sum")
+        excess = (apart / tokens - DIVERGENCE_AT_MOST).clamp(min=0.0)
+        batch["advantages"] = batch["advantages"] + DIVERGENCE_WEIGHT * excess * own * answers / tokens
+        batch["old_per_token_logps"] = now
+        self._note("importance/divergence", apart / tokens)
 
     @property
     def pad_token_id_of_model(self) -> int:

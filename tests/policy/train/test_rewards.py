@@ -68,6 +68,15 @@ TABLE: dict[str, list[tuple[Evaluation, Facts, float]]] = {
         (passed(timing(2.0, 2.0, 2.0), timing(0.9, 1.0, 1.1, baseline="compile (tf32)")), Facts(), 2.0),
         (CHEAT, Facts(), -1.0),
     ],
+    "drpo": [
+        (UNTIMED, Facts(), 1.0),
+        (TWICE, Facts(), 1.0 + math.log(2)),
+        (EIGHTFOLD, Facts(), 1.0 + math.log(16)),
+        (NOISY, Facts(), 1.0),
+        (SLOW, Facts(), 0.0),
+        (WRONG, Facts(), 0.0),
+        (CHEAT, Facts(), 0.0),
+    ],
     "default": [
         (UNTIMED, Facts(), 1.0),
         (TWICE, Facts(), 1.0 + 0.5 * 1.0 + 0.25),
@@ -158,7 +167,7 @@ def test_noise_earns_and_costs_nothing(low: float, high: float, expected: float)
 
 
 def test_a_wider_interval_never_pays_more() -> None:
-    for recipe in ("tritonrl", "kevin", "drkernel", "milestones", "default"):
+    for recipe in ("tritonrl", "kevin", "drkernel", "milestones", "drpo", "default"):
         totals = [grade(RECIPES[recipe], passed(timing(2.0 - w, 2.0, 2.0 + w))).total for w in (0.0, 0.3, 0.8, 0.99)]
         assert all(a is not None and b is not None and a >= b for a, b in itertools.pairwise(totals))
 

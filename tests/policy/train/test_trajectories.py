@@ -303,6 +303,7 @@ def test_a_flagged_problem_and_measured_shares_reach_the_reward() -> None:
         ("kevin", {"speed"}),
         ("drkernel", {"speed", "share"}),
         ("milestones", {"milestone"}),
+        ("drpo", {"speed"}),
         ("default", {"speed", "share", "milestone", "gain", "reasoning", "overlong"}),
     ],
 )
