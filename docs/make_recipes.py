@@ -7,8 +7,9 @@ python docs/make_recipes.py --check    only say whether they are up to date
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from triton_agent.policy.train.prepare.recipes import DRPO, NEEDS, RECIPES, Recipe
@@ -26,7 +27,148 @@ def tables() -> str:
     parts = _table(
         ("part", "computed from", "paid by"), ((f"`{part}`", NEEDS[part], ", ".join(users[part])) for part in NEEDS)
     )
-    return f"{recipes}\n\n{parts}"
+    methods = _table(
+        ("method", "formula", "source", "computed from", "used by"),
+        ((one.name, one.formula, one.source, one.needs, one.where()) for one in METHODS),
+    )
+    return f"{recipes}\n\n{parts}\n\n{methods}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    name: str
+    formula: str
+    source: str
+    needs: str
+    """Records that it is computed from."""
+    option: str = ""
+    used: Callable[[Recipe], object] | None = None
+    """Returns true for recipes that have it."""
+
+    def where(self) -> str:
+        found = [f"`{one.name}`" for one in RECIPES.values() if self.used and self.used(one)]
+        recipes = "all recipes" if len(found) == len(RECIPES) else ", ".join(found)
+        return " or ".join(filter(None, (recipes, f"`{self.option}`" if self.option else "")))
+
+
+TOKENS = "tokens, log-probabilities, sampling settings"
+METHODS = (
+    Method(
+        name="higher upper clip",
+        formula="min(r A, clip(r, 1 - a, 1 + b) A), b > a, r = p(now) / p(sampled)",
+        source="DAPO",
+        needs=TOKENS,
+        used=lambda recipe: recipe.clip_high > recipe.clip_low,
+    ),
+    Method(
+        name="mean by a constant length",
+        formula="sum over tokens / (answers x longest answer)",
+        source="Dr. GRPO, Kevin-32B",
+        needs="tokens",
+        used=lambda recipe: recipe.reduction == "constant",
+    ),
+    Method(
+        name="leave-one-out baseline",
+        formula="G - mean of the others' G",
+        source="Dr. Kernel (TRLOO)",
+        needs="group, turn number",
+        used=lambda recipe: recipe.baseline == "trloo",
+    ),
+    Method(
+        name="plan and code apart",
+        formula="alpha A(plan parts) on plan tokens, A(code parts) on code tokens",
+        source="TritonRL",
+        needs="tokens, text of the answer and the file",
+        used=lambda recipe: recipe.plan_parts,
+    ),
+    Method(
+        name="worth of a plan",
+        formula="tanh(log p(right code after prompt and plan) - log p(right code after prompt)), per token",
+        source="DRER",
+        needs="tokens, text, a right answer in the group",
+        used=lambda recipe: recipe.reasoning,
+    ),
+    Method(
+        name="shaping by progress",
+        formula="R + γφ(after) - φ(before), later turns by (γλ)^k",
+        source="Ng et al. 1999; TD(λ)",
+        needs="verdict and parent of each attempt",
+        used=lambda recipe: recipe.potentials and recipe.td_lambda < 1,
+    ),
+    Method(
+        name="rejection of mismatched answers",
+        formula="geometric mean of r within a band at the update, no r < 1e-4",
+        source="Dr. Kernel (MRS)",
+        needs=TOKENS,
+        used=lambda recipe: recipe.geometric_band,
+    ),
+    Method(
+        name="rejection by device time",
+        formula="kept with probability clip((share - 0.3) / 0.1, 0, 1)",
+        source="Dr. Kernel (PRS)",
+        needs="profile (GPU)",
+        used=lambda recipe: recipe.share_rejection,
+    ),
+    Method(
+        name="decoupled rewards",
+        formula=(
+            "sum of w (s - 10 logsumexp(s(wrong) / 10)), w = softmax(ln S / 0.1) over right answers, s = mean log p;"
+            " minus 1000 max(KL - 1e-4, 0) KL"
+        ),
+        source="DRPO",
+        needs=f"{TOKENS}, device times against eager (GPU)",
+        used=lambda recipe: recipe.baseline == DRPO,
+    ),
+    Method(
+        name="verdicts that change",
+        formula="the newest verdict of an attempt counts",
+        source="VERIRL (trace-back rescoring)",
+        needs="gradings of an attempt, by time",
+        used=lambda recipe: True,
+    ),
+    Method(
+        name="proximal policy",
+        formula="A min(p(before the step) / p(sampled), 2), clipped around p(before the step)",
+        source="decoupled PPO",
+        needs=TOKENS,
+        option="--proximal",
+    ),
+    Method(
+        name="divergence from the first model",
+        formula="minus weight x r (q/p - ln(q/p) - 1), q of the first model",
+        source="GRPO, AutoTriton",
+        needs="tokens",
+        option="--kl",
+    ),
+    Method(
+        name="entropy bonus",
+        formula="plus weight x mean entropy of the answers' tokens",
+        source="PPO",
+        needs="tokens",
+        option="--entropy-bonus",
+    ),
+    Method(
+        name="dual clip",
+        formula="min(r, limit) A if A < 0",
+        source="dual-clip PPO",
+        needs=TOKENS,
+        option="--dual-clip",
+    ),
+    Method(
+        name="batches of tokens",
+        formula="sum over N tokens / N; an answer at the end of a batch is continued in the next",
+        source="C3PO (Ring-lite)",
+        needs="tokens",
+        option="--batch-tokens",
+    ),
+    Method(
+        name="start by entropy",
+        formula="highest entropy of own answers, among checkpoints with a loss within 0.1 of the best",
+        source="Ring-lite",
+        needs="prompts and tokens of answers that passed",
+        option="--start-by entropy",
+    ),
+)
 
 
 def _credit(recipe: Recipe) -> str:

@@ -264,6 +264,15 @@ def grpo(
         float | None,
         typer.Option("--dual-clip", metavar="R", help="Largest likelihood ratio of a token with a negative advantage."),
     ] = None,
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-tokens",
+            metavar="N",
+            min=1,
+            help="Tokens of answers per device and batch, instead of --batch rows.",
+        ),
+    ] = None,
     version: Annotated[str, typer.Option("--version-name", help="Version of the policy in --model.")] = "",
     stale: Annotated[
         int | None, typer.Option("--stale", metavar="N", help="Skip attempts more than N policy versions old.")
@@ -309,6 +318,7 @@ def grpo(
     _require_one_kind(online, said, offline)
     if online:
         settings = _settings(said) | {"proximal": proximal, "kl": kl, "entropy": entropy, "dual_clip": dual_clip}
+        settings |= {"batch_tokens": batch_tokens}
         raise typer.Exit(_online(said, model, out, recipe, temperature, answers, max_tokens, stale, settings))
     from triton_agent.runs.train.training import GRPORequest, grpo
 
@@ -319,6 +329,7 @@ def grpo(
         "kl": kl,
         "entropy": entropy,
         "dual_clip": dual_clip,
+        "batch_tokens": batch_tokens,
         "evaluate_every": evaluate_every,
     }
     request = GRPORequest(

@@ -358,6 +358,8 @@ def in_words(line: Mapping[str, Any], updates: int) -> str:
     said.append(
         f"{line['attempts']} answers, {line['verdicts']} verdicts, {line['rows']} rows in {seconds['all']:.0f} s"
     )
+    if line["unpaid"] and not line["update"]:
+        said.append(f"no answer has what these parts are paid for: {' '.join(line['unpaid'])}")
     spent = [f"{name} {seconds[name]:.0f}" for name in ("generation", "overlapped", "verdicts", "update")]
     return ", ".join(said) + f" ({', '.join(spent)})"
 

@@ -39,11 +39,11 @@ def load_libraries() -> None:
 class TrainScreen:
     """Shows figures; a context manager. `show` takes the figures that the trainer logs."""
 
-    def __init__(self, title: str, rows_a_step: int) -> None:
+    def __init__(self, title: str, count_a_step: int, unit: str = "turns") -> None:
         self.console = console.progress()
         self.live = self.console.is_terminal
         self.title = title
-        self.rows_a_step = rows_a_step
+        self.count_a_step, self.unit = count_a_step, unit
         self.latest: dict[str, float] = {}
         self.began: tuple[float, int] | None = None
         self.told_at = 0.0
@@ -83,5 +83,6 @@ class TrainScreen:
         parts = {name: name.removeprefix("reward/") for name in self.latest if name.startswith("reward/")}
         said = [f"{words} {self.latest[name]:.3g}" for name, words in {**SHOWN, **parts}.items() if name in self.latest]
         if self.began and step > self.began[1]:
-            said.append(f"{(step - self.began[1]) * self.rows_a_step / (now - self.began[0]):.1f} turns/s")
+            rate = (step - self.began[1]) * self.count_a_step / (now - self.began[0])
+            said.append(f"{rate:.1f} {self.unit}/s")
         return ", ".join(said)

@@ -128,7 +128,8 @@ def grpo(request: GRPORequest) -> int:
         evaluator = None
         if request.held_out:
             evaluator = stack.enter_context(_held_out(request, recipe, model, temperature))
-        watch = stack.enter_context(_shown(f"grpo, {recipe.name}", settings.batch_size * settings.accumulation))
+        shown = (settings.batch_tokens, "tokens") if settings.batch_tokens else (settings.batch_size, "turns")
+        watch = stack.enter_context(_shown(f"grpo, {recipe.name}", shown[0] * settings.accumulation, shown[1]))
         outcome = train_grpo(
             model,
             prepared,
@@ -254,12 +255,12 @@ def _held_out(request: GRPORequest, recipe: Recipe, model: str, temperature: flo
 
 
 @contextlib.contextmanager
-def _shown(title: str, rows_a_step: int) -> Iterator[Any]:
+def _shown(title: str, count_a_step: int, unit: str = "turns") -> Iterator[Any]:
     """Yield a callback that shows the training, and silence the libraries' warnings meanwhile."""
     from triton_agent.policy.train.update.checkpoints import LogDisplay
 
     try:
-        with TrainScreen(title, rows_a_step) as screen, warnings.catch_warnings():
+        with TrainScreen(title, count_a_step, unit) as screen, warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=FutureWarning)
             warnings.filterwarnings("ignore", category=UserWarning)
             yield LogDisplay(screen.show)

@@ -169,7 +169,7 @@ def train_asynchronously(
 
 def _trainable(recipe: Recipe, grpo: GRPOSettings) -> Recipe:
     """Return the recipe without plan gains; raise UsageError if TRL's trainer does not have its loss."""
-    lacking = [name for name in ("kl", "entropy", "dual_clip", "proximal") if getattr(grpo, name)]
+    lacking = [name for name in ("kl", "entropy", "dual_clip", "proximal", "batch_tokens") if getattr(grpo, name)]
     lacking += ["a geometric band"] if recipe.geometric_band else []
     lacking += [f"a mean by {recipe.reduction}"] if recipe.reduction != "token" else []
     if lacking:

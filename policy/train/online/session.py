@@ -49,7 +49,8 @@ from triton_agent.policy.train.online.rollouts import (
 from triton_agent.policy.train.online.trainer import STEPS_AT_MOST, NothingLeft, OnlineTrainer
 from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.prepare.prepared import Prepared, TrainingLimits, TrainingRow, prepare
-from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.policy.train.prepare.recipes import Recipe, unpaid
+from triton_agent.policy.train.prepare.token_batches import batches_of
 from triton_agent.policy.train.record.trajectories import Knowledge, collect
 from triton_agent.policy.train.update.checkpoints import MarkWhole, last_whole_checkpoint, save_weights
 from triton_agent.policy.train.update.grpo import GRPOSettings
@@ -153,7 +154,8 @@ def train_online(
     """
     fixed = {"model": model, "recipe": recipe.name, "problems": list(problems.names)}
     fixed |= {
-        name: getattr(grpo, name) for name in ("learning_rate", "batch_size", "accumulation", "temperature", "seed")
+        name: getattr(grpo, name)
+        for name in ("learning_rate", "batch_size", "batch_tokens", "accumulation", "temperature", "seed")
     }
     fixed |= {f"online_{name}": getattr(settings, name) for name in ("problems", "answers", "turns", "passes")}
     identity = Identity.at(grpo.output, fixed, resume=resume)
@@ -299,7 +301,8 @@ class Updates(TrainerCallback):
         histories = [history for own in rolled.values() for history in own]
         rolled_s = time.monotonic()
         prepared = self._prepared(trainer, [item for history in histories for item in history], going)
-        going.batches = _batches(prepared.rows, count, chosen.passes, seed=self._grpo.seed, update=number)
+        tokens = self._grpo.batch_tokens and self._grpo.batch_tokens * count
+        going.batches = _batches(prepared.rows, count, chosen.passes, tokens, seed=self._grpo.seed, update=number)
         going.training_from_s = time.monotonic()
         going.line |= {
             "version": going.version,
@@ -378,6 +381,7 @@ class Updates(TrainerCallback):
         totals = [reward.total for reward in rewards if reward.total is not None]
         going.line["reward"] = statistics.fmean(totals) if totals else None
         going.line["hacks"] = sum(reward.hack for reward in rewards)
+        going.line["unpaid"] = unpaid(self._recipe, rewards)
         limits = TrainingLimits(
             temperature=self._grpo.temperature,
             tokens_at_most=self.settings.row_tokens_at_most,
@@ -422,12 +426,17 @@ class Updates(TrainerCallback):
 
 
 def _batches(
-    rows: Sequence[TrainingRow], count: int, passes: int, *, seed: int, update: int
+    rows: Sequence[TrainingRow], count: int, passes: int, tokens: int | None, *, seed: int, update: int
 ) -> list[Sequence[TrainingRow]]:
-    """Shuffle the rows for each pass and divide them into batches. The last batch is filled up from the beginning."""
+    """Shuffle the rows for each pass and divide them into batches, of `tokens` tokens or else of `count` rows. The last
+    batch is filled up from the beginning.
+    """
     found: list[Sequence[TrainingRow]] = []
     for number in range(passes if rows else 0):
         order = random.Random(f"{seed}/{update}/{number}").sample(range(len(rows)), len(rows))
+        if tokens:
+            found += batches_of([rows[place] for place in order], tokens)
+            continue
         for start in range(0, len(rows), count):
             found.append([rows[order[(start + place) % len(rows)]] for place in range(count)])
     return found

@@ -67,10 +67,10 @@ class OnlineTrainer(LoggedTrainer):
         return Endless(STEPS_AT_MOST * self.args.generation_batch_size * self.args.steps_per_generation)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Tensor]:
-        self.rows = self._next_batch(self, len(inputs))
+        self.parts = [self._next_batch(self, len(inputs))]
         # the order of rows in a step must not change on resume
         torch.manual_seed(self.args.seed * 1_000_003 + self.state.global_step)
-        batch = super()._generate_and_score_completions([{"row": place} for place in range(len(self.rows))])
+        batch = super()._generate_and_score_completions([{"part": 0}])
         if self.asks_ratio:
             self._note(RATIO, self._mean_ratio(batch))
             self.asks_ratio = False
@@ -80,7 +80,7 @@ class OnlineTrainer(LoggedTrainer):
     def _mean_ratio(self, batch: dict[str, Tensor]) -> Tensor:
         """Return the mean importance ratio before the step; 1 if the tokens were sampled with the current weights."""
         chosen = batch["completion_mask"] * batch["tool_mask"]
-        ratios = (self.log_probabilities(batch) - batch["old_per_token_logps"]).exp()
+        ratios = (self.log_probabilities(batch) - batch["sampled"]).exp()
         return (ratios * chosen).sum() / chosen.sum().clamp(min=1)
 
 

@@ -9,8 +9,10 @@ resumes exactly.
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import math
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,10 +25,13 @@ from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 from trl.trainer.utils import use_adapter
 
+from triton_agent.policy.train.prepare.credit import Advantage
 from triton_agent.policy.train.prepare.off_policy import DRIFT_AT_MOST, TOKEN_VETO, WEIGHT_CAP
 from triton_agent.policy.train.prepare.prepared import TrainingRow
 from triton_agent.policy.train.prepare.recipes import DRPO, Recipe
+from triton_agent.policy.train.prepare.token_batches import batches_of
 from triton_agent.policy.train.record.rewards import PARTS
+from triton_agent.policy.train.record.spool import Numbers
 from triton_agent.policy.train.settings import TrainingSettings
 from triton_agent.tools.errors import UsageError
 
@@ -59,16 +64,25 @@ class GRPOSettings(TrainingSettings):
     temperature: float = 1.0
     """Temperature that logits are divided by; `train_grpo` sets it to that of the rows."""
     gradient_norm: float = 1.0
+    batch_tokens: int | None = None
+    """Tokens with a loss per batch on one device, instead of `batch_size` rows; None for rows."""
     evaluate_every: int = 0
     """Steps between evaluations; 0 for none."""
 
     def config(self, recipe: Recipe, longest: int) -> GRPOConfig:
         """Return TRL's configuration. It requires groups and lengths that only matter for generation."""
+        if self.batch_tokens is not None and recipe.reduction != "token":
+            raise UsageError(
+                f"recipe {recipe.name} has a mean by {recipe.reduction}, and batches of tokens need one by token",
+                remedy="leave out --batch-tokens, or use another recipe",
+            )
         processes = GRPOConfig(output_dir=str(self.output), report_to=[], use_cpu=self.cpu, bf16=False).world_size
-        return GRPOConfig(
-            **self.arguments(self.evaluate_every),
+        batch = self.batch_size if self.batch_tokens is None else 1
+        arguments = self.arguments(self.evaluate_every) | {"per_device_train_batch_size": 2 * batch}
+        found = GRPOConfig(
+            **arguments,
             lr_scheduler_type="constant",
-            num_generations=self.batch_size * self.accumulation * processes,
+            num_generations=2 * batch * self.accumulation * processes,
             num_generations_eval=1,
             max_completion_length=longest,
             max_grad_norm=self.gradient_norm,
@@ -80,6 +94,9 @@ class GRPOSettings(TrainingSettings):
             entropy_coef=self.entropy,
             delta=self.dual_clip,
         )
+        # TRL refuses batches of one, in which it could not compare; ours are compared already
+        found.per_device_train_batch_size, found.generation_batch_size = batch, batch * self.accumulation * processes
+        return found
 
 
 class EpochOrder(Sampler[int]):
@@ -124,14 +141,14 @@ class LoggedTrainer(GRPOTrainer):
     ) -> None:
         if not rows:
             raise ValueError("there is nothing to train on")
-        self.rows = rows
+        self.parts = _parts(rows, settings)
         self.settings = settings
         self.band = recipe.geometric_band
         self.decoupled = recipe.baseline == DRPO
         if self.decoupled and settings.proximal:
             raise UsageError(f"recipe {recipe.name} stays close to the policy that sampled", remedy="no --proximal")
         self.evaluator = evaluator
-        places = Dataset.from_dict({"prompt": [""] * len(rows), "row": list(range(len(rows)))})
+        places = Dataset.from_dict({"prompt": [""] * len(self.parts), "part": list(range(len(self.parts)))})
         super().__init__(
             model=model,
             reward_funcs=_no_reward_function,
@@ -145,16 +162,16 @@ class LoggedTrainer(GRPOTrainer):
 
     def _get_train_sampler(self, dataset: Any = None) -> EpochOrder:
         return EpochOrder(
-            len(self.rows), self.args.generation_batch_size, self.args.steps_per_generation, self.args.seed
+            len(self.parts), self.args.generation_batch_size, self.args.steps_per_generation, self.args.seed
         )
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Tensor]:
         """Return stored samples and rewards where TRL would sample and judge."""
-        rows = [self.rows[item["row"]] for item in inputs]
-        batch = tensors_of(rows, self.pad_token_id_of_model, self.accelerator.device)
+        rows = [row for item in inputs for row in self.parts[item["part"]]]
+        missing = -len(rows) % self.args.steps_per_generation  # TRL's slices have equal numbers of rows
+        batch = tensors_of(rows + [NOTHING] * missing, self.pad_token_id_of_model, self.accelerator.device)
         chosen = counted = batch["completion_mask"] * batch["tool_mask"]
-        sampled = batch.pop("sampled")
-        batch["old_per_token_logps"] = sampled
+        sampled = batch["old_per_token_logps"] = batch["sampled"]
         needs_now = self.settings.proximal or self.band or self.decoupled
         now = self.log_probabilities(batch) if needs_now else sampled
         if self.settings.kl:
@@ -168,7 +185,7 @@ class LoggedTrainer(GRPOTrainer):
             self._hold_close(batch, now, sampled, chosen)
         if self.settings.proximal:
             weights = (now - sampled).exp().clamp(max=self.settings.weight_cap)
-            drift = ((sampled - now) * chosen).sum(1, keepdim=True) / chosen.sum(1, keepdim=True)
+            drift = ((sampled - now) * chosen).sum(1, keepdim=True) / chosen.sum(1, keepdim=True).clamp(min=1)
             kept = (batch["advantages"] >= 0) | (drift <= self.settings.drift_at_most)
             batch["old_per_token_logps"] = now
             batch["advantages"] = batch["advantages"] * weights * kept
@@ -209,7 +226,7 @@ class LoggedTrainer(GRPOTrainer):
             ids,
             present,
             width,
-            batch_size=self.args.per_device_train_batch_size,
+            batch_size=-(-len(ids) // self.args.steps_per_generation),
         )[0]
         return found
 
@@ -250,6 +267,28 @@ class LoggedTrainer(GRPOTrainer):
         self.log(dict(figures))
         self.callback_handler.on_evaluate(self.args, self.state, self.control, figures)
         return figures
+
+
+def _parts(rows: Sequence[TrainingRow], settings: GRPOSettings) -> Sequence[Sequence[TrainingRow]]:
+    """Return what a batch consists of: single rows, or rows that have the tokens of a batch together."""
+    if settings.batch_tokens is None:
+        return [[row] for row in rows]
+    return batches_of(random.Random(settings.seed).sample(rows, len(rows)), settings.batch_tokens)
+
+
+NOTHING = TrainingRow(
+    key="",
+    numbers=Numbers(
+        prompt_ids=array.array("I", [0]), token_ids=array.array("I", [0]), log_probabilities=array.array("f", [0.0])
+    ),
+    roles=b"\0",
+    advantage=Advantage(plan=0.0, code=0.0),
+    reward=0.0,
+    parts={},
+    hack=False,
+    passed=False,
+)
+"""A row without tokens that have a loss."""
 
 
 def kept_by_ratio(now: Tensor, sampled: Tensor, chosen: Tensor, band: tuple[float, float]) -> Tensor:

@@ -139,7 +139,7 @@ def test_the_gradient_is_that_of_the_published_objective(
     trainer.sampled = torch.nn.utils.rnn.pad_sequence(
         [torch.tensor(row.numbers.load().log_probabilities) for row in prepared.rows], batch_first=True
     )
-    batch = trainer._generate_and_score_completions([{"row": place} for place in range(len(samples))])
+    batch = trainer._generate_and_score_completions([{"part": place} for place in range(len(samples))])
     divergence = trainer._metrics["train"]["importance/divergence"][0]
     assert (divergence > DELTA) == (moved > 0)
     trainer._compute_loss(trainer.model, batch).backward()

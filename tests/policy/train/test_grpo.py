@@ -139,7 +139,7 @@ def test_the_trainers_loss_is_the_readable_loss(
     jolt(full.model, twin)
     full.model.train()
     full.current_gradient_accumulation_steps = 1
-    batch = full._generate_and_score_completions([{"row": place} for place in range(len(prepared.rows))])
+    batch = full._generate_and_score_completions([{"part": place} for place in range(len(prepared.rows))])
     loss = full._compute_loss(full.model, batch)
 
     turns = logged_turns(samples)
@@ -223,7 +223,7 @@ def test_stored_log_probabilities_are_what_the_trainer_computes(
 ) -> None:
     rows = prepare(samples, RECIPE).rows
     full = trainer(tiny, rows, tmp_path)
-    batch = full._generate_and_score_completions([{"row": place} for place in range(len(rows))])
+    batch = full._generate_and_score_completions([{"part": place} for place in range(len(rows))])
     difference = (full.log_probabilities(batch) - batch["old_per_token_logps"]).abs()
     assert float((difference * batch["tool_mask"]).max()) < 1e-4
 
@@ -267,7 +267,7 @@ def test_ratios_before_the_first_step_are_1_at_the_temperature_of_the_draws(tiny
     prepared = prepare(collect(asked_at(tiny, 0.8), RECIPE).samples, RECIPE)
     assert prepared.temperature == 0.8 and len(prepared.rows) >= 4
     full = trainer(tiny, prepared.rows, tmp_path, temperature=prepared.temperature)
-    batch = full._generate_and_score_completions([{"row": place} for place in range(len(prepared.rows))])
+    batch = full._generate_and_score_completions([{"part": place} for place in range(len(prepared.rows))])
     ratios = (full.log_probabilities(batch) - batch["old_per_token_logps"]).exp()[batch["completion_mask"].bool()]
     assert float(((ratios - 1).abs() < 1e-3).float().mean()) >= 0.99
     other = prepare(collect(asked_at(tiny, 0.8), RECIPE).samples, RECIPE, TrainingLimits(temperature=1.0))
@@ -342,7 +342,7 @@ def test_rejection_by_ratio_is_asked_at_each_update_of_the_policy_as_it_is(
     banded = dataclasses.replace(RECIPE, geometric_band=(0.999, 1.001))
     rows = prepare(samples, banded).rows
     full = trainer(tiny, rows, tmp_path, banded)
-    places = [{"row": place} for place in range(len(rows))]
+    places = [{"part": place} for place in range(len(rows))]
     assert full._generate_and_score_completions(places)["advantages"].any(1).all(), "fresh data is kept"
     jolt(full.model, size=1e-3)
     batch = full._generate_and_score_completions(places)
@@ -375,7 +375,7 @@ def test_a_divergence_from_the_first_model_entropy_and_a_dual_clip_are_part_of_t
         full = trainer(tiny, rows, tmp_path / name, **options)
         jolt(full.model)
         full.current_gradient_accumulation_steps = 1
-        batch = full._generate_and_score_completions([{"row": place} for place in range(len(rows))])
+        batch = full._generate_and_score_completions([{"part": place} for place in range(len(rows))])
         now[name] = (full.log_probabilities(batch), batch)
         found[name] = float(full._compute_loss(full.model, batch).detach())
     likely, batch = now["kl"]
@@ -486,7 +486,7 @@ def test_a_loss_is_averaged_as_its_recipe_says(
     full = trainer(tiny, rows, tmp_path, recipe)
     jolt(full.model)
     full.current_gradient_accumulation_steps = 1
-    batch = full._generate_and_score_completions([{"row": place} for place in range(4)])
+    batch = full._generate_and_score_completions([{"part": place} for place in range(4)])
     ratios = (full.log_probabilities(batch) - batch["old_per_token_logps"]).exp()
     sums, counts = [], []
     for place, row in enumerate(rows):
@@ -537,7 +537,7 @@ def test_a_training_visits_every_row_in_each_epoch_and_in_another_order(
     full.args.generation_batch_size = 2
     seen: list[int] = []
     score = full._generate_and_score_completions
-    full._generate_and_score_completions = lambda inputs: (seen.extend(one["row"] for one in inputs), score(inputs))[1]
+    full._generate_and_score_completions = lambda inputs: (seen.extend(one["part"] for one in inputs), score(inputs))[1]
     full.train()
     epochs = [seen[start : start + 6] for start in (0, 6, 12)]
     assert [sorted(epoch) for epoch in epochs] == [list(range(6))] * 3

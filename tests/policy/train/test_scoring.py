@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,19 +90,39 @@ def test_an_evaluations_answers_are_sampled_without_logits_and_scored_on_request
         assert one.log_probabilities == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_checkpoint_is_measured_by_the_entropy_and_loss_of_the_whole_logits(tiny: Path) -> None:
+def test_a_checkpoint_is_measured_by_the_entropy_of_its_own_answers_and_its_loss_on_the_given_ones(tiny: Path) -> None:
+    """In one batch or several, and equal to what the whole logits say of answers sampled with the same seed."""
     import torch
 
-    from triton_agent.policy.train.update.session import load_frozen
+    from triton_agent.policy.train.evaluate.sampling import sample
+    from triton_agent.policy.train.update.session import load_frozen, load_tokenizer
     from triton_agent.policy.train.update.start import measure
 
-    prompt, answer = [5, 6, 7], [8, 9, 10, 11]
-    found = measure(tiny, [(prompt, answer)], cpu=True)
-    ids = torch.tensor([[*prompt, *answer]])
-    with torch.no_grad():
-        whole = load_frozen(str(tiny), cpu=True)(input_ids=ids).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
-    assert found.entropy == pytest.approx(float(-(whole.exp() * whole).sum(-1).mean()), abs=1e-5)
-    assert found.loss == pytest.approx(float(-whole.gather(-1, ids[0, len(prompt) :, None]).mean()), abs=1e-5)
+    pairs = [([5, 6, 7], [8, 9, 10, 11]), ([5], [12, 13]), ([9, 9, 9, 9], [6])]
+    model, tokenizer = load_frozen(str(tiny), cpu=True), load_tokenizer(str(tiny))
+
+    def whole(prompt: Sequence[int], answer: Sequence[int]) -> torch.Tensor:
+        with torch.no_grad():
+            return model(input_ids=torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+
+    losses = torch.cat([-whole(p, a).gather(-1, torch.tensor(a)[:, None])[:, 0] for p, a in pairs])
+    for batch_size in (1, 3):
+        torch.manual_seed(0)
+        own = sample(
+            model,
+            [prompt for prompt, _ in pairs],
+            tokens_at_most=6,
+            end_id=tokenizer.eos_token_id,
+            pad_id=0,
+            batch_size=batch_size,
+        )
+        said = [whole(prompt, one.token_ids) for (prompt, _), one in zip(pairs, own)]
+        entropies = torch.cat([-(one.exp() * one).sum(-1) for one in said])
+        found = measure(tiny, pairs, cpu=True, batch_size=batch_size, own_tokens=6)
+        assert found.entropy == pytest.approx(float(entropies.mean()), abs=1e-5)
+        assert found.loss == pytest.approx(float(losses.mean()), abs=1e-5)
+    given = torch.cat([-(one.exp() * one).sum(-1) for one in (whole(p, a) for p, a in pairs)])
+    assert abs(found.entropy - float(given.mean())) > 1e-5, "the entropy at the given answers is another figure"
 
 
 def test_a_model_that_is_only_asked_keeps_the_precision_of_its_files(tiny: Path, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_the_figures_of_two_models_fit_a_terminal(
 def test_a_training_in_a_pipe_tells_steps_and_time_left(capsys: pytest.CaptureFixture[str]) -> None:
     from triton_agent.runs.train.screen import TrainScreen
 
-    screen = TrainScreen("sft", rows_a_step=8)
+    screen = TrainScreen("sft", count_a_step=8)
     screen.began, screen.told_at = (0.0, 0), 0.0
     assert screen.left(step=10, total=40, now=60.0) == "about 3 min left"
     assert screen.left(step=40, total=40, now=60.0) == ""

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Sequence
 
 import pytest
+from tests.policy.llm.prompting.record_runs import load
 from tests.policy.train.evaluations import DIAGNOSIS, KERNEL, failed, timing
 from tests.policy.train.logged import NOW, attempt, grading
 from tests.recorded_run import recorded
@@ -316,3 +317,26 @@ def test_a_real_run_pays_every_part_that_needs_no_gpu_and_no_policy(
     rewards = [sample.turn.reward for sample in collect(records, RECIPES[recipe]).samples]
     assert len(rewards) >= 3 and any(reward.passed for reward in rewards)
     assert set(unpaid(RECIPES[recipe], rewards)) == lacking
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("story", ["combine", "smaller_blocks"])
+def test_the_measurements_of_a_run_on_a_gpu_pay_the_parts_that_need_one(recipe: str, story: str) -> None:
+    """Three kernels that passed on an H100, each shown those before it; timed, profiled, the last one the fastest."""
+    seen, limited = load("cuda")[story], SamplingRecord(temperature=1.0, tokens_at_most=100)
+    records = []
+    for turn, tried in enumerate(seen.tried):
+        over_eager, over_compile = tried.speedup, tried.baselines_ms.get("compile")
+        assert over_eager and tried.device_ms and tried.diagnosis and tried.source
+        timings = [timing(over_eager.low, over_eager.median, over_eager.high)]
+        if over_compile:
+            timings.append(timing(*[over_compile / tried.device_ms] * 3, baseline="compile (float32)"))
+        made = attempt("a", turn, token_ids=(5, turn), source=tried.source, sampling=limited)
+        made = dataclasses.replace(made, observation=dataclasses.replace(seen, turn=turn, tried=seen.tried[:turn]))
+        verdict = dataclasses.replace(passed(*timings), diagnosis=tried.diagnosis)
+        records.append((made, (grading(made.key, verdict),)))
+    rewards = [sample.turn.reward for sample in collect(records, RECIPES[recipe]).samples]
+    assert len(rewards) == 3 and all(reward.total is not None for reward in rewards)
+    assert unpaid(RECIPES[recipe], rewards) == (["reasoning"] if recipe == "default" else [])
+    if recipe == "default":
+        assert (rewards[2].parts["gain"] or 0.0) > 0.0, "the last is faster than those that it was shown"

@@ -74,6 +74,12 @@ def test_every_rollout_is_stored_with_its_version_its_sampling_and_its_log_proba
     assert reasons == {"turns", "right"}
 
 
+def test_an_update_tells_which_parts_of_the_reward_no_answer_could_earn(trained: Path) -> None:
+    """Nothing is timed and no plan is scored here, and the second turns never begin from a kernel that passed."""
+    for line in lines(trained):
+        assert set(line["unpaid"]) == {"speed", "gain", "share", "milestone", "reasoning"}
+
+
 def test_the_second_turn_is_shown_the_first_ones_verdict(trained: Path) -> None:
     found = toy.records(trained)
     for attempt, _ in found.values():
@@ -155,3 +161,23 @@ def test_a_training_goes_on_only_with_the_settings_it_was_begun_with(tiny: Path,
         toy.train(tiny, trained, resume=True, answers=5)
     with pytest.raises(UsageError, match="holds a training already"):
         toy.train(tiny, trained)
+
+
+def test_each_step_has_the_tokens_that_were_asked_for(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton_agent.policy.train.update.grpo import LoggedTrainer
+
+    seen: list[int] = []
+    score = LoggedTrainer._generate_and_score_completions
+
+    def noted(trainer: Any, inputs: Any) -> Any:
+        batch = score(trainer, inputs)
+        seen.append(int((batch["completion_mask"] * batch["tool_mask"]).sum()))
+        return batch
+
+    monkeypatch.setattr(LoggedTrainer, "_generate_and_score_completions", noted)
+    toy.train(tiny, tmp_path, updates=1, optimiser={"batch_tokens": 50, "accumulation": 2, "proximal": True})
+    (line,) = lines(tmp_path)
+    assert seen == [100] * line["steps"] and line["steps"] > 1
+    assert abs(line["ratio"] - 1) > 0.1, "to the policy that sampled, even if the loss is clipped around another"

@@ -116,9 +116,15 @@ def render(observation: Observation, *, budget_tokens: int, count: Callable[[str
 
 
 def train(
-    model: Path, folder: Path, *, resume: bool = False, engine: PickingEngine | None = None, **changes: Any
+    model: Path,
+    folder: Path,
+    *,
+    resume: bool = False,
+    engine: PickingEngine | None = None,
+    optimiser: Mapping[str, Any] | None = None,
+    **changes: Any,
 ) -> Any:
-    """Train or resume in this process."""
+    """Train or resume in this process. `optimiser` are changes of `GRPOSettings`, all others of `OnlineSettings`."""
     require_training()
     import torch
 
@@ -138,7 +144,7 @@ def train(
             engine.reload,
             store,
             dataclasses.replace(RECIPES["default"], reasoning=0.0),
-            GRPOSettings(output=folder / "out", cpu=True, learning_rate=1e-3, batch_size=8),
+            GRPOSettings(output=folder / "out", cpu=True, learning_rate=1e-3, batch_size=8, **(optimiser or {})),
             OnlineSettings(**settings | changes),
             resume=resume,
         )
