@@ -460,6 +460,32 @@ def get_inputs():
 """
 
 
+STEPS = """
+import torch
+from torch import nn
+batch, length, width = 10, 128, 64
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.lstm = nn.LSTM(width, width, 2, batch_first=True, bidirectional=True)
+    def forward(self, x):
+        return self.lstm(x)[0]
+def get_inputs():
+    return [torch.randn(batch, length, width)]
+def get_init_inputs():
+    return [width]
+"""
+
+
+def test_a_sequence_that_is_gone_through_step_by_step_becomes_short(tmp_path: Path) -> None:
+    spec = problem(tmp_path, STEPS)
+    scaled = scaled_down(spec, 0)
+    assert scaled is not None
+    found = prove(reference_for(spec, scaled.variant), 0, limits=INTERPRETER)
+    assert found.operators <= INTERPRETER.operators_at_most
+    assert scaled.variant.constants["length"] > 8, "several steps are left"
+
+
 def test_two_chunks_become_three_and_not_one_where_other_sizes_can_shrink(tmp_path: Path) -> None:
     """torch runs other operators for a dimension of one, so nothing would tell how many chunks there are."""
     spec = problem(tmp_path, CHUNKS)

@@ -454,7 +454,8 @@ def compare_written(
     for number, (output, yard, got) in enumerate(zip(case.expectation.outputs, smaller, answers[0])):
         want: Any = output.yard.original
         if got.shape != want.shape or got.dtype != want.dtype:
-            raise Failed(Finding.SHAPE, f"case {case.name}: an output is {got.dtype}{list(got.shape)}")
+            found, wanted = (f"{it.dtype}{list(it.shape)}" for it in (got, want))
+            raise Failed(Finding.SHAPE, f"case {case.name}: output {output.name} is {found}, and not {wanted}")
         if got.dtype not in POISON:
             continue
         written = finished([answer[number : number + 1] for answer in answers])[0]

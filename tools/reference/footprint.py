@@ -45,10 +45,15 @@ class Limits:
     """For matrix products and convolutions; a multiply-add counts as two."""
     seconds_at_most: float
     """For a whole search, not for one call."""
+    operators_at_most: int = sys.maxsize
+    """Calls of torch's operators from which on steps are left out, as far as sizes decide how many there are."""
 
 
-INTERPRETER = Limits(elements_at_most=1 << 18, flops_at_most=200_000_000, seconds_at_most=30.0)
-"""Triton's interpreter takes about 1 ms per program, and about a second for this many elements or flops."""
+INTERPRETER = Limits(
+    elements_at_most=1 << 18, flops_at_most=200_000_000, seconds_at_most=30.0, operators_at_most=1000
+)
+"""Triton's interpreter takes about 1 ms per program, and about a second for this many elements or flops. A step
+of a recurrent layer takes it 5 to 10 ms."""
 
 FULL_SIZE = Limits(elements_at_most=1 << 24, flops_at_most=20_000_000_000, seconds_at_most=60.0)
 """For variants checked on a GPU. A CPU still runs the reference on each of them in about a second."""
@@ -72,6 +77,8 @@ class Footprint:
     largest: int
     """Elements of the largest tensor that any operator wrote."""
     flops: int
+    operators: int
+    """Calls of torch's operators, or those in all steps of recurrent layers if these are more."""
     finite: tuple[bool, ...] | None
     """For each output, True if it has no NaN or infinity; None if no values were computed."""
     calls: tuple[str, ...]
@@ -98,9 +105,11 @@ class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
         self.elements_at_most = elements_at_most
         self.limit = limit
         self.largest = 0
+        self.operators = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        self.operators += 1
         if self.elements_at_most < math.inf:
             self._refuse(elements_made(func, args, kwargs, int(self.elements_at_most)))  # before the memory is taken
         result = func(*args, **kwargs)
@@ -119,15 +128,26 @@ class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
             raise TooLarge("the reference takes too long")
 
 
+_RECURRENT, _RECURRENT_ARGUMENTS = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"}), 9
+"""Functions of recurrent layers and the number of their arguments, the inputs being no packed sequence."""
+STEP_OPERATORS = 14
+"""Operators of a step of an LSTM."""
+
+
 class _Calls(TorchFunctionMode):
     """Records calls of torch functions, but not the functions these call, nor reads of attributes such as a shape."""
 
     def __init__(self) -> None:
         super().__init__()
         self.names: list[str] = []
+        self.steps = 0
+        """Steps of recurrent layers, which torch may compute in a single operator."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
+        if name in _RECURRENT and len(args) == _RECURRENT_ARGUMENTS and isinstance(args[3], bool):
+            x, _, _, _, layers, _, _, both_ways, batch_first = args
+            self.steps += x.shape[int(batch_first and x.dim() == 3)] * layers * (2 if both_ways else 1)
         if name != "__get__":
             self.names.append(f"{name} of {sum(1 for _ in tensors_in([args, kwargs]))}")
         return func(*args, **(kwargs or {}))
@@ -225,6 +245,7 @@ def _footprint(
         elements=parameters + sum(tensor.numel() for tensor in (*given, *made)),
         largest=meter.largest,
         flops=counter.flops,
+        operators=max(meter.operators, STEP_OPERATORS * calls.steps),
         finite=None,
         calls=tuple(calls.names),
     )

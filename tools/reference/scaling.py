@@ -30,6 +30,9 @@ ROOM_FOR_FINITE = 4
 """Multiple of the interpreter's limits at which outputs may become finite: where labels of the first positions are
 ignored, none is left in a short sequence, and the loss is NaN."""
 
+FEWER = 0.75
+"""Share of the operators that a smaller size must leave to count as one that decides how many there are."""
+
 STEEP_LOAD = 64
 """From this multiple of the limits on, a problem is scaled down by quarters instead of halves."""
 
@@ -152,7 +155,24 @@ class _Search:
                 return None
             sizes, footprint = step
             self.reached = footprint
-        return self.trials.variant(sizes, self.given)
+        return self.trials.variant(self._with_fewer_steps(sizes, footprint, frozen), self.given)
+
+    def _with_fewer_steps(
+        self, sizes: dict[str, int], footprint: Footprint | None, frozen: frozenset[str]
+    ) -> dict[str, int]:
+        """Return sizes at which the model calls fewer operators, if it calls too many and a size decides how many: the
+        length of a sequence that it goes through step by step.
+        """
+        most = self.trials.limits.operators_at_most
+        while footprint is not None and footprint.operators > most and not self.trials.out_of_time:
+            for smaller in self._proposals(sizes, frozen, 4 if footprint.operators > 4 * most else 2):
+                found = self.trials.estimate(self.trials.variant(smaller, self.given))
+                if found is not None and found.operators < FEWER * footprint.operators:
+                    sizes, footprint = smaller, found
+                    break
+            else:
+                break
+        return sizes
 
     def _step(
         self, sizes: dict[str, int], footprint: Footprint | None, frozen: frozenset[str]

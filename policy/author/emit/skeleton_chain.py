@@ -102,13 +102,16 @@ class _Chain:
         return Tiles(rows=wanted.rows or rows, warps=wanted.warps or warps, stages=stages)
 
     def _shared_bytes(self, rows: int) -> int:
-        """Return the most shared memory that a product takes for its operands; three TF32 products take it twice."""
+        """Return the most shared memory that a product takes for its operands; three TF32 products take it twice, and a
+        loop in two stages takes it three times.
+        """
         most = 0
         for node in self._products():
             along = self.body.along(node.inputs[1])
             inner, column = (self._dimension_along(along, axes) for axes in (self.inner, self.columns))
             item_bytes = 2 if node.function in HALF else 2 * 4
-            most = max(most, (rows + self._block_size(column)) * self._block_size(inner) * item_bytes)
+            copies = 3 if {inner, column} & self.steps.keys() else 1
+            most = max(most, copies * (rows + self._block_size(column)) * self._block_size(inner) * item_bytes)
         return most
 
     def _warps(self) -> int:
