@@ -58,6 +58,8 @@ guard cannot check them without reading them, and they differ from call to call.
   value also get other values, and those of one sign get both signs if the reference accepts that.
 - If the reference does the same in training and evaluation mode, a file that does something else in one of them is
   checked in both alike.
+- A mode in which the reference draws random numbers (dropout in training mode) is not checked, since two right answers
+  differ there. A shipped file runs the reference in it.
 - Own kernels do the larger part of the work, counted in bytes. Bytes that a launch loads without any effect on the
   answer do not count. If torch computes the answer, up to a factor, a shift or the order of its elements, and kernels
   only pass it on, the file is refused: `library_work`.

@@ -217,7 +217,7 @@ def test_dropout_is_checked_in_eval_mode_only_and_that_is_said(judge) -> None:  
     """
     (verdict,) = judge(problem, "class ModelNew(nn.Module):\n    def forward(self, x): return doubled(x)")
     assert verdict.status is Status.PASSED
-    assert any("train mode was not checked" in note for note in verdict.notes)
+    assert any("train mode was not checked, so a shipped file runs the reference" in note for note in verdict.notes)
 
 
 def test_empty_and_non_contiguous_inputs_work(judge) -> None:  # type: ignore[no-untyped-def]
