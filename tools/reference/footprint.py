@@ -49,9 +49,7 @@ class Limits:
     """Calls of torch's operators from which on steps are left out, as far as sizes decide how many there are."""
 
 
-INTERPRETER = Limits(
-    elements_at_most=1 << 18, flops_at_most=200_000_000, seconds_at_most=30.0, operators_at_most=1000
-)
+INTERPRETER = Limits(elements_at_most=1 << 18, flops_at_most=200_000_000, seconds_at_most=30.0, operators_at_most=1000)
 """Triton's interpreter takes about 1 ms per program, and about a second for this many elements or flops. A step
 of a recurrent layer takes it 5 to 10 ms."""
 

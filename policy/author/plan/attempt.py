@@ -665,7 +665,7 @@ class Attempt:
             (at,) = places
             others = (other for other in graph.loaded if other != name)
             if self._is_every_place(kernel, at, self.program.values[name]) and not any(
-                name in self.storage.ancestors(other) for other in others
+                name in self.storage.waits_for(other) for other in others
             ):
                 found.append((name, at))
         return sorted(found, key=lambda one: self.storage.order[one[0]], reverse=True)

@@ -79,7 +79,10 @@ class Partition:
             except BeyondAuthor as reason:
                 raise Stuck(root, str(reason)) from reason
             self.kernels.append(kernel)
-            storage.made |= {root.value for root in kernel.roots}
+            made = {root.value for root in kernel.roots}
+            storage.made |= made
+            if len(made) > 1:
+                storage.stored_together(made, kernel.loads)
 
     def _merge(self) -> None:
         """Fuse kernels over the same axes that read the same tensors."""
@@ -212,7 +215,15 @@ class Partition:
     def _depends(self, a: Kernel, b: Kernel) -> bool:
         """Return True if `a` needs a value that `b` stores, directly or through other kernels."""
         made = {root.value for root in b.roots}
-        return any(made & self.storage.ancestors(name) for name in a.loads)
+        needed = frozenset[str]().union(*map(self.storage.ancestors, a.loads))
+        several = [kernel for kernel in self.kernels if len(kernel.roots) > 1 and kernel is not a and kernel is not b]
+        while not made & needed:
+            ready = [kernel for kernel in several if any(root.value in needed for root in kernel.roots)]
+            if not ready:
+                return False
+            several = [kernel for kernel in several if all(kernel is not one for one in ready)]
+            needed = needed.union(*(self.storage.ancestors(name) for kernel in ready for name in kernel.loads))
+        return True
 
     # -- one kernel ------------------------------------------------------------------------------------------------
 

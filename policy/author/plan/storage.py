@@ -20,6 +20,8 @@ class Storage:
         live = program.needed()
         self._users = {name: [user for user in users if user in live] for name, users in program.users().items()}
         self._below: dict[str, frozenset[str]] = {}
+        self._together: list[tuple[frozenset[str], frozenset[str]]] = []
+        """For each planned kernel that stores several values: these values, and the values that it loads."""
 
     @functools.cached_property
     def in_groups(self) -> frozenset[str]:
@@ -73,6 +75,18 @@ class Storage:
                         waiting.append(item)
             self._below[name] = frozenset(found)
         return self._below[name]
+
+    def stored_together(self, roots: Iterable[str], loads: Iterable[str]) -> None:
+        """Note that one kernel stores all these values, so that each waits for everything that the kernel loads."""
+        self._together.append((frozenset(roots), frozenset(loads)))
+
+    def waits_for(self, name: str) -> frozenset[str]:
+        """Return the value and everything that is computed before it, as the kernels are planned so far."""
+        found, waiting = self.ancestors(name), list(self._together)
+        while ready := [one for one in waiting if one[0] & found]:
+            waiting = [one for one in waiting if not one[0] & found]
+            found = found.union(*(self.ancestors(load) for _, loads in ready for load in loads))
+        return found
 
     def cone(self, roots: Iterable[str]) -> set[str]:
         """Return the values that a kernel with these roots computes."""

@@ -122,3 +122,26 @@ def test_what_is_long_is_computed_once_and_in_parts(shape: str, body: str, kerne
     """A large window that two kernels read is stored. A reduction that is split into parts stores no elements."""
     source = write(full_size_brief(problem(tmp_path, LARGE.format(shape=shape, body=body))), Choice()).source
     assert source.count("_kernel[") == kernels, source
+
+
+TWO_STATES = """
+BATCH, SIZE = 2, 20
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kernel", torch.tensor([[[0.25, -0.5, 0.25]]]))
+    def spread(self, x):
+        return F.conv1d(F.pad(x, (1, 1), mode="circular"), self.kernel)
+    def forward(self, u, v):
+        for _ in range(3):
+            reacted = u * v
+            u, v = u + self.spread(u) - reacted, v + self.spread(v) + reacted
+        return torch.cat([u, v], dim=1)
+def get_inputs():
+    return [torch.rand(BATCH, 1, SIZE), torch.rand(BATCH, 1, SIZE)]
+"""
+
+
+def test_two_kernels_never_wait_for_each_other(tmp_path: Path, nursery: Nursery) -> None:
+    """A kernel that stores an earlier value along the way waits for its other loads, too."""
+    check_passes(tmp_path, nursery, TWO_STATES)
