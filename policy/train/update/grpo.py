@@ -168,8 +168,8 @@ class LoggedTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Tensor]:
         """Return stored samples and rewards where TRL would sample and judge."""
         rows = [row for item in inputs for row in self.parts[item["part"]]]
-        missing = -len(rows) % self.args.steps_per_generation  # TRL's slices have equal numbers of rows
-        batch = tensors_of(rows + [NOTHING] * missing, self.pad_token_id_of_model, self.accelerator.device)
+        rows += [NOTHING] * self._missing(len(rows))
+        batch = tensors_of(rows, self.pad_token_id_of_model, self.accelerator.device)
         chosen = counted = batch["completion_mask"] * batch["tool_mask"]
         sampled = batch["old_per_token_logps"] = batch["sampled"]
         needs_now = self.settings.proximal or self.band or self.decoupled
@@ -192,8 +192,16 @@ class LoggedTrainer(GRPOTrainer):
             self._note("importance/unlearned", (~kept * chosen).sum() / chosen.sum())
             self._note("importance/mean", (weights * chosen).sum() / chosen.sum())
             self._note("importance/capped", ((weights >= self.settings.weight_cap) * chosen).sum() / chosen.sum())
-        self._note_rewards(rows)
+        self._note_rewards([row for row in rows if row is not NOTHING])
         return batch
+
+    def _missing(self, rows: int) -> int:
+        """Return the number of rows to add, since TRL's slices have equal numbers of rows in all processes."""
+        if self.settings.batch_tokens is None:
+            return 0
+        most = int(self.accelerator.gather(torch.tensor([rows], device=self.accelerator.device)).max())
+        slices: int = self.args.steps_per_generation
+        return -(-most // slices) * slices - rows
 
     def _hold_close(self, batch: dict[str, Tensor], now: Tensor, sampled: Tensor, chosen: Tensor) -> None:
         """Replace the clip by DRPO's constraint: the gradient is that of `-sum(advantage * log-probability)`, plus

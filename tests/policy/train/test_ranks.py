@@ -30,7 +30,7 @@ from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer
 from triton_agent.policy.train.prepare.prepared import Prepared
 from triton_agent.policy.train.prepare.recipes import RECIPES
 from triton_agent.policy.train.update.session import train_grpo
-model, rows, output, resume, steps = sys.argv[1:6]
+model, rows, output, resume, steps, recipe, chosen = sys.argv[1:8]
 rank = int(os.environ["RANK"])
 save = LoggedTrainer.save_model
 def save_together(*args, **keywords):
@@ -38,9 +38,10 @@ def save_together(*args, **keywords):
     save(*args, **keywords)
 LoggedTrainer.save_model = save_together
 settings = GRPOSettings(
-    output=Path(output), cpu=True, batch_size=2, steps=int(steps), learning_rate=1e-3, save_every=1, evaluate_every=1
+    output=Path(output), cpu=True, steps=int(steps), learning_rate=1e-3, save_every=1, evaluate_every=1,
+    **json.loads(chosen)
 )
-result = train_grpo(model, None if resume == "yes" else Prepared.load(Path(rows)), RECIPES["default"], settings,
+result = train_grpo(model, None if resume == "yes" else Prepared.load(Path(rows)), RECIPES[recipe], settings,
     resume=resume == "yes", evaluator=lambda trained: {"reward": float(rank == 0)}, best_by="eval_reward")
 if rank == 0:
     (Path(output) / "history.json").write_text(json.dumps(result.history))
@@ -81,9 +82,9 @@ def test_several_processes_train_as_one_does_save_keep_the_best_and_resume(
     prepared = prepare(collect(log_runs(load(str(tiny))[0].eval()), recipe).samples, recipe)
     prepared = dataclasses.replace(prepared, rows=prepared.rows[:6])
     prepared.save(rows)
-    train([str(tiny), str(rows), str(output), "no", "2"], free_port)
+    train([str(tiny), str(rows), str(output), "no", "2", "default", '{"batch_size": 2}'], free_port)
     (output / "checkpoint-99").mkdir()
-    train([str(tiny), str(rows), str(output), "yes", "3"], free_port)
+    train([str(tiny), str(rows), str(output), "yes", "3", "default", '{"batch_size": 2}'], free_port)
     assert not (output / "checkpoint-99").exists()
     assert (output / "checkpoint-3" / "whole").exists()
     best = json.loads((output / "best" / "best.json").read_text())
@@ -96,3 +97,30 @@ def test_several_processes_train_as_one_does_save_keep_the_best_and_resume(
     begun, trained = (load_file(folder / "model.safetensors") for folder in (tiny, output / "final"))
     assert {name: one.shape for name, one in trained.items()} == {name: one.shape for name, one in begun.items()}
     assert (output / "best" / "model.safetensors").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "each", "alone"),
+    [
+        ("default", {"batch_tokens": 13}, {"batch_tokens": 13, "accumulation": RANKS}),  # with unequal numbers of rows
+        ("drpo", {"batch_size": 2}, {"batch_size": 2 * RANKS}),
+    ],
+)
+def test_several_processes_take_the_steps_of_one(
+    name: str, each: dict[str, int], alone: dict[str, int], tiny: Path, tmp_path: Path, free_port: int
+) -> None:
+    from triton_agent.policy.train.update.grpo import GRPOSettings
+    from triton_agent.policy.train.update.session import load, train_grpo
+
+    rows, output = tmp_path / "rows.jsonl", tmp_path / "out"
+    samples = collect(log_runs(load(str(tiny))[0].eval()), RECIPES[name]).samples
+    prepared = prepare(samples, RECIPES[name])
+    prepared.save(rows)
+    train([str(tiny), str(rows), str(output), "no", "3", name, json.dumps(each)], free_port)
+    settings = GRPOSettings(output=tmp_path / "alone", cpu=True, steps=3, learning_rate=1e-3, **alone)
+    expected = [one for one in train_grpo(str(tiny), prepared, RECIPES[name], settings).history if "loss" in one]
+    found = [one for one in json.loads((output / "history.json").read_text()) if "loss" in one]
+    figures = ("loss", "grad_norm", *(("importance/divergence",) if name == "drpo" else ()))
+    for figure in figures:
+        assert [one[figure] for one in found] == pytest.approx([one[figure] for one in expected], rel=1e-3, abs=1e-5)
