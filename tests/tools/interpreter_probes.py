@@ -1184,6 +1184,32 @@ def atomic_extrema_of_fractions():
     return same(low, columns.amin(0).clamp(max=0)) and same(high, columns.amax(0).clamp(min=0))
 
 
+@triton.jit
+def mean_near_a_number(x_ptr, out_ptr, columns, B: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, B)
+    x = tl.load(x_ptr + row * columns + column, mask=column < columns, other=0.0)
+    mean = tl.sum(2.0 * x + 1.0, axis=0) / columns
+    tl.store(out_ptr + row, tl.abs(mean - 37.25))
+
+
+@probe
+def counterparts_of_sums_make_them_what_they_meet():
+    x, out = values(64, 24), torch.empty(64)
+    INTERPRETER.met_numbers.start()
+    try:
+        mean_near_a_number[(64,)](x, out, 24, B=32)
+        addresses, numbers = INTERPRETER.met_numbers.counterparts.found(of_sums=True)
+    finally:
+        INTERPRETER.met_numbers.stop()
+    places = [divmod(int(address) - x.data_ptr(), 4 * 24) for address in addresses]
+    met = x.clone()
+    for (row, _), number in zip(places, numbers):
+        met[row, 0] = number
+    mean_near_a_number[(64,)](met, out, 24, B=32)
+    hit = int((out < 1e-4).sum())  # elsewhere the sum equals the number of columns, which it meets as well
+    return places == [(row, 0) for row in range(64)] and 0 < hit < 64
+
+
 def main():
     chosen = sys.argv[2:] or list(PROBES)
     results = {}

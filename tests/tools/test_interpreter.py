@@ -89,6 +89,7 @@ OTHER_PROMISES = (
     "swallowed_fault_is_remembered",
     "launch_is_recorded",
     "contested_elements_are_told",
+    "counterparts_of_sums_make_them_what_they_meet",
     "installing_again_changes_nothing",
 )
 

@@ -256,6 +256,23 @@ def test_a_long_product_of_a_single_row_strays_as_one_whose_terms_are_added_one_
     assert torch.equal(rounded(F.linear, whole, wholes), F.linear(whole.double(), wholes.double()))
 
 
+def test_terms_that_cancel_in_a_sum_leave_errors_of_their_size() -> None:
+    """An honest tree of additions meets the large terms far apart, and loses the low bits of what lies between."""
+    x = torch.rand(64, 96, generator=torch.Generator().manual_seed(0))
+    x[:, 3], x[:, 4] = 1e6, -1e6
+    truth = x.double().sum(-1)
+    tree = x.view(64, 2, 48)
+    honest = (tree[:, 0] + tree[:, 1]).double().sum(-1) - truth
+    for draw in range(2):
+        strayed = rounded(lambda x: x.sum(-1), x, draw=draw) - truth
+        assert 0.5 < float(strayed.norm() / honest.norm()) < 4.0
+    whole = x.mul(8).round()
+    assert torch.equal(rounded(lambda x: x.sum(-1), whole), whole.double().sum(-1))
+    x[:, 3], x[:, 4] = 1.0, -1.0
+    ordinary = rounded(lambda x: x.sum(-1), x) - x.double().sum(-1)
+    assert float(ordinary.abs().max()) < 1e-5
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_kernel_that_adds_one_by_one_has_room_and_tf32_has_none(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

@@ -177,8 +177,9 @@ class Met:
 
     numbers: frozenset[float]
     """Numbers that blocks were combined with in each of several calls with different inputs."""
-    counterparts: Sequence[tuple[int, int, float]]
-    """Elements of this case's inputs, each with a number that it was combined with; see `Called.counterparts`."""
+    counterparts: Sequence[Sequence[tuple[int, int, float]]]
+    """Elements of this case's inputs, each with a number that it, or a sum that it is part of, was combined with; see
+    `Called`. Each list is for a call of its own."""
     case: Case
     trial: Trial
 
@@ -243,17 +244,18 @@ def _check_holding(job: Job, trial: Trial, first: Case, numbers: Numbers, met_be
 
 
 def _check_meeting(job: Job, met: Met, program: Program | None) -> None:
-    """Check a case in which elements equal the numbers that kernels combined them with.
+    """Check cases in which elements, and sums of them, equal the numbers that kernels combined them with.
 
     `program` is the tape to call; by default that of the case.
     """
     made = met.trial.meeting
-    case = made(met.case, met.counterparts) if met.counterparts and made is not None else None
-    if case is None:
-        return
-    if program is not None:
-        send_state(job, program, met.trial.states[case.version])
-    judge(job, met.trial, case, call(job, met.trial, case, program=program)[0])
+    for counterparts in met.counterparts:
+        case = made(met.case, counterparts) if made is not None else None
+        if case is None:
+            continue
+        if program is not None:
+            send_state(job, program, met.trial.states[case.version])
+        judge(job, met.trial, case, call(job, met.trial, case, program=program)[0])
 
 
 def _other_tapes(job: Job, trial: Trial) -> list[Case]:
@@ -291,7 +293,9 @@ def _alike(job: Job, trial: Trial, first: Case) -> list[Case]:
 
 
 def _met(trial: Trial, cases: Sequence[Case], replies: Sequence[Called]) -> Met:
-    return Met(numbers=_in_each(replies), counterparts=replies[0].counterparts, case=cases[0], trial=trial)
+    first = replies[0]
+    counterparts = list(filter(None, (first.counterparts, first.counterparts_of_sums)))
+    return Met(numbers=_in_each(replies), counterparts=counterparts, case=cases[0], trial=trial)
 
 
 def _in_each(replies: Sequence[Called]) -> frozenset[float]:

@@ -3,7 +3,8 @@
 A kernel may treat one number differently from all others, and another one at every place. Wherever a loaded block, or a
 line of it such as `2 * x + 1`, meets other values in an operation, the element that would equal its counterpart is
 noted by its address; so are the bits of a float that meet integers. Of several counterparts of an element a random one
-is kept. Not covered: blocks that were changed in another way after they were loaded.
+is kept. A sum of such lines is a line of its first element as long as the others stay what they are, so counterparts of
+sums are kept apart. Not covered: blocks that were changed in another way after they were loaded.
 """
 
 from __future__ import annotations
@@ -41,6 +42,16 @@ class _Line:
     shift: Array
     is_bits: bool = False
     """True if the values are the bits of the elements, as integers."""
+    is_sum: bool = False
+    """True if the values hold for the other elements of a sum as they are."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Kept:
+    """Addresses of elements with their counterparts, by operation."""
+
+    pairs: list[tuple[Array, Array]] = dataclasses.field(default_factory=list)
+    operations: int = 0
 
 
 class Counterparts:
@@ -50,15 +61,15 @@ class Counterparts:
         self.clear()
 
     def clear(self) -> None:
-        self._kept: list[tuple[Array, Array]] = []
-        self._operations = 0
+        self._elements, self._sums = _Kept(), _Kept()
         self._chance = np.random.default_rng()
 
-    def found(self) -> tuple[Array, Array]:
+    def found(self, *, of_sums: bool = False) -> tuple[Array, Array]:
         """Return addresses, each once, and the number that the element there would have to be."""
-        if not self._kept:
+        kept = (self._sums if of_sums else self._elements).pairs
+        if not kept:
             return np.zeros(0, np.uint64), np.zeros(0)
-        addresses, values = (np.concatenate(parts) for parts in zip(*self._kept))
+        addresses, values = (np.concatenate(parts) for parts in zip(*kept))
         order = self._chance.permutation(len(addresses))
         unique, first = np.unique(addresses[order], return_index=True)
         return unique, values[order][first]
@@ -69,6 +80,9 @@ class Counterparts:
             active = np.ones(1, bool) if args[1] is None else getattr(args[1], "data", args[1])
             addresses = np.where(active, args[0].data, 0)
             result.attr[LOADED] = _Line(np.broadcast_to(addresses, result.data.shape), np.ones(1), np.zeros(1))
+            return
+        if name == "create_dot":
+            _note_product(args[0], args[1], args[2], result)
             return
         handles = [it for it in args if isinstance(it, stock.TensorHandle) and isinstance(it.data, np.ndarray)]
         sources = [it for it in handles if LOADED in it.attr]
@@ -86,7 +100,7 @@ class Counterparts:
             kinds = (tl.uint64, tl.float64, tl.float64)
             shaped = [create(stock.TensorHandle(it, kind), *args[1:]).data for it, kind in zip(parts, kinds)]
             addresses, scale, shift = shaped
-            result.attr[LOADED] = _Line(addresses, scale, shift, line.is_bits)
+            result.attr[LOADED] = dataclasses.replace(line, addresses=addresses, scale=scale, shift=shift)
         elif not _is_elementwise(handles, result):
             return
         for source, other in _pairs(handles):
@@ -94,19 +108,26 @@ class Counterparts:
         if len(handles) == 2 and not sources[0].attr[LOADED].is_bits and (name in SUMS or name in PRODUCTS):
             one, other = handles
             line = sources[0].attr[LOADED]
+            scale, shift = line.scale, line.shift
             if name in PRODUCTS:
                 factor = numbers(other if sources[0] is one else one).astype(np.float64)
-                result.attr[LOADED] = _Line(line.addresses, line.scale * factor, line.shift * factor)
+                scale, shift = scale * factor, shift * factor
             elif sources[0] is one:
-                shift = line.shift + SUMS[name] * numbers(other)
-                result.attr[LOADED] = _Line(line.addresses, line.scale, shift)
+                shift = shift + SUMS[name] * numbers(other)
             else:
-                sign = SUMS[name]
-                result.attr[LOADED] = _Line(line.addresses, sign * line.scale, sign * line.shift + numbers(one))
+                scale, shift = SUMS[name] * scale, SUMS[name] * shift + numbers(one)
+            is_sum = any(it.attr[LOADED].is_sum for it in sources)
+            result.attr[LOADED] = dataclasses.replace(line, scale=scale, shift=shift, is_sum=is_sum)
+        elif name == "create_fdiv" and len(handles) == 2 and len(sources) == 1 and sources[0] is handles[0]:
+            line, divisor = sources[0].attr[LOADED], numbers(handles[1]).astype(np.float64)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                line = dataclasses.replace(line, scale=line.scale / divisor, shift=line.shift / divisor)
+            result.attr[LOADED] = line
 
     def _keep(self, line: _Line, values: Array, *, whole: bool) -> None:
-        self._operations += 1
-        at = len(self._kept) if len(self._kept) < OPERATIONS else int(self._chance.integers(self._operations))
+        kept = self._sums if line.is_sum else self._elements
+        kept.operations += 1
+        at = len(kept.pairs) if len(kept.pairs) < OPERATIONS else int(self._chance.integers(kept.operations))
         if at >= OPERATIONS:
             return
         if line.is_bits:
@@ -121,7 +142,41 @@ class Counterparts:
         if not whole and ((line.scale != 1.0).any() or (line.shift != 0.0).any()):  # the line is rounded, too
             way = self._chance.integers(-1, 2, len(near))
             near = np.where(way == 0, near, np.nextafter(near, np.where(way > 0, np.inf, -np.inf).astype(np.float32)))
-        self._kept[at : at + 1] = [(addresses[chosen], near.astype(np.float64))]
+        kept.pairs[at : at + 1] = [(addresses[chosen], near.astype(np.float64))]
+
+
+def note_sum(summed: Handle, along: int, result: Handle) -> None:
+    """Note that `result` has the sums of a block along this axis: lines of the first loaded element of each."""
+    line = summed.attr.get(LOADED)
+    if line is None or line.is_bits:
+        return
+    values = numbers(summed).astype(np.float64)
+    parts = (np.broadcast_to(it, values.shape) for it in (line.addresses, line.scale, line.shift))
+    addresses, scale, shift = parts
+    first = np.expand_dims(((addresses != 0) & (scale != 0)).argmax(along), along)
+    address, factor, own = (np.take_along_axis(it, first, along) for it in (addresses, scale, values - shift))
+    totals = numbers(result).astype(np.float64)
+    shaped = [np.squeeze(it, along).reshape(totals.shape) for it in (address, factor, own)]
+    result.attr[LOADED] = _Line(shaped[0], shaped[1], totals - shaped[2], is_sum=True)
+
+
+def _note_product(a: Handle, b: Handle, before: Handle, after: Handle) -> None:
+    """Note that `after` is `before` and the product of blocks a and b: lines of the first element of each row of a."""
+    line, totals = before.attr.get(LOADED), numbers(after).astype(np.float64)
+    if line is not None and not line.is_bits:
+        shift = line.shift + totals - numbers(before)
+        after.attr[LOADED] = dataclasses.replace(line, shift=shift, is_sum=True)
+        return
+    line = a.attr.get(LOADED)
+    if line is None or line.is_bits:
+        return
+    values = numbers(a).astype(np.float64)
+    addresses, scale, shift = (np.broadcast_to(it, values.shape) for it in (line.addresses, line.scale, line.shift))
+    first = ((addresses != 0) & (scale != 0)).argmax(-1)[..., None]
+    address, scale, own = (np.take_along_axis(it, first, -1) for it in (addresses, scale, values - shift))
+    factor = np.take_along_axis(numbers(b).astype(np.float64), first, -2)
+    address = np.broadcast_to(address, totals.shape)
+    after.attr[LOADED] = _Line(address, scale * factor, totals - own * factor, is_sum=True)
 
 
 def _is_elementwise(handles: Sequence[Handle], result: Any) -> bool:

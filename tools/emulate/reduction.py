@@ -16,6 +16,7 @@ import triton.language as tl
 import triton.runtime.interpreter as stock
 
 from triton_agent.tools.emulate.arithmetic import handle_of, numbers
+from triton_agent.tools.emulate.counterparts import note_sum
 from triton_agent.tools.emulate.floats import Array
 
 Combine = Callable[[list[Array]], list[Array]]
@@ -38,7 +39,10 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: 
     if tl.core._unwrap_if_constexpr(keep_dims):
         shape = [-1, *(1 for _ in range(rank))]
         arrays = [array.reshape(shape) if axis is None else np.expand_dims(array, along) for array in arrays]
-    return tuple(map(_tensor, arrays, dtypes))
+    reduced = tuple(map(_tensor, arrays, dtypes))
+    if tl.core._unwrap_if_constexpr(combine_fn) is tl.standard._sum_combine and axis is not None:
+        note_sum(input[0].handle, along, reduced[0].handle)
+    return reduced
 
 
 def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:

@@ -45,7 +45,7 @@ class Unlisted:
     def numbers(self) -> tuple[float, ...]:
         return ()
 
-    def counterparts(self) -> tuple[Any, Any]:
+    def counterparts(self, *, of_sums: bool) -> tuple[Any, Any]:
         return (), ()
 
     def reveal(self, block: Block) -> None: ...

@@ -52,7 +52,7 @@ class GpuLauncher:
     def numbers(self) -> tuple[float, ...]:
         return ()
 
-    def counterparts(self) -> tuple[Any, Any]:
+    def counterparts(self, *, of_sums: bool) -> tuple[Any, Any]:
         return (), ()
 
     def constant(self, value: Any) -> Any:

@@ -44,8 +44,8 @@ class InterpretedLauncher:
         """Return the noted numbers."""
         return tuple(sorted(self._interpreter.met_numbers.found))
 
-    def counterparts(self) -> tuple[Any, Any]:
-        return self._interpreter.met_numbers.counterparts.found()
+    def counterparts(self, *, of_sums: bool) -> tuple[Any, Any]:
+        return self._interpreter.met_numbers.counterparts.found(of_sums=of_sums)
 
     def constant(self, value: Any) -> Any:
         return as_passed(value, self._kernels)

@@ -71,8 +71,11 @@ class Launcher(Protocol):
     def numbers(self) -> tuple[float, ...]:
         """Return the noted numbers."""
 
-    def counterparts(self) -> tuple[Any, Any]:
-        """Return addresses of elements and, for each, a noted number that kernels combined it with; two arrays."""
+    def counterparts(self, *, of_sums: bool) -> tuple[Any, Any]:
+        """Return addresses of elements and, for each, a noted number that kernels combined it with; two arrays.
+
+        Those of sums make a sum equal to such a number, if the sum's other elements stay as they are.
+        """
 
     def reveal(self, block: Block) -> None:
         """Let kernels access this memory by its address."""

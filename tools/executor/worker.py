@@ -269,7 +269,8 @@ class Executor:
             resources=program.launcher.resources() if request.measure else (),
             chosen=program.chosen,
             numbers=program.launcher.numbers(),
-            counterparts=_placed(inputs, *program.launcher.counterparts()),
+            counterparts=_placed(inputs, *program.launcher.counterparts(of_sums=False)),
+            counterparts_of_sums=_placed(inputs, *program.launcher.counterparts(of_sums=True)),
         )
         return reply, [[row(tensor) for tensor in group] for group in (outputs, [inputs[i] for i in changed])]
 

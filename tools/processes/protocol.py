@@ -482,6 +482,9 @@ class Called:
     counterparts: tuple[tuple[int, int, float], ...] = ()
     """Elements of inputs (number of the input, index in memory), each with a number that a kernel combined it with, if
 asked for."""
+    counterparts_of_sums: tuple[tuple[int, int, float], ...] = ()
+    """Elements of inputs, each with a number that makes a sum equal to one that a kernel combined it with, if no other
+element of the sum changes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,8 @@ SPACING = 2.0**-23
 """Relative spacing of float32 numbers."""
 TERMS = 8
 """Number of parts of a sum that are added one after another; large parts may cancel."""
+CANCELLED = 16
+"""A sum of which a term is that many times as large as itself keeps errors of this term's size."""
 LONG = 128
 """Number of terms from which matrix products stray as if their terms were added one after another."""
 STRAY = 0.36 * SPACING
@@ -310,12 +312,32 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         longest = max(dims, key=lambda place: terms.shape[place])
         parts = terms.tensor_split(min(TERMS, terms.shape[longest]), longest)
         total = self._added(part.sum(dims, keepdim) for part in parts)
+        self._let_large_terms_stray(total, terms, dims, keepdim)
         if mean:
             count = math.prod(terms.shape[place] for place in dims)
             total /= count
             move_exact_quotients(total, count, self._draw)
             round_in_place(total, self._draw)
         return total
+
+    def _let_large_terms_stray(self, total: torch.Tensor, terms: torch.Tensor, dims: list[int], keepdim: bool) -> None:
+        """Add the errors that terms far larger than their sum leave in it, if others are added in between.
+
+        Large terms of one part cancel before anything is rounded here. Sums that are exact in any order do not stray.
+        """
+        norm = functools.partial(torch.linalg.vector_norm, terms, dim=dims)
+        with _without_modes():
+            cancelled = norm(math.inf, keepdim=keepdim) > CANCELLED * total.abs()
+            if not bool(cancelled.any()):
+                return
+            spacing = torch.exp2(norm(1, keepdim=True).log2_().floor_()).mul_(SPACING)
+            whole = terms / spacing
+            inexact = (whole != whole.round()).any(dims[0], keepdim=True)
+            for place in dims[1:]:
+                inexact = inexact.any(place, keepdim=True)
+            walked = norm(2, keepdim=keepdim).mul_(cancelled & inexact.reshape(total.shape))
+        stray_in_place(total, walked, self._draw)
+        round_in_place(total, self._draw)
 
     def _scan(self, combine: Callable[..., torch.Tensor], terms: torch.Tensor, dim: int) -> torch.Tensor:
         """Scan in doubling steps as a GPU does: the rounding of x * x enters x**64 thirty-two times."""

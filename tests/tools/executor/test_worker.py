@@ -26,7 +26,7 @@ class Doubling:
 
     def begin(self, order: int, only: tuple[int, ...] | None = None) -> None: ...
 
-    def counterparts(self) -> tuple[Any, Any]:
+    def counterparts(self, *, of_sums: bool) -> tuple[Any, Any]:
         return (), ()
 
     def numbers(self) -> tuple[float, ...]:
