@@ -43,6 +43,7 @@ CONSTRUCTOR = "def _constructor("
 MODEL = "# -- the model"
 """Line of `machinery.py` in front of which a file with CUDA graphs has the text of `graph_replay.py`."""
 GRAPHS = "# -- CUDA graphs"
+"""Line of `graph_replay.py` at which the copied text begins."""
 PLAIN = "_plain"
 """Function of the guard for constructors that take objects of the user's classes; other files leave it out."""
 COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if_tracing", "torch.jit.ignore"})

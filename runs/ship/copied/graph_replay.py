@@ -1,8 +1,8 @@
 """Calls of a shipped file as CUDA graphs, for files made with `--cuda-graph`.
 
-The text from the line that `MARKER` names is copied into such files, in front of their model. A model's first call with
-given parameters launches the kernels one by one, which compiles them; the second is recorded, and later ones replay
-the record. Calls whose kernels change memory of the caller, or return it, are not recorded (`Plan.results`).
+The text from the line that `artefact.GRAPHS` names is copied into such files, in front of their model. A model's first
+call with given parameters launches the kernels one by one, which compiles them; the second is recorded, and later ones
+replay the record. Calls whose kernels change memory of the caller, or return it, are not recorded (`Plan.results`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Replay:
         self.kind = type(made)
         self.results = [made] if isinstance(made, torch.Tensor) else list(made)
         # memory that the graph reads, which a plan makes anew when parameters change
-        self.prepared = [vars(value).get("latest") for value in globals().values() if hasattr(value, "latest")]
+        self.prepared = [value.latest for value in globals().values() if hasattr(value, "latest")]
         copied = *zip(tensors, self.tensors), *((result, result.clone()) for result in self.results)
         self.is_exact = all(one.stride() == other.stride() for one, other in copied)
 
