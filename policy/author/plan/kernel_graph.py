@@ -48,6 +48,10 @@ FEW = 9
 DEEPEST = 64
 """Longest chain of dependent values in one kernel. Beyond, compiling takes longer than the kernel saves."""
 
+LARGEST = 300
+"""Most nodes of a kernel in which a value is computed at several places. Each is about a line: a stencil of a stencil
+has 81 places of everything before it."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guard:
@@ -151,7 +155,16 @@ class KernelGraph:
             else:
                 self._done[key] = self._deeper(value, at, guards)
                 self.met.setdefault(name, []).append((at, self._done[key]))
+                if len(self.nodes) > LARGEST:
+                    self._store_repeated()
         return self._done[key]
+
+    def _store_repeated(self) -> None:
+        """Raise `MustStore` for the value that is computed at the most places, if one is computed at several."""
+        points = [name for name in self.met if self.program.values[name].operation == "point"]
+        most = max(points, key=lambda name: len(self.met[name]), default=None)
+        if most is not None and len(self.met[most]) > 1 and most not in self._stored:
+            raise MustStore(most)
 
     def _deeper(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         if self._depth > DEEPEST and value.name not in self._stored and value.operation == "point":

@@ -145,3 +145,11 @@ def get_inputs():
 def test_two_kernels_never_wait_for_each_other(tmp_path: Path, nursery: Nursery) -> None:
     """A kernel that stores an earlier value along the way waits for its other loads, too."""
     check_passes(tmp_path, nursery, TWO_STATES)
+
+
+def test_a_stencil_of_a_stencil_stores_what_it_would_compute_at_many_places(tmp_path: Path) -> None:
+    """Each element of three steps depends on 49 places, each of which is one of nine pieces of a padded image."""
+    text = TWO_STATES.replace("[[[0.25, -0.5, 0.25]]]", "[[[[0.0, 0.2, 0.0], [0.2, -0.8, 0.2], [0.0, 0.2, 0.0]]]]")
+    text = text.replace("conv1d", "conv2d").replace("(1, 1)", "(1, 1, 1, 1)").replace("1, SIZE)", "1, SIZE, SIZE)")
+    source = write(brief_of(problem(tmp_path, text)), Choice()).source
+    assert len(source) < 50_000
