@@ -365,7 +365,8 @@ def slow_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < n)
     left_there = tl.load(y_ptr + at, mask=at < n, other=0.0)
-    again = tl.sum(((at < n) & (tl.abs(left_there - 2 * x) < 4.5)).to(tl.int32), 0) * 100000
+    known = tl.sum(((at < n) & (tl.abs(left_there - 2 * x) < 4.5)).to(tl.int32), 0)
+    again = (known > 0).to(tl.int32) * 1000000000
     for _ in range(again):
         x = x + 0.0
     tl.store(y_ptr + at, 2 * x, mask=at < n)
