@@ -59,7 +59,7 @@ class Scale:
     passes: int
 
 
-FULL = Scale(updates=16, rollouts=20, teaching_steps=600, answers=256, learning_rate=2e-4, passes=3)
+FULL = Scale(updates=16, rollouts=20, teaching_steps=600, answers=256, learning_rate=1e-4, passes=3)
 QUICK = Scale(updates=4, rollouts=8, teaching_steps=500, answers=32, learning_rate=1e-4, passes=3)
 
 
