@@ -271,8 +271,9 @@ class Loop:
         return True
 
     async def _grade(self, attempt: Attempt, judge: Judge) -> Grading | None:
-        """Grade an attempt; return None if the run is being stopped: `--resume` will grade it. Return None, too, for a
-        further draft of a turn that has found enough.
+        """Grade an attempt and store the grading, unless it has to be judged again.
+
+        Return None if the run is being stopped (`--resume` will grade it), or if the turn has found enough drafts.
         """
         if self._asked_to_stop or self._has_draft_enough():
             return None

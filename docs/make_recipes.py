@@ -12,7 +12,17 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from triton_agent.policy.train.prepare.credit import REWARD_TEMPERATURE, SCORE_TEMPERATURE
+from triton_agent.policy.train.prepare.off_policy import (
+    DIVERGENCE_AT_MOST,
+    DIVERGENCE_WEIGHT,
+    SHARE_NONE,
+    SHARE_RANGE,
+    TOKEN_VETO,
+    WEIGHT_CAP,
+)
 from triton_agent.policy.train.prepare.recipes import DRPO, NEEDS, RECIPES, Recipe
+from triton_agent.policy.train.update.start import LOSS_SLACK
 
 PAGE = Path(__file__).parent / "training.md"
 START, END = "<!-- made by docs/make_recipes.py -->", "<!-- end -->"
@@ -52,6 +62,8 @@ class Method:
 
 
 TOKENS = "tokens, log-probabilities, sampling settings"
+HELD_CLOSE = f"{DIVERGENCE_WEIGHT:g} max(KL - {DIVERGENCE_AT_MOST:g}, 0) KL"
+"""Constraint of DRPO on the divergence from the policy that sampled."""
 METHODS = (
     Method(
         name="higher upper clip",
@@ -97,14 +109,14 @@ METHODS = (
     ),
     Method(
         name="rejection of mismatched answers",
-        formula="geometric mean of r within a band at the update, no r < 1e-4",
+        formula=f"geometric mean of r within a band at the update, no r < {TOKEN_VETO:g}",
         source="Dr. Kernel (MRS)",
         needs=TOKENS,
         used=lambda recipe: recipe.geometric_band,
     ),
     Method(
         name="rejection by device time",
-        formula="kept with probability clip((share - 0.3) / 0.1, 0, 1)",
+        formula=f"kept with probability clip((share - {SHARE_NONE:g}) / {SHARE_RANGE:g}, 0, 1)",
         source="Dr. Kernel (PRS)",
         needs="profile (GPU)",
         used=lambda recipe: recipe.share_rejection,
@@ -112,8 +124,8 @@ METHODS = (
     Method(
         name="decoupled rewards",
         formula=(
-            "sum of w (s - 10 logsumexp(s(wrong) / 10)), w = softmax(ln S / 0.1) over right answers, s = mean log p;"
-            " minus 1000 max(KL - 1e-4, 0) KL"
+            f"sum of w (s - {SCORE_TEMPERATURE:g} logsumexp(s(wrong) / {SCORE_TEMPERATURE:g})),"
+            f" w = softmax(ln S / {REWARD_TEMPERATURE:g}) over right answers, s = mean log p; minus {HELD_CLOSE}"
         ),
         source="DRPO",
         needs=f"{TOKENS}, device times against eager (GPU)",
@@ -128,7 +140,7 @@ METHODS = (
     ),
     Method(
         name="proximal policy",
-        formula="A min(p(before the step) / p(sampled), 2), clipped around p(before the step)",
+        formula=f"A min(p(before the step) / p(sampled), {WEIGHT_CAP:g}), clipped around p(before the step)",
         source="decoupled PPO",
         needs=TOKENS,
         option="--proximal",
@@ -163,7 +175,7 @@ METHODS = (
     ),
     Method(
         name="start by entropy",
-        formula="highest entropy of own answers, among checkpoints with a loss within 0.1 of the best",
+        formula=f"highest entropy of own answers, among checkpoints with a loss within {LOSS_SLACK:g} of the best",
         source="Ring-lite",
         needs="prompts and tokens of answers that passed",
         option="--start-by entropy",
@@ -176,7 +188,10 @@ def _credit(recipe: Recipe) -> str:
         "trloo": "minus the mean of the other trajectories",
         "grpo": "minus the mean, divided by the deviation",
         "dr_grpo": "minus the mean",
-        DRPO: "right: softmax(ln S / 0.1), wrong: -softmax(mean log-probability / 10)",
+        DRPO: (
+            f"right: softmax(ln S / {REWARD_TEMPERATURE:g}), "
+            f"wrong: -softmax(mean log-probability / {SCORE_TEMPERATURE:g})"
+        ),
     }[recipe.baseline]
     words = [
         f"discount {recipe.gamma:g}",
@@ -193,7 +208,7 @@ def _credit(recipe: Recipe) -> str:
 def _loss(recipe: Recipe) -> str:
     clip = f"clip {recipe.clip_low:g} to {recipe.clip_high:g}"
     if recipe.baseline == DRPO:
-        clip = "no clip, but 1000 max(KL - 1e-4, 0) KL from the policy that sampled"
+        clip = f"no clip, but {HELD_CLOSE} from the policy that sampled"
     words = [clip, f"mean by {recipe.reduction}"]
     if recipe.geometric_band is not None:
         low, high = recipe.geometric_band

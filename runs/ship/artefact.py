@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import hashlib
 import json
 import re
@@ -152,6 +153,7 @@ def _machinery() -> Parts:
     return _copied("machinery.py")
 
 
+@functools.cache
 def _copied(name: str) -> Parts:
     return Parts((Path(__file__).parent / "copied" / name).read_text(encoding="utf-8"))
 

@@ -346,7 +346,7 @@ def check_spots(job: Job) -> None:
 def _check_programs(
     job: Job, spot: Spot, program: Program, cases: Sequence[Case], *, by_parts: bool, until_s: float
 ) -> None:
-    """Run some programs of a tape in several configurations, or all programs if no few of them finish a part alone.
+    """Run some programs of a tape in several configurations; all of them if a few alone finish no part of the answer.
 
     A call with noted numbers follows the checks of the first configuration: it may end its process at a fault that
     these report as the candidate's.

@@ -150,14 +150,18 @@ def note_sum(summed: Handle, along: int, result: Handle) -> None:
     line = summed.attr.get(LOADED)
     if line is None or line.is_bits:
         return
-    values = numbers(summed).astype(np.float64)
-    parts = (np.broadcast_to(it, values.shape) for it in (line.addresses, line.scale, line.shift))
-    addresses, scale, shift = parts
+    totals = numbers(result).astype(np.float64)
+    address, scale, own = (it.reshape(totals.shape) for it in _first_terms(summed, line, along)[1:])
+    result.attr[LOADED] = _Line(address, scale, totals - own, is_sum=True)
+
+
+def _first_terms(block: Handle, line: _Line, along: int) -> tuple[Array, Array, Array, Array]:
+    """Return the place of the first loaded element of each sum along this axis, and its address, scale and term."""
+    values = numbers(block).astype(np.float64)
+    addresses, scale, shift = (np.broadcast_to(it, values.shape) for it in (line.addresses, line.scale, line.shift))
     first = np.expand_dims(((addresses != 0) & (scale != 0)).argmax(along), along)
     address, factor, own = (np.take_along_axis(it, first, along) for it in (addresses, scale, values - shift))
-    totals = numbers(result).astype(np.float64)
-    shaped = [np.squeeze(it, along).reshape(totals.shape) for it in (address, factor, own)]
-    result.attr[LOADED] = _Line(shaped[0], shaped[1], totals - shaped[2], is_sum=True)
+    return first, address, factor, own
 
 
 def _note_product(a: Handle, b: Handle, before: Handle, after: Handle) -> None:
@@ -170,10 +174,7 @@ def _note_product(a: Handle, b: Handle, before: Handle, after: Handle) -> None:
     line = a.attr.get(LOADED)
     if line is None or line.is_bits:
         return
-    values = numbers(a).astype(np.float64)
-    addresses, scale, shift = (np.broadcast_to(it, values.shape) for it in (line.addresses, line.scale, line.shift))
-    first = ((addresses != 0) & (scale != 0)).argmax(-1)[..., None]
-    address, scale, own = (np.take_along_axis(it, first, -1) for it in (addresses, scale, values - shift))
+    first, address, scale, own = _first_terms(a, line, -1)
     factor = np.take_along_axis(numbers(b).astype(np.float64), first, -2)
     address = np.broadcast_to(address, totals.shape)
     after.attr[LOADED] = _Line(address, scale * factor, totals - own * factor, is_sum=True)

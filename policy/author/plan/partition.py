@@ -215,15 +215,9 @@ class Partition:
     def _depends(self, a: Kernel, b: Kernel) -> bool:
         """Return True if `a` needs a value that `b` stores, directly or through other kernels."""
         made = {root.value for root in b.roots}
-        needed = frozenset[str]().union(*map(self.storage.ancestors, a.loads))
-        several = [kernel for kernel in self.kernels if len(kernel.roots) > 1 and kernel is not a and kernel is not b]
-        while not made & needed:
-            ready = [kernel for kernel in several if any(root.value in needed for root in kernel.roots)]
-            if not ready:
-                return False
-            several = [kernel for kernel in several if all(kernel is not one for one in ready)]
-            needed = needed.union(*(self.storage.ancestors(name) for kernel in ready for name in kernel.loads))
-        return True
+        others = (kernel for kernel in self.kernels if len(kernel.roots) > 1 and kernel is not a and kernel is not b)
+        together = ((frozenset(root.value for root in kernel.roots), kernel.loads) for kernel in others)
+        return bool(made & self.storage.before(a.loads, together))
 
     # -- one kernel ------------------------------------------------------------------------------------------------
 

@@ -82,7 +82,15 @@ class Storage:
 
     def waits_for(self, name: str) -> frozenset[str]:
         """Return the value and everything that is computed before it, as the kernels are planned so far."""
-        found, waiting = self.ancestors(name), list(self._together)
+        return self.before([name], self._together)
+
+    def before(self, names: Iterable[str], together: Iterable[tuple[frozenset[str], Iterable[str]]]) -> frozenset[str]:
+        """Return these values and everything that is computed before them.
+
+        `together` holds values that one kernel stores, so that each waits for everything that the kernel loads, and the
+        values that it loads.
+        """
+        found, waiting = frozenset[str]().union(*map(self.ancestors, names)), list(together)
         while ready := [one for one in waiting if one[0] & found]:
             waiting = [one for one in waiting if not one[0] & found]
             found = found.union(*(self.ancestors(load) for _, loads in ready for load in loads))

@@ -24,6 +24,8 @@ TOKEN_VETO = 1e-4
 """Ratio of a token's likelihood to that at sampling below which the whole answer is rejected, since it indicates a
 mismatch.
 """
+DIVERGENCE_AT_MOST, DIVERGENCE_WEIGHT = 1e-4, 1e3
+"""Delta and beta of DRPO, as in the authors' published scripts."""
 SHARE_NONE = 0.3
 SHARE_RANGE = 0.1
 """Right answers are kept with a probability that rises from 0 at a share of device time of 0.3 to 1 at 0.4."""

@@ -302,7 +302,7 @@ PROGRESS: Mapping[Status, float] = {
 harmful. Here it cancels in the sum over an episode, and it counts only among turns whose results differ.
 """
 TD_LAMBDA = 0.5
-"""The noise in the credit of first turns is halved by 0.5, and 0 takes little more of it (docs/log.md)."""
+"""Halves the noise in the credit of first turns, compared with 1; 0 would reduce it little further (docs/log.md)."""
 
 EVERYTHING = frozenset(rewards.PARTS)
 

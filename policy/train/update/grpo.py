@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import array
 import dataclasses
+import functools
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,19 +27,24 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.trainer.utils import use_adapter
 
 from triton_agent.policy.train.prepare.credit import Advantage
-from triton_agent.policy.train.prepare.off_policy import DRIFT_AT_MOST, TOKEN_VETO, WEIGHT_CAP
+from triton_agent.policy.train.prepare.off_policy import (
+    DIVERGENCE_AT_MOST,
+    DIVERGENCE_WEIGHT,
+    DRIFT_AT_MOST,
+    TOKEN_VETO,
+    WEIGHT_CAP,
+)
 from triton_agent.policy.train.prepare.prepared import TrainingRow
 from triton_agent.policy.train.prepare.recipes import DRPO, Recipe
 from triton_agent.policy.train.prepare.token_batches import batches_of
 from triton_agent.policy.train.record.rewards import PARTS
 from triton_agent.policy.train.record.spool import Numbers
 from triton_agent.policy.train.settings import TrainingSettings
+from triton_agent.policy.train.update.scoring import padded
 from triton_agent.tools.errors import UsageError
 
 LOSSES = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 """TRL's names for our ways to average a loss."""
-DIVERGENCE_AT_MOST, DIVERGENCE_WEIGHT = 1e-4, 1e3
-"""Delta and beta of DRPO, as in the authors' published scripts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,11 +325,7 @@ def _no_reward_function(**columns: Any) -> list[float]:
 def tensors_of(rows: Sequence[TrainingRow], padding: int, device: Any) -> dict[str, Tensor]:
     """Pad prompts on the left and completions on the right, under the trainer's names."""
 
-    def pad(values: Sequence[Sequence[Any]], filler: Any, kind: torch.dtype, *, left: bool = False) -> Tensor:
-        width = max(map(len, values))
-        rows = [[*[filler] * (width - len(v)), *v] if left else [*v, *[filler] * (width - len(v))] for v in values]
-        return torch.tensor(rows, dtype=kind, device=device)
-
+    pad = functools.partial(padded, device=device)
     numbers = [row.numbers.load() for row in rows]
     prompts, answers = [one.prompt_ids for one in numbers], [one.token_ids for one in numbers]
     return {

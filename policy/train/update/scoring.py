@@ -6,6 +6,7 @@ models that are not trained: rescoring, choosing a checkpoint, and answers that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,6 +16,15 @@ from trl.trainer.utils import add_fused_lm_head
 
 IGNORED = -100
 """Label of a token that is not scored."""
+
+
+def padded(
+    values: Sequence[Sequence[Any]], filler: Any, kind: torch.dtype, device: Any, *, left: bool = False
+) -> Tensor:
+    """Return sequences of different lengths as the rows of one tensor."""
+    width = max(map(len, values))
+    rows = [[*[filler] * (width - len(v)), *v] if left else [*v, *[filler] * (width - len(v))] for v in values]
+    return torch.tensor(rows, dtype=kind, device=device)
 
 
 @torch.no_grad()

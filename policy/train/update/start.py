@@ -10,6 +10,7 @@ entropy is that of its own answers.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -82,17 +83,14 @@ def _scores(
     """Yield log-probability and entropy of each token of the answers."""
     import torch
 
-    from triton_agent.policy.train.update.scoring import scores_of
+    from triton_agent.policy.train.update.scoring import padded, scores_of
 
+    pad = functools.partial(padded, filler=0, kind=torch.long, device=model.device)
     for start in range(0, len(pairs), batch_size):
-        part = pairs[start : start + batch_size]
-        before, width = (max(map(len, texts)) for texts in zip(*part))
-        ids = torch.zeros((len(part), before + width), dtype=torch.long)
-        present = torch.zeros_like(ids)
-        for place, (prompt, answer) in enumerate(part):
-            filled = slice(before - len(prompt), before + len(answer))
-            ids[place, filled] = torch.tensor([*prompt, *answer])
-            present[place, filled] = 1
-        found = scores_of(model, ids.to(model.device), present.to(model.device), width, temperature=1.0)
-        for (_, answer), *rows in zip(part, *(scores.tolist() for scores in found)):
+        prompts, answers = zip(*pairs[start : start + batch_size])
+        ids = torch.cat([pad(prompts, left=True), pad(answers)], 1)
+        there = [[[1] * len(text) for text in texts] for texts in (prompts, answers)]
+        present = torch.cat([pad(there[0], left=True), pad(there[1])], 1)
+        found = scores_of(model, ids, present, max(map(len, answers)), temperature=1.0)
+        for answer, *rows in zip(answers, *(scores.tolist() for scores in found)):
             yield from zip(*(row[: len(answer)] for row in rows))

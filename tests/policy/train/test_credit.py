@@ -120,7 +120,7 @@ def test_a_shaped_return_is_the_discounted_sum_of_shaped_rewards(seed: int) -> N
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_shaping_cancels_in_the_sum_over_an_episode(seed: int) -> None:
-    """With lambda 0 each turn has its own reward and shaping alone: discounted, they add up to the rewards."""
+    """With lambda 0 a turn is credited with its reward and shaping only. Discounted, these add up to the rewards."""
     draw = random.Random(seed)
     turns = paths(draw)
     gamma = draw.random()
@@ -139,7 +139,7 @@ def advanced(key: str, number: int, before: float, after: float, **rest: object)
 
 @pytest.mark.parametrize("searched", [False, True])
 def test_a_turn_is_credited_with_the_progress_that_it_made(searched: bool) -> None:
-    """Of four equally bad chains one gets nearer in its first turn, and one begins nearer."""
+    """Four chains are equally bad. One gets nearer to a right answer in its first turn, and one begins nearer."""
     turns = [
         advanced("nearer.0", 0, 0.0, 0.2, searched=searched),
         advanced("stays.0", 0, 0.0, 0.0, searched=searched),
