@@ -61,7 +61,8 @@ test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this ins
 	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/policy/train/test_scoring.py tests/policy/train/test_sft.py tests/policy/train/test_sharding.py \
 	  tests/policy/train/online tests/runs/data/test_data_make.py tests/policy/test_policy_contract.py \
 	  tests/policy/llm/engines/test_transformers_engine.py
-	@echo "== killed, and in several processes"; $(BIN)/python -m pytest -q -m slow tests/policy/train/test_grpo.py tests/policy/train/test_ranks.py
+	@echo "== killed, and in several processes"; $(BIN)/python -m pytest -q -m slow tests/policy/train/test_grpo.py tests/policy/train/test_ranks.py \
+	  tests/policy/train/test_sharding.py
 
 first-training: $(TRAIN_STAMP)  ## the first chain of docs/training.md as it stands there, from `data make` to `train eval`; ten minutes
 	@$(BIN)/python -m pytest -q -m slow tests/policy/train/test_first_chain.py

@@ -49,7 +49,7 @@ class TrainingSettings:
             "per_device_train_batch_size": self.batch_size,
             "gradient_accumulation_steps": self.accumulation,
             "bf16": self.bf16,
-            "gradient_checkpointing": self.gradient_checkpointing and not self.fsdp,
+            "gradient_checkpointing": self.gradient_checkpointing,
             "logging_steps": 1,
             "save_steps": self.save_every,
             "save_total_limit": max(2, self.keep),
@@ -61,5 +61,5 @@ class TrainingSettings:
             "disable_tqdm": True,
             "log_level": "error",
             "fsdp": self.fsdp,
-            "fsdp_config": {**SHARDING, "activation_checkpointing": self.gradient_checkpointing} if self.fsdp else None,
+            "fsdp_config": dict(SHARDING) if self.fsdp else None,
         }

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from tests.policy.train.logged import log_runs
 
 from triton_agent.policy.train.extra import missing_modules
@@ -48,6 +49,7 @@ def started(port: int, *arguments: str | Path) -> list[int]:
 def test_sharded_training_equals_one_process_and_resumes_bit_by_bit_after_a_kill(
     kind: str, tiny: Path, tmp_path: Path, free_port: int
 ) -> None:
+    from safetensors.torch import load_file
     from tests.policy.train.sharding_worker import train
 
     from triton_agent.policy.train.update.session import load, load_frozen
@@ -66,6 +68,9 @@ def test_sharded_training_equals_one_process_and_resumes_bit_by_bit_after_a_kill
     for folder in ("final", "checkpoint-3"):
         weights = (tmp_path / "whole" / folder / name).read_bytes()
         assert (tmp_path / "killed" / folder / name).read_bytes() == weights, folder
+    saved, expected = (load_file(tmp_path / run / "final" / name) for run in ("whole", "alone"))
+    assert expected and expected.keys() <= saved.keys()  # sharded, a tied head is written as well
+    assert all(torch.allclose(saved[at], expected[at], atol=1e-4) for at in expected)
     shapes = [
         {at: one.shape for at, one in load_frozen(str(tmp_path / folder), cpu=True).named_parameters()}
         for folder in ("alone/checkpoint-2", "killed/checkpoint-2", "killed/best" if "grpo" in kind else "killed/final")
