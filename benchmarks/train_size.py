@@ -76,7 +76,7 @@ def _measured(folder: Path, kind: str, options: argparse.Namespace) -> dict[str,
     found = json.loads((whole / "figures.json").read_text())
     found["resumed"] = ""
     if options.kill:
-        _train(options, folder, kind, killed, "--dies-after", str(options.steps // 2))
+        _train(options, folder, kind, killed, "--dies-after", str(_saved_at(options)))
         done = _train(options, folder, kind, killed, "--resume")
         found["resumed"] = _difference(whole, killed) if done == 0 else f"failed with exit code {done}"
     return found
@@ -89,15 +89,23 @@ def _train(options: argparse.Namespace, folder: Path, kind: str, output: Path, *
     command += ["--kind", kind, "--output", str(output), "--processes", str(options.processes)]
     command += ["--tokens", str(options.tokens), "--steps", str(options.steps), "--size", options.size]
     command += [*(["--cpu"] if options.cpu else []), *(["--kill"] if options.kill else []), *more]
-    process = subprocess.Popen(command, start_new_session=True)
+    process = subprocess.Popen(command, start_new_session=True, env={**os.environ, "PYTHONFAULTHANDLER": "1"})
     try:
         return process.wait(timeout=options.stage_s)
     except subprocess.TimeoutExpired:
         print(f"{kind}: stopped after {options.stage_s:g} s", flush=True)
+        os.killpg(process.pid, signal.SIGABRT)  # the processes print where they are
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=5.0)
         return None
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def _saved_at(options: argparse.Namespace) -> int:
+    """Return the step of the only checkpoint: writing one takes longer than a few steps."""
+    return int(options.steps // 2 + 1)
 
 
 def _difference(one: Path, other: Path) -> str:
@@ -150,6 +158,8 @@ def _work(options: argparse.Namespace) -> None:
             if not options.cpu:
                 torch.cuda.synchronize()
             self.moments.append(time.monotonic())
+            if PartialState().is_main_process:
+                print(f"{kind}: {len(self.moments) - 1} steps done", flush=True)
 
     clock, [kind] = Clock(), options.kind
     settings: dict[str, Any] = {
@@ -160,7 +170,7 @@ def _work(options: argparse.Namespace) -> None:
         "learning_rate": 1e-5,
         "bf16": not options.cpu,
         "gradient_checkpointing": True,
-        "save_every": options.steps // 2 if options.kill else 10**6,
+        "save_every": _saved_at(options) if options.kill else 10**6,
         "cpu": options.cpu,
         "fsdp": options.processes > 1 and not options.cpu,
     }
