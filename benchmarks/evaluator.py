@@ -6,6 +6,9 @@ empty cache, first call, every case, clean-up. Start-up, until the first verdict
 arrangements take turns, so that other load on the machine affects all of them; `fresh_process.py` describes the
 baseline. One table, and rows in a CSV file; see `rows.py`.
 
+With `--together` the problems share the device, as they do in training: candidates of all of them are judged at the
+same time, each by its own problem's evaluator.
+
 Not measured: wrong candidates (most fail early, so they take less), and problems of realistic size, where the
 interpreter's own time dominates. On a GPU, the sketches that sort a trusted author's variants are measured after the
 verdicts.
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -29,7 +33,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triton_agent.tools.evaluate.evaluator import Evaluator
@@ -62,13 +66,13 @@ class Arrangement:
 
     name: str
     workers: int
-    judge: Callable[[str], Verdict]
+    judge: Callable[[Any], Verdict]
     chunk: int
     """Candidates judged in one turn."""
     verdicts: list[Verdict] = dataclasses.field(default_factory=list)
     wall_s: float = 0.0
 
-    def take_turn(self, sources: Iterator[str]) -> None:
+    def take_turn(self, sources: Iterator[Any]) -> None:
         chunk = list(itertools.islice(sources, self.chunk))
         began = time.perf_counter()
         with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
@@ -94,8 +98,9 @@ def main() -> None:
 
     shared = rows.provenance()
     ratios: list[float] = []
-    for name in options.problem:
-        start_s, arrangements = measure(KERNELS / name, options)
+    for name in [" and ".join(options.problem)] if options.together else options.problem:
+        found = measure_together(options) if options.together else measure(KERNELS / name, options)
+        start_s, arrangements = found
         ratios += filter(None, [_ratio(arrangements)])
         show(name, start_s, arrangements)
         rows.append(options.out, shared, list(_rows(name, options.device, start_s, arrangements)))
@@ -127,6 +132,38 @@ def measure(problem: Path, options: argparse.Namespace) -> tuple[float, list[Arr
                 done = f"{arrangement.name} x {arrangement.workers}, {arrangement.per_second:.2f} a second"
                 _say(f"{problem.name}: turn {turn + 1} of {options.turns}, {done}")
     return start_s, [arrangement for arrangement in arrangements if arrangement.verdicts]
+
+
+def measure_together(options: argparse.Namespace) -> tuple[float, list[Arrangement]]:
+    """Return seconds to the last problem's first verdict, and the arrangements after their turns."""
+    from triton_agent.tools.evaluate.evaluator import Evaluator
+    from triton_agent.tools.problem.problem import parse_problem
+    from triton_agent.tools.settings import EvaluatorSettings
+
+    settings = EvaluatorSettings(device=options.device)
+    began = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        lines: list[Iterator[tuple[Evaluator, str]]] = []
+        for name in options.problem:
+            evaluator = stack.enter_context(Evaluator(parse_problem(str(KERNELS / name / "problem.py")), settings))
+            lines.append(zip(itertools.repeat(evaluator), _distinct_sources(KERNELS / name)))
+        with concurrent.futures.ThreadPoolExecutor(len(lines)) as pool:
+            list(pool.map(lambda line: _judge_in(*next(line)), lines))
+        start_s = time.perf_counter() - began
+        sources = (next(line) for line in itertools.cycle(lines))
+        arrangements = []
+        for workers in options.at_once or sorted({1, 4, min(len(os.sched_getaffinity(0)), 16)}):
+            arrangement = Arrangement(
+                name="evaluators together",
+                workers=workers,
+                judge=lambda given: _judge_in(*given),
+                chunk=max(workers, options.candidates // options.turns),
+            )
+            for _ in range(options.turns):
+                arrangement.take_turn(sources)
+            _say(f"{arrangement.name} x {workers}, {arrangement.per_second:.2f} a second")
+            arrangements.append(arrangement)
+    return start_s, arrangements
 
 
 def _arrangements(
@@ -208,9 +245,10 @@ def _best_fresh(arrangements: list[Arrangement]) -> float | None:
 
 def _ratio(arrangements: list[Arrangement]) -> float | None:
     """Compare the best arrangements, each with the number of workers that suits it; None without fresh processes."""
-    best = max(arrangement.per_second for arrangement in arrangements if arrangement.name == "evaluator")
     fresh = _best_fresh(arrangements)
-    return best / fresh if fresh else None
+    if not fresh:
+        return None
+    return max(arrangement.per_second for arrangement in arrangements if arrangement.name == "evaluator") / fresh
 
 
 def _rows(
@@ -225,7 +263,7 @@ def _rows(
             "candidates": len(arrangement.verdicts),
         }
         figures: dict[str, tuple[float, str]] = {"throughput": (arrangement.per_second, "verdicts/s")}
-        if arrangement.name == "evaluator":
+        if arrangement.name.startswith("evaluator"):
             figures["start to first verdict"] = (start_s, "s")
             if fresh := _best_fresh(arrangements):
                 figures["throughput over best fresh"] = (arrangement.per_second / fresh, "x")
@@ -283,6 +321,7 @@ def _options() -> argparse.Namespace:
         metavar="NAME",
         help="a folder of tests/kernels; may be repeated (default: add_bf16 and softmax_f32)",
     )
+    parser.add_argument("--together", action="store_true", help="candidates of all problems in turn, at the same time")
     parser.add_argument("--at-once", type=int, nargs="+", help="candidates that the evaluator judges at once")
     parser.add_argument("--candidates", type=int, default=40, help="for each arrangement of the evaluator")
     parser.add_argument("--fresh", type=int, default=8, help="for each arrangement of fresh processes; 0: none")

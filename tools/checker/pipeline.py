@@ -19,12 +19,13 @@ Each stage takes the job and either returns (continue) or raises `Failed` (the v
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import random
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 
@@ -68,7 +69,7 @@ from triton_agent.tools.checker.questions import (
     send_program,
     send_state,
 )
-from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.shipped_file import check_file
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.errors import NotJudgeableHere
@@ -162,12 +163,11 @@ def _prove(job: Job, index: int) -> None:
 
 def check_all(job: Job) -> None:
     """Check every case of every trial, the main trial first."""
-    met = _met_beside_gpu(job)
     job.await_room()
-    with job.gpu(Mode.SHARED):
+    with _met_beside_gpu(job) as met, job.gpu(Mode.SHARED):
         for index in [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]:
             _run_trial(job, index)
-        _check_named_numbers(job, met)
+        _check_named_numbers(job, met())
         check_fresh_memory(job, job.plan.trials[0], job.plan.trials[0].cases[0])
 
 
@@ -184,22 +184,31 @@ class Met:
     trial: Trial
 
 
-def _met_beside_gpu(job: Job) -> dict[bool, Met]:
-    """On a GPU, return the numbers that the interpreter notes at a small size, by whether the call is in training mode.
+@contextlib.contextmanager
+def _met_beside_gpu(job: Job) -> Iterator[Callable[[], dict[bool, Met]]]:
+    """On a GPU, have the interpreter note numbers at a small size while the calls of the block run.
 
-    Kernels that the interpreter cannot run, or not in time, are judged without them.
+    Yield a function that waits for these numbers, by whether the call is in training mode. Kernels that the interpreter
+    cannot run, or not in time, are judged without them.
     """
     trials = [trial for trial in job.plan.trials if _input_bytes(trial) <= NAMED_NUMBERS_BYTES and trial.holding]
     if job.reader is None or not trials:
-        return {}
+        yield dict
+        return
     quick = [trial for trial in trials if _input_bytes(trial) <= INTERPRETED_BYTES]
     trial = max(quick, key=_input_bytes) if quick else min(trials, key=_input_bytes)
+    groups = [_alike(job, trial, first) for first in [trial.cases[0], *_other_tapes(job, trial)[:1]]]
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as beside:
+        yield beside.submit(_interpreted, job, job.reader, trial, groups).result
+
+
+def _interpreted(job: Job, reader: Session, trial: Trial, groups: Sequence[Sequence[Case]]) -> dict[bool, Met]:
+    """Return the numbers that the interpreter notes in each group of cases. All of them have their tapes."""
     found: dict[bool, Met] = {}
     try:
-        for first in [trial.cases[0], *_other_tapes(job, trial)[:1]]:
-            cases = _alike(job, trial, first)
-            replies = [interpret(job, job.reader, trial, case, timeout_s=INTERPRETED_S) for case in cases]
-            found[first.train] = _met(trial, cases, replies)
+        for cases in groups:
+            replies = [interpret(job, reader, trial, case, timeout_s=INTERPRETED_S) for case in cases]
+            found[cases[0].train] = _met(trial, cases, replies)
     except (Failed, NotJudgeableHere) as error:
         job.notes.append(f"numbers that its kernels compute are not known ({str(error)[:200]})")
     return found

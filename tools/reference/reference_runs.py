@@ -12,6 +12,7 @@ import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import Around, as_the_user_runs_it, at_the_coarsest
@@ -25,6 +26,13 @@ from triton_agent.tools.truth.expectation import (
     hinges_on_ties,
 )
 
+BRIEF_BYTES = 64 << 20
+"""Largest inputs with a brief expectation. Completing larger ones beside a candidate would take too much memory."""
+
+
+def _no_pause() -> None:
+    pass
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalRuns:
@@ -32,14 +40,30 @@ class OriginalRuns:
 
     reference: Reference
     settings: EvaluatorSettings
-    pause: Callable[[], None] = lambda: None
+    pause: Callable[[], None] = _no_pause
     """Called before each run that makes an expectation."""
 
-    def expect(self, model: torch.nn.Module, inputs: list[Any] | Payload, scales: dict[str, float]) -> Expectation:
+    def expect(
+        self, model: torch.nn.Module, inputs: list[Any] | Payload, scales: dict[str, float], *, brief: bool = False
+    ) -> Expectation:
+        """Return the expectation of a case; with `brief` one that is completed when an answer asks for it, if the
+        inputs are small. The model may change to the other mode meanwhile, but its parameters may not change.
+        """
         self.pause()
         coarse = at_the_coarsest(self.settings.conditions, self.settings.device)
+        complete = self._completing(model, scales) if brief and _bytes_in(inputs) <= BRIEF_BYTES else None
         with self._running():
-            return expect(model, inputs, scales=scales, around=self._around, coarse=coarse)
+            return expect(model, inputs, scales=scales, around=self._around, coarse=coarse, complete=complete)
+
+    def _completing(self, model: torch.nn.Module, scales: dict[str, float]) -> Callable[[Payload], Expectation]:
+        """Return a function that makes the complete expectation in the model's present mode."""
+        train = model.training
+        runs = dataclasses.replace(self, pause=_no_pause)  # a candidate waits for it
+
+        def complete(packed: Payload) -> Expectation:
+            return runs.expect(copied_module(model).train(train), packed, scales)
+
+        return complete
 
     def hinges_on_ties(self, model: torch.nn.Module, expectation: Expectation) -> bool:
         with self._running():
@@ -81,3 +105,7 @@ class OriginalRuns:
             raise OriginalFailed(error.what, where=error.where, remedy=error.remedy) from error
         if failed is not None:
             raise failed
+
+
+def _bytes_in(inputs: list[Any] | Payload) -> int:
+    return inputs.size_bytes if isinstance(inputs, Payload) else sum(it.nbytes for it in nested_tensors(inputs))

@@ -463,7 +463,7 @@ class _CaseMaker:
             return
         with contextlib.suppress(OriginalFailed, RuntimeError):
             model = self.models[version].train(self.modes[0])
-            expectation = self.runs.expect(model, inputs, self.scales)
+            expectation = self.runs.expect(model, inputs, self.scales, brief=not self._goes_by_order)
             if self._goes_by_order:
                 expectation = with_free_places(model, expectation)
             if non_finite_share(expectation) <= non_finite_share(cases[0].expectation):
@@ -478,7 +478,7 @@ class _CaseMaker:
         with contextlib.suppress(OriginalFailed, RuntimeError):
             for _ in range(CALLS_BEFORE):
                 self.reference.call(model, self.fresh())
-            expectation = self.runs.expect(model, self.fresh(), self.scales)
+            expectation = self.runs.expect(model, self.fresh(), self.scales, brief=True)
             self.models.append(model)
             version = len(self.models) - 1
             case = self.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
@@ -543,7 +543,7 @@ class _CaseMaker:
         """Add a case, or a note that says why the reference cannot be used for it."""
         try:
             model = self.models[version].train(train)
-            expectation = self._expected(model, distribution)
+            expectation = self._expected(model, distribution, brief=True)
             case = self.case_of(expectation, distribution, train, version=version)
         except OriginalFailed as error:
             self.notes.append(f"distribution {distribution!r} was not used: {error}")
@@ -570,11 +570,11 @@ class _CaseMaker:
             put_in_order=self.put_in_order if distribution not in LAYOUTS else frozenset(),
         )
 
-    def _expected(self, model: torch.nn.Module, distribution: str) -> Expectation:
+    def _expected(self, model: torch.nn.Module, distribution: str, *, brief: bool = False) -> Expectation:
         """Run the reference on drawn inputs. Draw again if elements tie by chance and their positions are returned."""
         for left in reversed(range(DRAWS_AT_MOST)):
             bases = len(self._bases)
-            expectation = self.runs.expect(model, self._draw(distribution), self.scales)
+            expectation = self.runs.expect(model, self._draw(distribution), self.scales, brief=brief)
             if not left or not self._goes_by_order or not self.runs.hinges_on_ties(model, expectation):
                 break
             del self._bases[bases:]

@@ -134,7 +134,8 @@ class NumberCases:
             if places == "range" or self._casts_to_whole():
                 within = [(float(it.min()), float(it.max())) for it in float_tensors(inputs)]
                 chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))
-            model, version = copied_module(latest).train(train), len(self._source.models)
+            model = copied_module(latest).train(train) if small else _in_mode(latest, train)
+            version = len(self._source.models)
             tame = tuple(number for number in chosen if abs(number) <= ceiling ** (1 / max(1, self._products)))
             own = [it.data for it in model.parameters()] if places in ("everywhere", "parameters") and small else []
             kept = [it for name, it in model.named_buffers() if "running_var" not in name and it.is_floating_point()]
@@ -172,8 +173,9 @@ class NumberCases:
 
     def _if_sound(self, model: torch.nn.Module, inputs: list[Any], distribution: str, train: bool) -> Case | None:
         """Return the case with planted inputs; None if the reference's answer is not finite or far from the truth."""
-        expectation = self._source.runs.expect(model, inputs, self._source.scales)
-        if self._source.operators & ORDERING:
+        ordered = bool(self._source.operators & ORDERING)
+        expectation = self._source.runs.expect(model, inputs, self._source.scales, brief=not ordered)
+        if ordered:
             expectation = with_free_places(model, expectation)
         if non_finite_share(expectation) > non_finite_share(self._source.given) or _is_astray(expectation):
             return None
@@ -195,7 +197,7 @@ class NumberCases:
         numbers that are not much larger than the inputs are used.
         """
         names, is_bounded = self._source.operators, self._is_bounded
-        model = self._source.models[case.version].train(case.train)
+        model = _in_mode(self._source.models[case.version], case.train)
         for times in (math.inf, ORDINARY):
             inputs = case.expectation.packed_inputs.unpack()
             told = list(nested_tensors(inputs))
@@ -260,6 +262,11 @@ class NumberCases:
             or (bare_name(node.operator) == "_to_copy" and not any("float" in it.dtype for it in node.outputs))
             for node in self._source.graph.nodes
         )
+
+
+def _in_mode(model: torch.nn.Module, train: bool) -> torch.nn.Module:
+    """Return the module itself if it is in this mode, else a copy: other threads use it as well."""
+    return model if model.training == train else copied_module(model).train(train)
 
 
 def _within(numbers: Iterable[float], tensor: torch.Tensor) -> tuple[float, ...]:
