@@ -246,6 +246,7 @@ def _check_holding(job: Job, trial: Trial, first: Case, numbers: Numbers, met_be
         if met is not None:
             _check_meeting(job, met, None if other is program else other)
         for case, state in trial.holding(numbers.having_met(met.numbers if met else frozenset()), first.train):
+            job.gpu.pause()
             send_state(job, other, state if state is not None else trial.states[case.version])
             answer, _ = call(job, trial, case, program=other)
             judge(job, trial, case, answer)
