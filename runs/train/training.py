@@ -282,14 +282,18 @@ def _note(left_out: Mapping[str, int]) -> None:
 
 
 def _end(outcome: Any, json: bool) -> int:
-    """Print the result in the first process; exit code 1 if the training stopped itself."""
+    """Print the result in the first process, and leave the group of processes; exit code 1 if the training stopped
+    itself.
+    """
     from accelerate import PartialState
 
     last: Mapping[str, Any] = next((entry for entry in reversed(outcome.history) if "loss" in entry), {})
     data = {"weights": str(outcome.weights), "steps": outcome.steps, "stopped": outcome.stopped, "last": last}
     why = f"; stopped early: {outcome.stopped}" if outcome.stopped else ""
-    if PartialState().is_main_process:
+    processes = PartialState()
+    if processes.is_main_process:
         _tell(data, json, f"{outcome.weights}: {outcome.steps} steps{why}")
+    processes.destroy_process_group()  # a process that ends with a thread of the group running aborts
     return exit_codes.NOT_PASSED if outcome.stopped else exit_codes.GOOD
 
 

@@ -23,6 +23,7 @@ from accelerate import PartialState
 from accelerate.utils import patch_environment
 from peft import LoraConfig, PeftModel
 from peft.utils import CONFIG_NAME
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 
 from triton_agent.policy.train.prepare import held_out
@@ -189,6 +190,9 @@ def run_trainer(
     """Train, from the checkpoint if there is one; return the folder with the final weights."""
     if settings.fsdp and not trainer.is_fsdp_enabled:
         raise UsageError("accelerate shards on GPUs only", remedy="leave out --cpu or --fsdp")
+    if settings.fsdp and settings.bf16:  # accelerate would round losses and sums of gradients to bfloat16
+        rounded = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        trainer.accelerator.state.fsdp_plugin.mixed_precision_policy = rounded
     trainer.add_callback(MarkWhole(trainer, kept_back))
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)

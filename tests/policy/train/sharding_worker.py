@@ -44,13 +44,13 @@ CONVERSATIONS = [
 def train(
     kind: str, model: Path, rows: Path, output: Path, processes: int, callbacks: Sequence[Any], resume: bool = False
 ) -> TrainingResult:
-    """Train by `sft` or `grpo`, with an adapter if the kind contains `-lora`. A step has four rows for any number of
-    processes.
+    """Train by `sft` or `grpo`, with an adapter if the kind contains `-lora`, in bfloat16 if it contains `-bf16`. A
+    step has four rows for any number of processes.
     """
     alone = processes == 1
     usual: dict[str, Any] = {"output": output, "cpu": True, "fsdp": not alone, "steps": STEPS, "save_every": 1}
     usual |= {"batch_size": 2, "accumulation": ROWS_A_STEP // 2 // processes, "learning_rate": 1e-3, "keep": STEPS}
-    usual["gradient_checkpointing"] = "lora" in kind
+    usual |= {"gradient_checkpointing": "lora" in kind, "bf16": "bf16" in kind}
     shared: dict[str, Any] = {"adapter": Adapter(rank=4) if "lora" in kind else None, "resume": resume}
     shared["callbacks"] = callbacks
     if kind.startswith("sft"):
@@ -118,8 +118,12 @@ def main() -> None:
         result = train(kind, model, rows, folder / "whole", processes, [seen])
         if os.environ["RANK"] == "0":
             losses = [entry["loss"] for entry in result.history if "loss" in entry]
-            (folder / "seen.json").write_text(json.dumps({"shares": sorted(seen.shares), "losses": losses}))
+            policy = AcceleratorState().fsdp_plugin.mixed_precision_policy
+            reduced_in = str(policy.reduce_dtype) if policy else "that of the weights"
+            told = {"shares": sorted(seen.shares), "losses": losses, "gradients": reduced_in}
+            (folder / "seen.json").write_text(json.dumps(told))
     train(kind, model, rows, folder / "killed", processes, [Shards(None if resume else 2)], resume)
+    PartialState().destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ result = train_grpo(model, None if resume == "yes" else Prepared.load(Path(rows)
     resume=resume == "yes", evaluator=lambda trained: {"reward": float(rank == 0)}, best_by="eval_reward")
 if rank == 0:
     (Path(output) / "history.json").write_text(json.dumps(result.history))
+distributed.destroy_process_group()
 """
 
 
