@@ -56,6 +56,29 @@ problem without a solution counts as 1; "faster" counts intervals above 1. With 
 as many bytes over the time of the kernel.
 
 """
+TRAINING = """## Training at real size
+
+A model of 1.1 billion parameters with random weights, rows of 16,384 tokens, four rows per step, by
+`benchmarks/train_size.py`. On several cards it is sharded (`--fsdp`). The losses are those of the first six steps. The
+last column compares the weights of a training that was killed and resumed with those of one that was not.
+
+"""
+TRAINING_HEAD = (
+    "| training | cards | commit | tokens per second | memory per card | losses | after a kill |\n"
+    "|---|---|---|---|---|---|---|\n"
+)
+WHOLE_BYTES, ADAPTED_BYTES = 16, 2
+"""Bytes per parameter: weights, gradients and two moments in float32, or frozen weights in bfloat16."""
+LARGER = {"parameters": 8_200_000_000, "cards": 8, "activations": 36 * 4096 / (16 * 2048)}
+"""A model of 36 layers of width 4096; activations grow with layers times width, here with 16 times 2048."""
+LARGER_TEXT = """On paper, from the rows of most cards, a model of {billions:.1f} billion parameters (36 layers of width
+4096) needs on {cards} cards, with rows of the same length:
+
+{told}
+
+Parameters, gradients and moments are shared by the cards. The rest of the measured memory is taken {activations:.1f}
+times, as layers times width grow. The time grows with the parameters.
+"""
 FIRST_WINS = """## The first win
 
 Seconds from the start of `optimize` until it knows of a kernel that is right and faster than the reference, by
@@ -156,6 +179,40 @@ def products() -> str:
     return PRODUCTS_HEAD + "".join(lines)
 
 
+def training() -> str:
+    """Return the table of training at real size, and what follows from it for a larger model on more cards."""
+    with (RESULTS / "train_size.csv").open(encoding="utf-8") as file:
+        newest = {(row["kind"], int(row["processes"])): row for row in csv.DictReader(file)}
+    lines = [
+        _line(
+            [
+                f"`{kind}`",
+                f"{cards} x {row['gpu']}",
+                row["commit"],
+                f"{int(row['tokens_per_second']):,}",
+                f"{float(row['peak_gb_per_card']):.1f} GB",
+                ", ".join(f"{float(loss):.4g}" for loss in row["losses"].split()),
+                row["resumed"] or "not tried",
+            ]
+        )
+        for (kind, cards), row in sorted(newest.items())
+    ]
+    return TRAINING_HEAD + "".join(lines) + "\n" + _larger(newest)
+
+
+def _larger(rows: dict[tuple[str, int], dict[str, str]]) -> str:
+    """Return what the larger model needs, from the figures on most cards: both ways of GRPO."""
+    told = []
+    for kind, bytes_each in (("grpo", WHOLE_BYTES), ("grpo-lora", ADAPTED_BYTES)):
+        cards, row = max((cards, row) for (one, cards), row in rows.items() if one == kind)
+        parameters = int(row["parameters"])
+        beside_gb = float(row["peak_gb_per_card"]) - bytes_each * parameters / cards / 1e9
+        needed_gb = bytes_each * LARGER["parameters"] / LARGER["cards"] / 1e9 + beside_gb * LARGER["activations"]
+        speed = int(row["tokens_per_second"]) / cards * parameters / LARGER["parameters"] * LARGER["cards"]
+        told.append(f"- `{kind}`: {needed_gb:.0f} GB a card, for {speed:,.0f} tokens per second")
+    return LARGER_TEXT.format(**LARGER, billions=LARGER["parameters"] / 1e9, told="\n".join(told))
+
+
 def _line(cells: list[str]) -> str:
     """Of a table."""
     return "| " + " | ".join(cells) + " |\n"
@@ -206,7 +263,19 @@ def main() -> None:
     text = README.read_text(encoding="utf-8")
     before, rest = text.split(START)
     readme = before + START + "\n" + summary() + "\n" + END + rest.split(END)[1]
-    tables = (table(), SHIPPED, examples(), AUTHOR, suite(), FIRST_WINS, first_wins(), PRODUCTS, products())
+    tables = (
+        table(),
+        SHIPPED,
+        examples(),
+        AUTHOR,
+        suite(),
+        FIRST_WINS,
+        first_wins(),
+        PRODUCTS,
+        products(),
+        TRAINING,
+        training(),
+    )
     page = INTRODUCTION + "\n".join(table.strip("\n") + "\n" for table in tables)
     known = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     if check and (readme, page) != (text, known):
