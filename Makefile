@@ -178,7 +178,8 @@ $(VLLM_STAMP): pyproject.toml $(VLLM_CONSTRAINTS)
 test-vllm: $(VLLM_STAMP) $(TRAIN_STAMP)  ## real vLLM engines and a server over a small model; on a GPU: make test-vllm VLLM=vllm==0.32.0 VLLM_CONSTRAINTS=/dev/null
 	@$(VLLM_BIN)/python -m pytest -q tests/policy/test_policy_contract.py tests/policy/llm/engines \
 	  tests/policy/test_unknowing_models.py
-	@TRITON_AGENT_VLLM_PYTHON=$(VLLM_BIN)/python $(BIN)/python -m pytest -q tests/policy/train/online/test_asynchronous.py
+	@TRITON_AGENT_VLLM_PYTHON=$(VLLM_BIN)/python $(BIN)/python -m pytest -q tests/policy/train/test_vllm_runs.py \
+	  tests/policy/train/online/test_asynchronous.py
 
 TORCH ?= torch==2.15.0
 STACK_VENV := .venv-stack

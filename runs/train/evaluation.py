@@ -103,6 +103,7 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
             "gpu": judges.machine.gpu,
         }
         asked |= {"prompt_tokens": request.prompt_tokens} if request.prompt_tokens else {}
+        asked |= {"dtype": "bfloat16"} if request.bf16 else {}
         asked |= {"turns": request.turns, "seed": request.seed, "sampling": dataclasses.asdict(sampling)}
         for model in request.models:
             engine = open_engine(
@@ -110,6 +111,7 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
                 request.engine,
                 chosen,
                 cpu=request.cpu,
+                dtype="bfloat16" if request.bf16 else "auto",
                 vllm_python=request.vllm_python,
                 gpu_memory=request.gpu_memory,
             )

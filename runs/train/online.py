@@ -127,6 +127,7 @@ def train(request: OnlineRequest) -> int:
                 request.engine,
                 chosen,
                 cpu=bool(request.settings["cpu"]),
+                dtype=dtype_of_answers(request.engine, bf16=bool(request.settings["bf16"])),
                 lora=request.lora,
                 vllm_python=request.vllm_python,
                 gpu_memory=request.gpu_memory,
@@ -289,6 +290,17 @@ def asked_at_once(kind: str, *, cpu: bool) -> int | None:
     return EPISODES_ON_A_GPU if visible_gpus() and not cpu else EPISODES_ON_A_CPU
 
 
+def dtype_of_answers(kind: str, *, bf16: bool) -> str:
+    """Return the dtype in which an engine answers during a training, so that both have about the same probabilities.
+
+    A training with `bf16` multiplies in bfloat16 and keeps weights in float32. vLLM answers in bfloat16 then, which is
+    faster, and the hf engine takes the weights as they are stored.
+    """
+    if not bf16:
+        return "float32"
+    return "bfloat16" if kind == "vllm" else "auto"
+
+
 def author(engine: Any, sampling: Sampling, prompt_tokens: int | None) -> LanguageAuthor:
     """Return a policy that asks with the prompts of `data make`, if a number of tokens is given."""
     renderer = prompt.render_within(prompt_tokens) if prompt_tokens else prompt.render
@@ -301,23 +313,25 @@ def open_engine(
     chosen: Chosen,
     *,
     cpu: bool,
+    dtype: str = "auto",
     lora: int | None = None,
     vllm_python: str | None = None,
     gpu_memory: float | None = None,
 ) -> Any:
     """Make an engine that answers with the model or adapter; it loads the weights at its first request. With `lora`, it
-    takes adapters of that rank later.
+    takes adapters of that rank later. `dtype` "auto" is that of the stored weights.
     """
     if kind not in ENGINES:
         raise UsageError(f"--engine {kind}", remedy=f"one of {', '.join(ENGINES)}")
     if kind != "vllm":
         from triton_agent.policy.llm.engines.transformers_engine import TransformersEngine
 
-        return TransformersEngine(Path(model), device="cpu" if cpu else "auto")
+        return TransformersEngine(Path(model), device="cpu" if cpu else "auto", dtype=dtype)
     from triton_agent.policy.llm.engines.model_folder import base_of
     from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
 
-    told: dict[str, Any] = {"python": vllm_python, "gpu_memory": gpu_memory, "adapts": lora is not None}
+    told: dict[str, Any] = {"python": vllm_python, "gpu_memory": gpu_memory, "dtype": dtype}
+    told["adapts"] = lora is not None
     base = base_of(Path(model))
     told |= {"adapter": model} if base else {}
     if lora and lora > VllmSettings().adapter_rank:

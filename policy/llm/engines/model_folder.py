@@ -18,6 +18,7 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "t
 CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 CONTEXT_UNKNOWN = 8192
 """Context size that is assumed if the folder states none; most current models have more."""
+DTYPE_NAMES = ("dtype", "torch_dtype")
 ENDLESS = 10**9
 """Larger limits count as no limit; tokenizers without a limit report huge numbers."""
 PLAIN_TEMPLATE = (
@@ -65,6 +66,14 @@ def context_of(folder: Path) -> int:
     limit = _json_of(folder / "tokenizer_config.json").get("model_max_length")
     limits = [int(value) for value in (*stated, limit) if isinstance(value, (int, float)) and 0 < value < ENDLESS]
     return min(limits, default=CONTEXT_UNKNOWN)
+
+
+def in_float32(folder: Path) -> bool:
+    """Return True if the folder says that its weights are float32, as every training here writes them."""
+    config = _json_of(folder / "config.json")
+    parts = (config, config.get("text_config") or {})
+    stated = [part[name] for part in parts for name in DTYPE_NAMES if part.get(name)]
+    return stated[:1] == ["float32"] and "quantization_config" not in config
 
 
 def _json_of(path: Path) -> dict[str, Any]:

@@ -20,7 +20,13 @@ from triton_agent.memory.records import Distribution, Usage
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble, seeds_of
 from triton_agent.policy.llm.engines.interpreters import find_interpreter
 from triton_agent.policy.llm.engines.lookup import ModelLookup
-from triton_agent.policy.llm.engines.model_folder import PLAIN_TEMPLATE, context_of, require_model, version_of
+from triton_agent.policy.llm.engines.model_folder import (
+    PLAIN_TEMPLATE,
+    context_of,
+    in_float32,
+    require_model,
+    version_of,
+)
 from triton_agent.policy.llm.engines.vllm_process import EngineGone, VllmProcess
 from triton_agent.tools.errors import UsageError
 
@@ -60,6 +66,7 @@ class VllmSettings:
     context_tokens: int | None = None
     """A limit below the model's own, to save memory."""
     dtype: str = "auto"
+    """Dtype to compute in; "auto" is that of the stored weights."""
     gpu_memory: float = 0.6
     """Share of a GPU's memory for the engine; the rest is for judging kernels."""
     gpus: int = 1
@@ -250,7 +257,7 @@ class VllmEngine:
         settings = self.settings
         engine: dict[str, Any] = {
             "model": self._weights,
-            "dtype": settings.dtype,
+            "dtype": self._dtype(),
             "enable_prefix_caching": True,
             "logprobs_mode": "processed_logprobs",
             "gpu_memory_utilization": settings.gpu_memory,
@@ -270,6 +277,13 @@ class VllmEngine:
         if self._adapter or self.settings.adapts:
             engine |= {"enable_lora": True, "max_lora_rank": settings.adapter_rank}
         return {"engine": engine, "plain_template": PLAIN_TEMPLATE, "adapter": self._adapter}
+
+    def _dtype(self) -> str:
+        """Return vLLM's name of the dtype. Its own `auto` computes in bfloat16 with weights that are float32, and then
+        answers have other probabilities than in training.
+        """
+        dtype = self.settings.dtype
+        return "float32" if dtype == "auto" and in_float32(self._lookup.folder()) else dtype
 
     def _environment(self) -> dict[str, str]:
         kept = {

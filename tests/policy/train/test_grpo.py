@@ -18,22 +18,19 @@ from typing import Any
 
 import pytest
 from tests.policy.train.logged import even_tokens_pass, grading, log_runs
+from tests.policy.train.parity import RECIPE, assert_parity, importance_ratios, jolt, trainer, whole_batch
 
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.records import Message
 from triton_agent.policy.train.extra import missing_modules
 from triton_agent.policy.train.prepare.credit import Advantage, TokenRole, Turn, assign
 from triton_agent.policy.train.prepare.prepared import Prepared, TrainingLimits, TrainingRow, prepare
-from triton_agent.policy.train.prepare.recipes import RECIPES, Recipe
 from triton_agent.policy.train.record.rewards import Reward
 from triton_agent.policy.train.record.spool import Numbers, packed_floats, packed_tokens
 from triton_agent.policy.train.record.trajectories import TrainingSample, collect
 from triton_agent.tools.errors import UsageError
 
 pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
-
-RECIPE = dataclasses.replace(RECIPES["default"], plan_parts=None, code_parts=None, balance_groups=False)
-RECIPE = dataclasses.replace(RECIPE, favour_difficult=False, potentials={})
 
 
 @pytest.fixture(scope="session")
@@ -42,45 +39,6 @@ def samples(tiny: Path) -> Sequence[TrainingSample]:
 
     model, _ = load(str(tiny))
     return collect(log_runs(model.eval()), RECIPE).samples
-
-
-def trainer(tiny: Path, rows: Sequence[TrainingRow], output: Path, recipe: Recipe = RECIPE, **settings: Any) -> Any:
-    from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer
-    from triton_agent.policy.train.update.session import load
-
-    model, tokenizer = load(str(tiny))
-    chosen = GRPOSettings(output=output, cpu=True, batch_size=len(rows), **settings)
-    return LoggedTrainer(rows, settings=chosen, recipe=recipe, model=model, tokenizer=tokenizer)
-
-
-def logged_turns(samples: Sequence[TrainingSample]) -> list[Any]:
-    from triton_agent.policy.train.grpo_minimal import LoggedTurn
-
-    return [
-        LoggedTurn(
-            group=sample.turn.group,
-            trajectory=sample.turn.key.partition("/")[0],
-            number=sample.turn.number,
-            prompt_ids=sample.numbers.load().prompt_ids,
-            token_ids=sample.numbers.load().token_ids,
-            log_probabilities=sample.numbers.load().log_probabilities or (),
-            chosen=sample.chosen,
-            reward=sample.turn.reward.total or 0.0,
-        )
-        for sample in samples
-    ]
-
-
-def jolt(*models: Any, size: float = 0.02) -> None:
-    """Move all models by the same small random step, so that the importance ratios differ from 1."""
-    import torch
-
-    torch.manual_seed(3)
-    with torch.no_grad():
-        for parameters in zip(*(model.parameters() for model in models)):
-            step = torch.randn_like(parameters[0]) * size
-            for parameter in parameters:
-                parameter.add_(step)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -126,39 +84,10 @@ def test_the_trainers_loss_is_the_readable_loss(
     tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path, temperature: float, proximal: bool
 ) -> None:
     """Rows at temperature 0.8 are of a run by a real engine, over two turns."""
-    from triton_agent.policy.train import grpo_minimal
-    from triton_agent.policy.train.update.session import load
-
     if temperature == 0.8:
         samples = collect(asked_at(tiny, temperature, turns=2), RECIPE).samples
-    prepared = prepare(samples, RECIPE)
-    assert len(prepared.rows) >= 8, "the data must teach something, or this tests nothing"
-    assert prepared.temperature == temperature
-    full = trainer(tiny, prepared.rows, tmp_path, proximal=proximal, temperature=temperature)
-    twin, _ = load(str(tiny))
-    jolt(full.model, twin)
-    full.model.train()
-    full.current_gradient_accumulation_steps = 1
-    batch = full._generate_and_score_completions([{"part": place} for place in range(len(prepared.rows))])
-    loss = full._compute_loss(full.model, batch)
-
-    turns = logged_turns(samples)
-    worth = dict(zip((s.turn.key for s in samples), grpo_minimal.advantages(turns, RECIPE.gamma)))
-    by_key = {sample.turn.key: turn for sample, turn in zip(samples, turns)}
-    kept = [row.key for row in prepared.rows]
-    readable = grpo_minimal.make_batch([by_key[key] for key in kept], [worth[key] for key in kept])
-    settings = grpo_minimal.Settings(proximal=proximal, temperature=temperature)
-    expected = grpo_minimal.batch_loss(twin.train(), readable, settings)
-    assert abs(float(loss) - float(expected)) < 1e-6
-    assert abs(float(expected)) > 1e-4
-
-    loss.backward()
-    expected.backward()
-    apart, size = (
-        math.sqrt(sum(float((change**2).sum()) for change in changes))
-        for changes in zip(*((a.grad - b.grad, b.grad) for a, b in zip(full.model.parameters(), twin.parameters())))
-    )
-    assert apart < 1e-4 * size
+    assert prepare(samples, RECIPE).temperature == temperature
+    assert_parity(tiny, samples, tmp_path, proximal=proximal)
 
 
 @pytest.mark.parametrize("right", [7, 9])
@@ -223,7 +152,7 @@ def test_stored_log_probabilities_are_what_the_trainer_computes(
 ) -> None:
     rows = prepare(samples, RECIPE).rows
     full = trainer(tiny, rows, tmp_path)
-    batch = full._generate_and_score_completions([{"part": place} for place in range(len(rows))])
+    batch = whole_batch(full)
     difference = (full.log_probabilities(batch) - batch["old_per_token_logps"]).abs()
     assert float((difference * batch["tool_mask"]).max()) < 1e-4
 
@@ -267,9 +196,7 @@ def test_ratios_before_the_first_step_are_1_at_the_temperature_of_the_draws(tiny
     prepared = prepare(collect(asked_at(tiny, 0.8), RECIPE).samples, RECIPE)
     assert prepared.temperature == 0.8 and len(prepared.rows) >= 4
     full = trainer(tiny, prepared.rows, tmp_path, temperature=prepared.temperature)
-    batch = full._generate_and_score_completions([{"part": place} for place in range(len(prepared.rows))])
-    ratios = (full.log_probabilities(batch) - batch["old_per_token_logps"]).exp()[batch["completion_mask"].bool()]
-    assert float(((ratios - 1).abs() < 1e-3).float().mean()) >= 0.99
+    assert float(((importance_ratios(full) - 1).abs() < 1e-3).float().mean()) >= 0.99
     other = prepare(collect(asked_at(tiny, 0.8), RECIPE).samples, RECIPE, TrainingLimits(temperature=1.0))
     assert other.rows == () and any("sampled at temperature 0.8" in why for why in other.left_out)
 
@@ -375,7 +302,7 @@ def test_a_divergence_from_the_first_model_entropy_and_a_dual_clip_are_part_of_t
         full = trainer(tiny, rows, tmp_path / name, **options)
         jolt(full.model)
         full.current_gradient_accumulation_steps = 1
-        batch = full._generate_and_score_completions([{"part": place} for place in range(len(rows))])
+        batch = whole_batch(full)
         now[name] = (full.log_probabilities(batch), batch)
         found[name] = float(full._compute_loss(full.model, batch).detach())
     likely, batch = now["kl"]

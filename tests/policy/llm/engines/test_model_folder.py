@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from triton_agent.policy.llm.engines.model_folder import CONTEXT_UNKNOWN, context_of, require_model, version_of
+from triton_agent.policy.llm.engines.model_folder import (
+    CONTEXT_UNKNOWN,
+    context_of,
+    in_float32,
+    require_model,
+    version_of,
+)
 from triton_agent.tools.errors import UsageError
 
 
@@ -59,6 +65,23 @@ def test_the_context_is_the_least_that_any_file_states(folder: Path) -> None:
     assert context_of(folder) == 512
     (folder / "config.json").write_text("{}")
     assert context_of(folder) == CONTEXT_UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"dtype": "float32"}, True),
+        ({"torch_dtype": "float32"}, True),
+        ({"text_config": {"dtype": "float32"}}, True),
+        ({"dtype": "bfloat16", "text_config": {"dtype": "float32"}}, False),
+        ({"dtype": "float32", "quantization_config": {}}, False),
+        ({"dtype": None}, False),
+        ({}, False),
+    ],
+)
+def test_weights_are_float32_if_the_folder_says_so(folder: Path, config: dict[str, object], expected: bool) -> None:
+    (folder / "config.json").write_text(json.dumps(config))
+    assert in_float32(folder) is expected
 
 
 def test_a_broken_file_is_named(folder: Path) -> None:

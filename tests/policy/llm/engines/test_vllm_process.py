@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from triton_agent.policy.llm.engines.lookup import ModelLookup
 from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
 from triton_agent.policy.llm.engines.vllm_process import VllmProcess, condensed
 from triton_agent.runs.cli.devices import Chosen
-from triton_agent.runs.train.online import open_engine
+from triton_agent.runs.train.online import dtype_of_answers, open_engine
 from triton_agent.tools.errors import UsageError
 
 ASKED = ModelQuestion(messages=(Message(role="user", content="Write."),))
@@ -109,6 +110,27 @@ def test_an_engine_of_a_training_takes_adapters_that_come_later_and_one_that_is_
     whole = open_engine(str(model), "vllm", chosen, cpu=True, vllm_python=str(pretender))
     with pytest.raises(UsageError, match="without adapters"):
         asyncio.run(whole.reload(adapter))
+
+
+def test_an_engine_computes_in_the_dtype_of_the_weights_unless_told_otherwise(model: Path, pretender: Path) -> None:
+    def asked(**chosen: Any) -> str:
+        dtype: str = VllmEngine(str(model), VllmSettings(python=str(pretender), **chosen))._start()["engine"]["dtype"]
+        return dtype
+
+    assert asked() == "auto", "the folder does not say"
+    (model / "config.json").write_text(json.dumps({"dtype": "float32"}))
+    assert asked() == "float32", "vLLM itself would take bfloat16"
+    assert asked(dtype="bfloat16") == "bfloat16"
+
+
+def test_an_engine_of_a_training_computes_as_the_training_does(model: Path, pretender: Path) -> None:
+    (model / "config.json").write_text(json.dumps({"dtype": "bfloat16"}))
+    for bf16, expected in ((False, "float32"), (True, "bfloat16")):
+        dtype = dtype_of_answers("vllm", bf16=bf16)
+        engine = open_engine(
+            str(model), "vllm", Chosen(device="cpu"), cpu=True, dtype=dtype, vllm_python=str(pretender)
+        )
+        assert engine._start()["engine"]["dtype"] == expected
 
 
 def test_an_engine_that_does_not_start_says_why_and_leaves_nothing(model: Path, pretender: Path) -> None:
