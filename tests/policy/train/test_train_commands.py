@@ -18,7 +18,10 @@ from triton_agent.tools.errors import UsageError
 needs_training = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
 
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "softmax.py"
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLE = ROOT / "examples" / "softmax.py"
+PROMPTS = ROOT / "policy" / "llm" / "prompting"
+"""Texts from which a tokenizer learns the words of prompts, which otherwise fill a tiny context."""
 
 
 def command(*words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -139,7 +142,7 @@ def test_from_nothing_to_a_trained_policy(tmp_path: Path) -> None:
     text = tmp_path / "kernels.py"
     text.write_text("import triton\nimport triton.language as tl\n" * 20)
     policy, where = tmp_path / "policy", tmp_path / "runs.db"
-    made = json.loads(command("policy", "init", "--out", policy, "--data", text, "--json").stdout)
+    made = json.loads(command("policy", "init", "--out", policy, "--data", text, "--data", PROMPTS, "--json").stdout)
     assert made["parameters"] > 100_000
     assert "not empty" in command("policy", "init", "--out", policy, "--data", text, code=2).stderr
 
