@@ -9,14 +9,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import keyword
 import re
 from collections.abc import Iterable
 
-_BESIDE = re.compile(
-    r"""(?<![^\n:])[ \t]*[rbuRBU]{0,2}(\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3})""", re.DOTALL
+_TRIPLE_QUOTED = re.compile(
+    r"""\"{3}[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"{3}|'{3}[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'{3}""", re.DOTALL
 )
-"""Triple-quoted strings at the beginning of a line: docstrings, and strings used as comments."""
+_BEFORE_DOCSTRING = re.compile(r"(?:^|:)([ \t]*[rbuRBU]{0,2})\Z")
+"""The beginning of a line up to a string that is a docstring or serves as a comment."""
 _COMMENT = re.compile(r"#[^\n]*")
 _WORDS = "|".join(keyword.kwlist)
 _NAME = re.compile(rf"(?<![\w.])(?!(?:{_WORDS})\b)[A-Za-z_]\w*")
@@ -50,17 +52,23 @@ def program(source: str) -> str:
     """Return a short hash that ignores only the choice of names, so that copies are equal even if renamed."""
     lines = _code_lines(source)
     step = min((line.depth for line in lines if line.depth), default=1)
-    numbers: dict[str, int] = {}
-    names = [numbers.setdefault(name, len(numbers)) for line in lines for name in line.names]
-    return _hash([*(f"{line.depth // step} {line.text}" for line in lines), repr(names)])
+    names = list(itertools.chain.from_iterable(line.names for line in lines))
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    numbered = list(map(numbers.__getitem__, names))
+    return _hash([*(f"{line.depth // step} {line.text}" for line in lines), repr(numbered)])
 
 
 @functools.lru_cache(maxsize=16)  # rewards and hashes use the text of an answer one after the other
 def bare_text(source: str) -> str:
     """Return the text without docstrings and comments."""
-    if '"""' in source or "'''" in source:
-        source = _BESIDE.sub("", source)
-    return _COMMENT.sub("", source)
+    kept, end = [], 0
+    for found in _TRIPLE_QUOTED.finditer(source):
+        line = source.rfind("\n", 0, found.start()) + 1
+        before = _BEFORE_DOCSTRING.search(source[line : found.start()])
+        if before is not None:
+            kept.append(source[end : line + before.start(1)])
+            end = found.end()
+    return _COMMENT.sub("", "".join(kept) + source[end:])
 
 
 @functools.lru_cache(maxsize=16)  # both hashes of a text are computed one after the other

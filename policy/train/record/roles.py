@@ -22,8 +22,11 @@ class Spelling:
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         """Return the text of each token on its own. Joined, these are not always the text of all tokens."""
         known = self._pieces
-        for token in set(tokens) - known.keys():
-            known[token] = self.decode([token])
+        try:
+            return list(map(known.__getitem__, tokens))
+        except KeyError:
+            for token in set(tokens) - known.keys():
+                known[token] = self.decode([token])
         return list(map(known.__getitem__, tokens))
 
 
