@@ -258,5 +258,5 @@ def test_a_program_is_the_same_under_other_names_and_layout_and_no_other() -> No
     for changed in (("(1,)", "(2,)"), ("double[(1,)](x, x)", "double[(1,)](x, self)"), ("pass", "pass\npass")):
         assert program(KERNEL.replace(*changed)) != program(KERNEL)
     assert program("if a:\n  b()\n  c()") != program("if a:\n  b()\nc()"), "what a block holds is part of the program"
-    told = 'x = """\none"""\ny = 1\n'
+    told = 'x = """\none\n"""\ny = 1\nz = """two"""\n'
     assert program(told) != program(told.replace("y = 1", "y = 2")), "a string that ends a line begins no docstring"
