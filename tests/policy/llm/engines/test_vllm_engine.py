@@ -59,28 +59,42 @@ def engine(served_model: Path) -> Iterator[VllmEngine]:
         yield made
 
 
-def descendants(pid: int) -> list[int]:
-    children = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            fields = path.read_text().rpartition(")")[2].split()
-            if int(fields[1]) == pid and fields[0] != "Z":
-                children.append(int(path.parent.name))
-    return children + [deeper for child in children for deeper in descendants(child)]
+def status(pid: int) -> list[str]:
+    """Return what the kernel says of a process, from its state on; nothing if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
-def computing(pids: list[int]) -> list[int]:
+def began(pid: int) -> str:
+    """Return when a process began; empty if it has ended, even if its parent has not noticed."""
+    said = status(pid)
+    return said[19] if said and said[0] not in "ZX" else ""
+
+
+def family_of(pid: int) -> dict[int, str]:
+    """Return the process and its descendants with the times when they began, since numbers are used again."""
+    children = [int(path.name) for path in Path("/proc").glob("[0-9]*") if status(int(path.name))[1:2] == [str(pid)]]
+    found = {pid: began(pid)}
+    for child in children:
+        found |= family_of(child)
+    return {number: at for number, at in found.items() if at}
+
+
+def computing(family: dict[int, str]) -> list[int]:
     """Return those processes that vLLM has named as its own."""
-    return [pid for pid in pids if Path(f"/proc/{pid}/cmdline").read_text().startswith("VLLM::")]
+    return [pid for pid in family if Path(f"/proc/{pid}/cmdline").read_text().startswith("VLLM::")]
 
 
-def gone(pids: list[int], within_s: float = 60.0) -> bool:
+def left_of(family: dict[int, str], within_s: float = 60.0) -> dict[int, str]:
+    """Wait until these processes have ended; return the commands of those that have not."""
     deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
-            return True
+    while left := [pid for pid, at in family.items() if began(pid) == at]:
+        if time.monotonic() > deadline:
+            return {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in left}
         time.sleep(0.1)
-    return False
+    return {}
 
 
 def test_all_questions_of_a_turn_are_one_batch(engine: VllmEngine, served_model: Path) -> None:
@@ -157,26 +171,30 @@ def test_an_engine_that_is_killed_is_started_again_for_what_it_owed(engine: Vllm
     asked = question(KERNEL, 2)
     before = ask(engine, asked)[0]
     assert engine._process
-    family = [engine._process.pid, *descendants(engine._process.pid)]
+    talked_to = engine._process.pid
+    family = family_of(talked_to)
 
     async def ask_and_kill() -> list[list[Sampled]]:
         owed = asyncio.ensure_future(engine.answer([question("Write.", 2, max_tokens=3000), asked]))
-        await asyncio.sleep(0.5)
-        os.kill(family[0] if victim == "the process we talk to" else computing(family)[-1], signal.SIGKILL)
+        while engine._process and not engine._process._pending:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        assert not owed.done(), "an engine that owes nothing may stay as it is until the next question"
+        os.kill(talked_to if victim == "the process we talk to" else computing(family)[-1], signal.SIGKILL)
         return await owed
 
     after = asyncio.run(ask_and_kill())[1]
     assert [answer.token_ids for answer in after] == [answer.token_ids for answer in before]
-    assert gone(family)
+    assert not left_of(family)
 
 
 def test_closing_leaves_no_process(engine: VllmEngine) -> None:
     ask(engine, question("Write."))
     assert engine._process
-    family = [engine._process.pid, *descendants(engine._process.pid)]
+    family = family_of(engine._process.pid)
     asyncio.run(engine.close())
     asyncio.run(engine.close())
-    assert len(family) > 1 and gone(family)
+    assert len(family) > 1 and not left_of(family)
 
 
 def test_guesses_ahead_change_no_greedy_answer_but_at_ties(
@@ -259,8 +277,8 @@ def test_an_engine_ends_with_the_process_that_started_it(served_model: Path, tmp
     asker = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=environment)
     assert asker.stdout
     pid = int(asker.stdout.readline())
-    family = [pid, *descendants(pid)]
+    family = family_of(pid)
     asker.kill()
     asker.wait()
     asker.stdout.close()
-    assert len(family) > 1 and gone(family)
+    assert len(family) > 1 and not left_of(family)
