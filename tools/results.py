@@ -118,7 +118,9 @@ DECISIONS: dict[Finding, Decision] = {
     Finding.STALE_PARAMETER: Decision(Status.WRONG_VALUES, "the output does not follow a parameter's new value"),
     Finding.UNWRITTEN_OUTPUT: Decision(Status.WRONG_VALUES, "part of an output was never written"),
     Finding.STATE: Decision(Status.WRONG_VALUES, "buffers after the call differ from the reference's"),
-    Finding.RACE: Decision(Status.WRONG_VALUES, "programs of one launch store different values in the same element"),
+    Finding.RACE: Decision(
+        Status.WRONG_VALUES, "programs of a launch, or lanes of a store, store different values in one element"
+    ),
     Finding.NO_LAUNCH: Decision(Status.NOT_TRITON, "no Triton kernel of the candidate's own was launched"),
     Finding.DEAD_KERNEL: Decision(Status.NOT_TRITON, "the output does not depend on the launched kernels"),
     Finding.LIBRARY_WORK: Decision(Status.NOT_TRITON, "torch operators do the work that the kernels should do"),

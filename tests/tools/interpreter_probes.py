@@ -478,6 +478,32 @@ def custom_reduction():
 
 
 @triton.jit
+def mean_of_two(a, b):
+    return (a + b) * 0.5
+
+
+@triton.jit
+def later_of_two(a, b):
+    return tl.where(b > 0, b, a)
+
+
+@triton.jit
+def own_reduction_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    tl.store(out_ptr, tl.reduce(x, 0, mean_of_two))
+    tl.store(out_ptr + 1, tl.reduce(x, 0, later_of_two))
+
+
+@probe
+def own_reductions_depend_on_their_order():
+    """A GPU combines elements of a thread in sequence, and then those of distant threads."""
+    x, out = torch.full((64,), -1.0), torch.empty(2)
+    x[5], x[34] = 2.0, 3.0
+    own_reduction_kernel[(1,)](x, out, 64)
+    return float(out[0]) != float(x.mean()) and float(out[1]) == 2.0
+
+
+@triton.jit
 def linear(a, b, c, d):
     return a * c, b * c + d
 
@@ -1136,6 +1162,69 @@ def launch_is_recorded():
 def racing_kernel(x_ptr, out_ptr, N: tl.constexpr):
     pid = tl.program_id(0)
     tl.store(out_ptr + tl.arange(0, N), tl.load(x_ptr + tl.arange(0, N)) * pid)
+
+
+@triton.jit
+def lanes_kernel(place_ptr, value_ptr, out_ptr, N: tl.constexpr):
+    lane = tl.arange(0, N)
+    tl.store(out_ptr + tl.load(place_ptr + lane), tl.load(value_ptr + lane))
+
+
+@probe
+def lanes_that_store_different_values_in_one_element_are_told():
+    place, out = torch.tensor([3, 1, 3, 0]), torch.zeros(4)
+    found = []
+    for value in (torch.tensor([1.0, 2.0, 5.0, 3.0]), torch.tensor([5.0, 2.0, 5.0, 3.0])):
+        INTERPRETER.launches.clear()
+        lanes_kernel[(1,)](place, value, out, 4)
+        found.append(INTERPRETER.launches[0].contested)
+    return found == [("out_ptr",), ()]
+
+
+@triton.jit
+def ticket_kernel(count_ptr, out_ptr, N: tl.constexpr):
+    lane = tl.arange(0, N)
+    tl.store(out_ptr + lane, tl.atomic_add(count_ptr + lane * 0, 1))
+
+
+@probe
+def lanes_of_an_atomic_come_in_any_order():
+    count, out = torch.zeros(1, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    INTERPRETER.order_seed = 1
+    ticket_kernel[(1,)](count, out, 64)
+    INTERPRETER.order_seed = None
+    return out.tolist() != list(range(64)) and sorted(out.tolist()) == list(range(64))
+
+
+@triton.jit
+def quotient_kernel(a_ptr, b_ptr, out_ptr, N: tl.constexpr):
+    lane = tl.arange(0, N)
+    a, b = tl.load(a_ptr + lane), tl.load(b_ptr + lane)
+    tl.store(out_ptr + lane, a // b)
+    tl.store(out_ptr + N + lane, a % b)
+
+
+@probe
+def whole_numbers_divided_by_zero_do_not_give_zero():
+    a, b, out = torch.tensor([7, 7, 0, -7]), torch.tensor([2, 0, 0, 2]), torch.empty(8, dtype=torch.int64)
+    quotient_kernel[(1,)](a, b, out, 4)
+    return out.tolist() == [3, -1, -1, -3, 1, -1, -1, -1]
+
+
+@triton.jit
+def multiple_kernel(out_ptr, n):
+    tl.store(out_ptr, tl.multiple_of(n, 16))
+
+
+@probe
+def a_false_multiple_is_refused():
+    out = torch.zeros(1, dtype=torch.int32)
+    multiple_kernel[(1,)](out, 48)
+    try:
+        multiple_kernel[(1,)](out, 40)
+    except KernelError as error:
+        return out.tolist() == [48] and "multiple of 16" in str(error)
+    return False
 
 
 @probe

@@ -82,14 +82,14 @@ def without_a_seed_programs_run_one_after_another():
 
 @probe
 def with_a_seed_the_order_is_random():
-    begin, _ = stamps(1)
+    begin, _ = stamps(2)
     order = sorted(range(30), key=begin.__getitem__)
     return order != sorted(order) and sorted(order[:15]) != list(range(15))
 
 
 @probe
 def with_a_seed_programs_are_interleaved():
-    begin, end = stamps(1)
+    begin, end = stamps(2)
     under_way = [sum(b <= now < e for b, e in zip(begin, end)) for now in range(60)]
     return 3 <= max(under_way) <= 8 or under_way
 
@@ -97,6 +97,12 @@ def with_a_seed_programs_are_interleaved():
 @probe
 def a_seed_repeats_its_order():
     return stamps(7) == stamps(7) and stamps(7) != stamps(8)
+
+
+@probe
+def some_seeds_give_the_order_of_the_grid():
+    in_order = [stamps(seed, (30, 1, 1)) == stamps(None, (30, 1, 1)) for seed in range(24)]
+    return 2 <= sum(in_order) <= 12 or in_order
 
 
 @probe
@@ -182,7 +188,7 @@ def first_prepares_kernel(x_ptr, scale_ptr, out_ptr, BLOCK: tl.constexpr):
 def relying_on_the_first_program_goes_wrong_and_is_a_race():
     x, want = torch.ones(12 * 16), torch.full((12 * 16,), 16.0)
     right, raced = {}, []
-    for seed in (None, 0, 1, 2):
+    for seed in (None, 0, 2, 5):
         scale, out = torch.zeros(1), torch.empty(12 * 16)
         launch = launched(seed, lambda s=scale, o=out: first_prepares_kernel[(12,)](x, s, o, BLOCK=16))
         right[seed] = torch.equal(out, want)

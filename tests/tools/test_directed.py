@@ -253,6 +253,29 @@ def test_infinities_of_which_the_reference_makes_nan_are_not_planted(tmp_path: P
     assert bool(torch.isnan(x).any()) and not bool((x == float("inf")).any()) and bool((x == -float("inf")).any())
 
 
+def test_a_sum_with_an_infinity_may_be_nan_but_not_finite(tmp_path: Path) -> None:
+    trial = main_trial(tmp_path, "x.sum(-1)", "[torch.randn(ROWS, COLUMNS)]")
+    (case,) = (case for case in trial.cases if case.distribution == NOT_FINITE)
+    (output,) = case.expectation.outputs
+    right = output.yard.truth.float()
+    infinite = right.isinf()
+    assert int(infinite.sum()) == int(right.isnan().sum()) == 1
+    assert judge(right, output.yard).ok
+    assert judge(right.masked_fill(infinite, float("nan")), output.yard).ok
+    assert not judge(right.masked_fill(infinite, 0.5), output.yard).ok
+    assert not judge(right.masked_fill(right == right[~infinite & ~right.isnan()][0], float("nan")), output.yard).ok
+
+
+def test_what_replaces_nan_gets_some() -> None:
+    assert NOT_FINITE in asked(torch.nan_to_num, X).feeds
+
+
+def test_signs_are_asked_of_negative_zero(tmp_path: Path) -> None:
+    trial = main_trial(tmp_path, "torch.signbit(x)", "[torch.randn(ROWS, COLUMNS)]")
+    inputs = [x for case in trial.cases for x in case.expectation.packed_inputs.unpack()]
+    assert any(bool(((x == 0) & x.signbit()).any()) for x in inputs)
+
+
 def test_a_state_is_carried_over_calls(tmp_path: Path) -> None:
     text = """class Model(nn.Module):
     def __init__(self):

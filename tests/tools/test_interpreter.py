@@ -68,6 +68,7 @@ OTHER_PROMISES = (
     "float8_dot",
     "int8_dot_is_exact",
     "custom_reduction",
+    "own_reductions_depend_on_their_order",
     "custom_scan",
     "atomic_extrema_of_fractions",
     "reductions_over_any_axis",
@@ -89,6 +90,10 @@ OTHER_PROMISES = (
     "swallowed_fault_is_remembered",
     "launch_is_recorded",
     "contested_elements_are_told",
+    "lanes_that_store_different_values_in_one_element_are_told",
+    "lanes_of_an_atomic_come_in_any_order",
+    "whole_numbers_divided_by_zero_do_not_give_zero",
+    "a_false_multiple_is_refused",
     "counterparts_of_sums_make_them_what_they_meet",
     "installing_again_changes_nothing",
 )

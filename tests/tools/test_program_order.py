@@ -16,6 +16,7 @@ PROMISES = (
     "with_a_seed_the_order_is_random",
     "with_a_seed_programs_are_interleaved",
     "a_seed_repeats_its_order",
+    "some_seeds_give_the_order_of_the_grid",
     "later_launches_have_orders_of_their_own",
     "shifting_in_place_is_a_race_in_any_order",
     "shifting_into_other_memory_is_none",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -9,12 +10,17 @@ from typing import Any
 import pytest
 import torch
 
+from triton_agent.tools.answers.spot_checks import check_keeps, compare_changed
 from triton_agent.tools.checker import pipeline
+from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.kernels.kernel import KernelSet
-from triton_agent.tools.tape.tape import Tape
+from triton_agent.tools.processes.payloads import pack
+from triton_agent.tools.tape.tape import Allocate, Buffer, Operate, Place, Tape, View
 from triton_agent.tools.truth.distributions import BLANK, EXTREMES, NOT_FINITE, SPOILED_SHARES, spoil
+from triton_agent.tools.truth.expectation import Expectation
 from triton_agent.tools.truth.named_numbers import STREWN_SHARE, Numbers, strew
+from triton_agent.tools.truth.plan import Case
 
 
 def test_numbers_are_noted_after_the_calls_that_report_faults(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,6 +65,40 @@ def test_numbers_are_noted_after_the_calls_that_report_faults(monkeypatch: pytes
     pipeline._check_programs(job, spot, program, cases, by_parts=True, until_s=0.0)
     assert events[1:] == cases[:1]
     assert job.notes == ["extreme: not spot-checked, since calls at this size took over 40 s"]
+
+
+def test_what_programs_write_into_an_input_is_compared() -> None:
+    before, after = torch.tensor([[1.0, torch.nan, 3.0, 4.0]]), torch.tensor([[2.0, torch.nan, 6.0, 8.0]])
+    expectation = Expectation(packed_inputs=pack([before]), inputs_after=(after,))
+    case = Case(name="it", variant="it", distribution="", expectation=expectation)
+    half_done, wrong = torch.tensor([[2.0, torch.nan, 3.0, 4.0]]), torch.tensor([[2.0, torch.nan, 3.5, 4.0]])
+    other_fill = torch.tensor([[2.0, torch.nan, 7.0, 4.0]])
+    compare_changed(case, [{0: half_done}], [0])
+    compare_changed(case, [{0: wrong}, {0: other_fill}], [0])  # depends on programs that were skipped
+    with pytest.raises(Failed, match="1 of 2 elements that some programs wrote into the input with index 0"):
+        compare_changed(case, [{0: wrong}, {0: wrong}], [0])
+
+
+def test_a_call_that_writes_no_buffer_is_refused_where_the_reference_changes_one() -> None:
+    kept = View(buffer=0, dtype="float32", shape=(4,), strides=(1,), offset=0)
+    made = dataclasses.replace(kept, buffer=1)
+    buffers = (Buffer(place=Place.STATE, size_bytes=16), Buffer(place=Place.FRESH, size_bytes=16))
+    tape = Tape(
+        buffers=buffers,
+        inputs=(),
+        arguments=(),
+        state=(("total", kept),),
+        prologue=(),
+        steps=(Allocate(buffer=1),),
+        tree={"tuple": []},
+        outputs=(),
+    )
+    case: Any = SimpleNamespace(name="it")
+    write = Operate(operator="aten.fill_.Scalar", args=(kept, 1), kwargs=(), results=(kept,))
+    check_keeps(case, dataclasses.replace(tape, steps=(write,)), KernelSet.of([]), [], ["total"])
+    check_keeps(case, dataclasses.replace(tape, rebound=(("total", made),)), KernelSet.of([]), [], ["total"])
+    with pytest.raises(Failed, match="buffer total is left as it is"):
+        check_keeps(case, tape, KernelSet.of([]), [], ["total"])
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])

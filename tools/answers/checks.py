@@ -162,7 +162,7 @@ def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgemen
     if judgement.finding is Finding.PRECISION:
         message += WIDE_HINT if got.dtype is torch.float32 else NARROW_HINT
     if judgement.finding is Finding.NON_FINITE and not yard.original.is_meta:
-        nan = torch.isnan(yard.original)
+        nan = torch.isnan(yard.original) & torch.isnan(yard.truth)
         message += NAN_HINT if bool((nan & torch.isfinite(got).to(nan.device)).any()) else ""
     return Failed(judgement.finding, message)
 

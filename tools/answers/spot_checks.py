@@ -17,7 +17,7 @@ import math
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -407,6 +407,46 @@ def check_coverage(case: Case, tape: Tape, only: Sequence[int], got: Sequence[to
                     f"case {case.name}: {ran} of {count} programs write {written} of {tensor.numel()} elements of "
                     f"output {output.name}; all programs together cannot write the whole",
                 )
+
+
+def check_keeps(case: Case, tape: Tape, kernels: KernelSet, inputs: Iterable[int], buffers: Iterable[str]) -> None:
+    """Raise `Failed` unless the call writes each of these inputs and buffers, which the reference changes."""
+    effects = effects_of(tape.steps, tape.buffers, WrittenParameters(kernels))
+    written = {number for effect in effects for number in effect.writes}
+    for i in inputs:
+        if i < len(tape.inputs) and tape.inputs[i].buffer not in written:
+            what = f"the input with index {i} is left as it is; the reference changes it"
+            raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: {what}")
+    known, rebound = dict(tape.state), dict(tape.rebound)
+    for name in buffers:
+        if name in known and name not in rebound and known[name].buffer not in written:
+            raise Failed(Finding.STATE, f"case {case.name}: buffer {name} is left as it is; the reference changes it")
+
+
+def compare_changed(case: Case, changed: Sequence[Mapping[int, torch.Tensor]], inputs: Iterable[int]) -> None:
+    """Raise `Failed` if what some programs wrote into an input is far from what the reference leaves there.
+
+    `changed` are the inputs that calls changed, as in `compare_written`.
+    """
+    given = list(nested_tensors(case.expectation.packed_inputs.unpack()))
+    for i in inputs:
+        before, after = given[i], case.expectation.inputs_after[i]
+        if before.is_complex() or any(i not in each or each[i].shape != before.shape for each in changed):
+            continue
+        got, *others = (each[i] for each in changed)
+        written = (got != before) & ~((got != got) & (before != before))
+        for other in others:
+            written &= got == other
+        have, want = got[written].double(), after[written].double()
+        size = float(want.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()) if want.numel() else 0.0
+        off = (have - want).abs() > GROSS.get(got.element_size(), 0.1) * (want.abs() + size)
+        wrong = torch.where(torch.isfinite(want), off | ~torch.isfinite(have), torch.isfinite(have))
+        if bool(wrong.any()):
+            raise Failed(
+                Finding.MUTATED_INPUT,
+                f"case {case.name}: {int(wrong.sum())} of {want.numel()} elements that some programs wrote into the "
+                f"input with index {i} are wrong",
+            )
 
 
 def compare_again(case: Case, answers: Sequence[Sequence[torch.Tensor]], again: Sequence[torch.Tensor]) -> None:

@@ -44,7 +44,9 @@ from triton_agent.tools.answers.spot_checks import (
     beginning_with,
     called_twice,
     check_coverage,
+    check_keeps,
     compare_again,
+    compare_changed,
     compare_written,
     configurations_of,
     fillings,
@@ -337,6 +339,10 @@ def check_spots(job: Job) -> None:
     if spot.is_as_given:
         check_launches(program.tape, empty_outputs=False)
         check_library(work_of(program.tape), spot.work, allow_library=job.settings.allow_library)
+    smaller = trial.cases[0]
+    if smaller.train == case.train:
+        buffers = [output.name.removeprefix("buffer ") for output in smaller.expectation.state_after]
+        check_keeps(case, program.tape, program.kernel_set, sorted(checks.mutated_inputs(smaller)), buffers)
     by_parts = tells_by_parts(program.tape, program.kernel_set)
     if not by_parts and not spot.is_as_given:  # a size that nobody asked for may be too large for a whole row
         job.notes.append(
@@ -460,8 +466,10 @@ def _check_spot(
             why = f"some programs do not run alone ({failed.message[:200]})"
             job.notes.append(f"{case.name}: not spot-checked, since {why}")
             return []
-    if not smaller.expectation.state_after and not checks.mutated_inputs(smaller):
+    mutated = checks.mutated_inputs(smaller)
+    if not smaller.expectation.state_after and not mutated:
         checks.check_inputs(case, answers[0])
+    compare_changed(case, [answer.changed for answer in answers], mutated)
     written = [answer.tensors for answer in answers[::-1]]
     compare_written(case, written, smaller, within)
     if twice:

@@ -3,8 +3,8 @@
 Every operation is computed in float32 (float64 for `fma`) and rounded once to the type of its result. A compiler may
 fuse a product and a sum and round once less, which is not emulated. Besides bfloat16 and the 8-bit floats, this
 corrects cases in which numpy differs from a GPU: NaN in `maximum`, `minimum` and `clamp`, float to integer conversions
-out of range, `umulhi`, `histogram`, and the precision of `dot`. `tl.dot_scaled`, inline assembly and other unsupported
-operations raise `Unsupported`.
+out of range, whole numbers divided by zero, `umulhi`, `histogram`, and the precision of `dot`. `tl.dot_scaled`, inline
+assembly and other unsupported operations raise `Unsupported`.
 """
 
 from __future__ import annotations
@@ -134,6 +134,18 @@ class ArithmeticBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         left, right = (part.data.view(stock._get_signed_np_dtype(part.data.dtype)) for part in (lhs, rhs))
         return stock.TensorHandle(np.right_shift(left, right), lhs.dtype.scalar)
 
+    def create_sdiv(self, lhs: Handle, rhs: Handle) -> Handle:
+        return _without_quotient(rhs, super().create_sdiv(lhs, rhs))
+
+    def create_udiv(self, lhs: Handle, rhs: Handle) -> Handle:
+        return _without_quotient(rhs, super().create_udiv(lhs, rhs))
+
+    def create_srem(self, lhs: Handle, rhs: Handle) -> Handle:
+        return _without_quotient(rhs, super().create_srem(lhs, rhs))
+
+    def create_urem(self, lhs: Handle, rhs: Handle) -> Handle:
+        return _without_quotient(rhs, super().create_urem(lhs, rhs))
+
     def create_umulhi(self, lhs: Handle, rhs: Handle) -> Handle:
         a, b = (np.ascontiguousarray(part.data).view(f"u{part.data.itemsize}") for part in (lhs, rhs))
         return stock.TensorHandle(_high_half(a, b).view(lhs.data.dtype), lhs.dtype.scalar)
@@ -188,6 +200,15 @@ def _to_integer(values: Array, kind: np.dtype[Any]) -> Array:
     inside = (wide >= float(limits.min)) & (wide < float(limits.max) + (limits.bits < 53))
     exact = np.where(inside, wide, 0).astype(kind)
     return np.where(inside, exact, np.where(wide > 0, kind.type(limits.max), kind.type(limits.min)))
+
+
+def _without_quotient(divisor: Handle, result: Handle) -> Handle:
+    """Set all bits of a whole quotient or remainder by zero: a GPU leaves it undefined, and numpy gives zero."""
+    is_zero = divisor.data == 0
+    if is_zero.any():
+        nothing = np.invert(np.zeros(1, result.data.dtype))
+        result.data = np.where(is_zero, nothing, result.data)
+    return result
 
 
 def _narrow_toward_zero(values: Array, kind: np.dtype[Any]) -> Array:

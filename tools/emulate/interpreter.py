@@ -78,8 +78,8 @@ class Launch:
     written: tuple[tuple[int, int], ...]
     """Start and end address of each memory that a program stored into."""
     contested: tuple[str, ...]
-    """Parameters with an element in which two programs stored different values: a race on a GPU. Recorded only until
-    the launch's first atomic, which may be a lock."""
+    """Parameters with an element in which two programs, or two lanes of one store, stored different values: a race on a
+    GPU. Stores of two programs are recorded only until the launch's first atomic, which may be a lock."""
     read_beside_stores: tuple[str, ...]
     """Parameters with an element that one program stored and another one read, in either order: also a race. Not
     counted: stores that change nothing, volatile loads, and accesses after the launch's first atomic."""
@@ -96,9 +96,9 @@ class Interpreter:
         """Errors of launches; cleared by the caller."""
         self.only: Sequence[int] | None = None
         """Numbers of the programs that a launch runs, x fastest; None for all."""
-        self.order_seed = None
         self._side_by_side = parse_target(target).multiprocessors * PROGRAMS_PER_MULTIPROCESSOR
         self._builder = GuardedBuilder(parse_target(target).gpu_target())
+        self.order_seed = None
         self._semantic = TritonSemantic(self._builder)
         self.met_numbers = MetNumbers(self._builder)
         self._language = KernelLanguage(self._semantic)
@@ -201,6 +201,7 @@ class Interpreter:
     def order_seed(self, seed: int | None) -> None:
         self._order_seed = seed
         self._randomness = random.Random(seed)
+        self._builder.lane_order = None if seed is None else np.random.default_rng(seed)
 
     def _python(self, function: Any) -> Callable[..., Any]:
         if function not in self._rewritten:
@@ -256,6 +257,7 @@ def _replace_language(interpreter: Interpreter) -> None:
     for place in (tl, tl.core):
         stock._patch_lang_core(place, scope)
         place.static_assert, place.dot_scaled = _static_assert, _dot_scaled
+        place.multiple_of = _checked_multiple_of
     for place in (tl, tl.core, tl.tensor):
         place.reduce, place.associative_scan = reduce, associative_scan
     for name in (
@@ -351,6 +353,15 @@ def _replace_launching(interpreter: Interpreter) -> None:
 def _static_assert(condition: Any, message: Any = "") -> None:
     if not tl.core._unwrap_if_constexpr(condition):
         raise StaticAssertionFailed(str(tl.core._unwrap_if_constexpr(message)) or "static assertion failed")
+
+
+def _checked_multiple_of(input: Any, values: Any, **_: Any) -> Any:
+    """Replacement for `tl.multiple_of`: refuse a scalar that is no multiple. In a block only some elements must be."""
+    factor = tl.core._unwrap_if_constexpr(values)
+    is_scalar = isinstance(input, tl.tensor) and input.type.is_int()
+    if is_scalar and isinstance(factor, int) and factor > 0 and (input.handle.data % factor).any():
+        raise ValueError(f"tl.multiple_of(..., {factor}) of a number that is no multiple of {factor}")
+    return input
 
 
 def _indices(sizes: tuple[int, int, int], only: Sequence[int] | None) -> Array:

@@ -25,6 +25,8 @@ from triton_agent.tools.kernels.kernel import ADDRESS_AS_NUMBER
 class GuardedBuilder(BlockBuilder):
     memory: Memory
     """Memory of the running launch; set by the interpreter."""
+    lane_order: np.random.Generator | None = None
+    """Draws the order of the lanes of an atomic operation, which a GPU does not define; None for their own order."""
     interleaving: Interleaving | None = None
     """The programs that take turns at memory operations; None if programs run one after another, or together."""
 
@@ -91,6 +93,8 @@ class GuardedBuilder(BlockBuilder):
         elif origin is not None and not self.memory.has_atomics:
             self.memory.note_store(addresses, values, origin, self._program())
         write(addresses, values)
+        if origin is not None and _is_overwritten(addresses, values):
+            self.memory.contested.add(origin)
 
     def create_atomic_cas(self, ptr: Handle, cmp: Handle, val: Handle, sem: Any, scope: Any) -> Handle:
         lanes = self._admit_atomic("compare and swap", ptr, None, val)
@@ -100,10 +104,13 @@ class GuardedBuilder(BlockBuilder):
 
     def create_atomic_rmw(self, op: Any, ptr: Handle, val: Handle, mask: Any, sem: Any, scope: Any) -> Handle:
         lanes = self._admit_atomic(str(op), ptr, mask, val)
+        order = np.arange(ptr.data.size) if self.lane_order is None else self.lane_order.permutation(ptr.data.size)
+        to, by, where = (_in_order(part, ptr.data.shape, order) for part in (ptr, val, mask))
         if op == stock._ir.ATOMIC_OP.FADD and val.dtype.scalar in (tl.float16, tl.bfloat16):
-            before = self._add_half_precision(ptr, val, lanes)
+            before = self._add_half_precision(to, by, lanes.reshape(-1)[order].reshape(lanes.shape))
         else:
-            before = super().create_atomic_rmw(op, *map(_own, (ptr, val, mask)), sem, scope)
+            before = super().create_atomic_rmw(op, to, by, where, sem, scope)
+        before = _in_order(before, ptr.data.shape, np.argsort(order))
         self._note_atomic(ptr, lanes, before)
         return before
 
@@ -216,6 +223,14 @@ class GuardedBuilder(BlockBuilder):
         return _from(lhs, chosen) if lhs.attr.get(ORIGIN) == rhs.attr.get(ORIGIN) else chosen
 
 
+def _is_overwritten(addresses: Array, values: Array) -> bool:
+    """Return True if a lane of this store has stored another value where a later lane did: on a GPU any may stay."""
+    if (addresses[1:] > addresses[:-1]).all():
+        return False
+    bits = np.ascontiguousarray(values).view(f"u{values.itemsize}")
+    return bool((read(addresses, bits.dtype) != bits).any())
+
+
 def _from(source: Handle, result: Handle) -> Handle:
     """Copy the origin of `source` to `result`, and return it."""
     if ORIGIN in source.attr:
@@ -242,6 +257,12 @@ def _active(values: Array, lanes: Array) -> Array:
         return values[lanes]
     flat = values.reshape(-1)
     return flat if flat.flags.writeable else flat.copy()
+
+
+def _in_order(handle: Handle, shape: tuple[int, ...], order: Array) -> Handle:
+    """Return a handle with its own memory, and its elements in this order of the lanes."""
+    values = np.broadcast_to(handle.data, shape).reshape(-1)[order].reshape(shape)
+    return stock.TensorHandle(values, handle.dtype)
 
 
 def _own(handle: Handle) -> Handle:

@@ -1,11 +1,12 @@
-"""Runs the programs of one launch in random order, several of them interleaved.
+"""Runs the programs of one launch in random order, several of them interleaved, or now and then in the grid's order.
 
     Interleaving(...).run()
 
 A GPU guarantees no order, so a kernel must be correct in any order. Each active program has a thread. Exactly one
 thread runs at a time, and it passes control to another one only at memory operations: always at atomics and volatile
-loads, and with a fixed probability at other loads and stores. All choices come from the random generator, so a seed
-reproduces a run.
+loads, and with a fixed probability at other loads and stores. A random order is never the grid's, in which a GPU mostly
+starts programs, so some launches run one program after another in that order. All choices come from the random
+generator, so a seed reproduces a run.
 
 A program spins if a `while` loop repeats the same accesses while memory does not change. A spinning program lets others
 run first. If all active programs spin, the next program is started, in the order in which a GPU starts them (x
@@ -34,6 +35,8 @@ PROGRAMS_PER_MULTIPROCESSOR = 4
 fewer."""
 SWITCH_PROBABILITY = 1 / 8
 """Probability of a switch before a plain load or store. A switch costs about as much as a load of a few elements."""
+IN_ORDER_SHARE = 1 / 4
+"""Share of launches in the grid's order, without a switch unless a program spins."""
 SPINS_TO_WAIT = 2
 """A program counts as spinning after this many rounds of a `while` loop without a new access or a change in memory."""
 FRUITLESS_ACCESSES = 10_000
@@ -94,7 +97,9 @@ class Interleaving:
         self._random = randomness
         self._side_by_side = max(side_by_side, IN_FLIGHT)
         count = grid[0] * grid[1] * grid[2]
-        self._order = np.random.default_rng(randomness.getrandbits(64)).permutation(count)
+        self._is_in_order = randomness.random() < IN_ORDER_SHARE
+        shuffled = np.random.default_rng(randomness.getrandbits(64)).permutation(count)
+        self._order = np.arange(count) if self._is_in_order else shuffled
         self._is_started = np.zeros(count, bool)
         self._unstarted = count
         self._next_in_order = self._next_on_gpu = 0
@@ -111,7 +116,7 @@ class Interleaving:
         """Run all programs. When every thread has ended, raise the first error that a program raised."""
         self._over.acquire()
         try:
-            for _ in range(min(IN_FLIGHT, len(self._order))):
+            for _ in range(1 if self._is_in_order else min(IN_FLIGHT, len(self._order))):
                 self._add_lane(as_on_gpu=False)
             self._hand_to(self._random.choice(self._lanes))
             self._over.acquire()
@@ -136,7 +141,8 @@ class Interleaving:
         if key not in lane.recent:
             lane.recent.append(key)
             lane.has_new = True
-        if always or self._is_ending or self._waits(lane) or self._random.random() < SWITCH_PROBABILITY:
+        switches = not self._is_in_order and (always or self._random.random() < SWITCH_PROBABILITY)
+        if switches or self._is_ending or self._waits(lane):
             self._switch(lane)
 
     def memory_changed(self) -> None:

@@ -1,13 +1,16 @@
 """`tl.reduce` and `tl.associative_scan` on whole blocks at a time.
 
-Both combine neighbours level by level and keep their order. This is the shape of a GPU's reduction, with one rounding
-per combination, so a bfloat16 sum shows the same error as there. The candidate's own combining functions run on halved
-blocks instead of single elements, which takes log2(n) calls. A GPU adds the elements of one thread in sequence before
-it forms a tree, so its order differs in detail, and so do the last bits.
+Both combine level by level, with one rounding per combination, so a bfloat16 sum shows the same error as on a GPU. The
+candidate's own combining functions run on halved blocks instead of single elements, which takes log2(n) calls.
+
+The order counts only for functions that are not associative and commutative. A GPU keeps it in a scan, but not in a
+reduction: it combines the elements of one thread in sequence, and then those of distant threads. So does a reduction by
+a candidate's own function here. Triton's own functions combine neighbours, which changes the last bits at most.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +21,9 @@ import triton.runtime.interpreter as stock
 from triton_agent.tools.emulate.arithmetic import handle_of, numbers
 from triton_agent.tools.emulate.counterparts import note_sum
 from triton_agent.tools.emulate.floats import Array
+
+IN_SEQUENCE = 4
+"""Number of neighbours that one thread combines in sequence: as many as it loads at once."""
 
 Combine = Callable[[list[Array]], list[Array]]
 """Takes the data of the left operands followed by that of the right ones; returns the data of the results."""
@@ -33,8 +39,17 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: 
     if axis is None:
         arrays = [array.reshape(len(array), -1) for array in arrays]
     combine = _combiner(combine_fn, dtypes)
+    is_own = tl.core._unwrap_if_constexpr(combine_fn) not in _KNOWN
+    if is_own:
+        step = min(IN_SEQUENCE, arrays[0].shape[along])
+        first, *others = [[_every(array, along, step, offset) for array in arrays] for offset in range(step)]
+        arrays = functools.reduce(lambda sofar, part: combine([*sofar, *part]), others, first)
     while arrays[0].shape[along] > 1:
-        arrays = combine([_every_other(array, along, offset) for offset in (0, 1) for array in arrays])
+        if is_own:
+            halves = zip(*(np.split(array, 2, axis=along) for array in arrays))
+        else:
+            halves = zip(*([_every(array, along, 2, offset) for offset in (0, 1)] for array in arrays))
+        arrays = combine([part for half in halves for part in half])
     arrays = [np.take(array, 0, axis=along) for array in arrays]
     if tl.core._unwrap_if_constexpr(keep_dims):
         shape = [-1, *(1 for _ in range(rank))]
@@ -107,8 +122,8 @@ _KNOWN: dict[Any, Callable[..., tuple[Array, ...]]] = {
 """numpy versions of Triton's own combining functions."""
 
 
-def _every_other(data: Array, along: int, offset: int) -> Array:
-    return data[tuple(slice(offset, None, 2) if d == along else slice(None) for d in range(data.ndim))]
+def _every(data: Array, along: int, step: int, offset: int) -> Array:
+    return data[tuple(slice(offset, None, step) if d == along else slice(None) for d in range(data.ndim))]
 
 
 def _checked(axis: int | None, rank: int) -> int:

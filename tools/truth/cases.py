@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import math
 import re
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -63,6 +64,7 @@ from triton_agent.tools.truth.expectation import (
     scales_of,
     state_of,
     with_free_places,
+    with_nan_allowed,
 )
 from triton_agent.tools.truth.layouts import LAYOUTS, relaid
 from triton_agent.tools.truth.number_cases import NumberCases
@@ -426,13 +428,21 @@ class _CaseMaker:
                 inputs, generator = self.fresh(), torch.Generator().manual_seed(secret_seed())
                 plain = pack(inputs) if name == NOT_FINITE and asked.picks else None
                 try:
+                    adds_infinity = name == NOT_FINITE and asked.sums and not asked.orders and not refused
                     if name == NOT_FINITE:
-                        asked.plant(inputs, self._plantable(model, asked, refused), generator, twice=not refused)
+                        values = self._plantable(model, asked, refused)
+                        values += [secrets.choice((math.inf, -math.inf))] if adds_infinity else []
+                        asked.plant(inputs, values, generator, twice=not refused)
                     else:
                         asked.change(name, inputs, generator, refused)
                     expectation = self.runs.expect(model, inputs, self.scales)
                     if plain is not None or asked.orders:
                         expectation = with_free_places(model, expectation, plain)
+                    if adds_infinity:
+                        spoiled = self.runs.behaviour(
+                            model, pack([map_tensors(it, _infinities_to_nan) for it in inputs])
+                        )
+                        expectation = with_nan_allowed(expectation, spoiled.outputs)
                 except (OriginalFailed, RuntimeError, IndexError, ValueError):
                     continue
                 sound = name == NOT_FINITE or non_finite_share(expectation) <= non_finite_share(given)
@@ -446,7 +456,8 @@ class _CaseMaker:
     def _plantable(self, model: torch.nn.Module, asked: Directed, refused: int) -> list[float]:
         """Return the special values to plant: NaN, and those infinities that the reference does not turn into NaN.
 
-        NaN is left out if elements are ordered, and infinities if elements are summed or at the last attempt.
+        NaN is left out if elements are ordered, and infinities if elements are summed or at the last attempt. A sum
+        gets one infinity beside these, for which NaN counts as right, too.
         """
         nan, infinities = [] if asked.orders else [math.nan], []
         for value in () if asked.sums or refused == REFUSALS - 1 else (math.inf, -math.inf):
@@ -493,7 +504,10 @@ class _CaseMaker:
     def _is_useful(self, distribution: str, given: Case) -> bool:
         """Return True if a distribution applies here. For example, positions in a sample of zeros are all ties."""
         if distribution in (BLANK, FEW):
-            floats = all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
+            floats = all(
+                output.yard.original.is_floating_point() or output.yard.original.dtype is torch.bool
+                for output in given.expectation.outputs
+            )
             # a norm of equal elements is only rounding error
             is_rounding = distribution == FEW and bool(self.operators & NORMS)
             return floats and not self._goes_by_order and not is_rounding
@@ -626,6 +640,10 @@ def _put_in_order(graph: OperatorGraph) -> frozenset[int]:
                 found.add(i)
             waiting += node.references()
     return frozenset(found)
+
+
+def _infinities_to_nan(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.where(tensor.isinf(), math.nan, tensor) if tensor.is_floating_point() else tensor
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:

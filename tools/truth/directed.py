@@ -87,11 +87,12 @@ PASSING_NAN = PRODUCTS | words(
     _native_batch_norm_legit_no_training cudnn_batch_norm max_pool1d max_pool2d max_pool3d
     max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d addcmul addcdiv lerp
     _to_copy to round floor ceil trunc index_select embedding sort topk kthvalue scalar_tensor glu
+    nan_to_num nansum prod cumprod fmax fmin copysign signbit atan atan2 hypot sinh cosh asinh erfc isposinf isneginf
     mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy_with_logits nll_loss_forward
     """
 )
-"""Operators that always propagate NaN. Other losses, image samplers and rounding to a grid treat NaN differently
-between devices; binary_cross_entropy fails an assertion on it and ends the GPU's context."""
+"""Operators that propagate NaN, or define what becomes of it. Other losses, image samplers and rounding to a grid treat
+NaN differently between devices; binary_cross_entropy fails an assertion on it and ends the GPU's context."""
 BOUNDARIES = {"bucketize": 1, "searchsorted": 0}
 STILL = ("view", "movement", "allocation", "metadata")
 IGNORED = -100

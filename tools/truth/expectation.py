@@ -14,8 +14,9 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import math
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -483,6 +484,23 @@ def with_free_places(
         return dataclasses.replace(output, yard=dataclasses.replace(yard, span=span, places=places))
 
     outputs = tuple(opened(i, output) for i, output in enumerate(expectation.outputs))
+    return dataclasses.replace(expectation, outputs=outputs)
+
+
+def with_nan_allowed(expectation: Expectation, spoiled: Sequence[torch.Tensor]) -> Expectation:
+    """Accept NaN in elements that are NaN in these outputs, besides the truth.
+
+    A sum with one infinity is infinite or NaN, depending on how it is computed, but not finite.
+    """
+
+    def opened(output: Output, other: torch.Tensor) -> Output:
+        original = output.yard.original
+        if not original.is_floating_point() or original.shape != other.shape:
+            return output
+        allowed = torch.where(near(other).isnan(), math.nan, original)
+        return dataclasses.replace(output, yard=dataclasses.replace(output.yard, original=allowed))
+
+    outputs = tuple(opened(output, other) for output, other in zip(expectation.outputs, spoiled))
     return dataclasses.replace(expectation, outputs=outputs)
 
 

@@ -1,0 +1,20 @@
+"""Which numbers carry a minus sign, negative zero among them."""
+
+import torch
+import torch.nn as nn
+
+ROWS = 24
+COLUMNS = 70
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.signbit(x)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []
