@@ -45,7 +45,7 @@ class Builtin:
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
         """Return the most promising files that were not tried yet."""
-        brief = _brief(observation.problem, observation.rules)
+        brief = brief_for(observation.problem, observation.rules)
         if brief is None:
             return []
         tried = {choice for item in observation.tried for choice in [_recorded_choice(item.plan)] if choice is not None}
@@ -73,7 +73,7 @@ class Builtin:
 
 def why_nothing(problem: ProblemView, rules: Rules) -> str:
     """Return why the author has no file for a problem; empty if it has one."""
-    brief = _brief(problem, rules)
+    brief = brief_for(problem, rules)
     if brief is None:
         return "there is no graph of its operators"
     try:
@@ -148,7 +148,7 @@ def _feedback(parent: Tried) -> Feedback:
 # -- facts about the problem ------------------------------------------------------------------------------------------
 
 
-def _brief(problem: ProblemView, rules: Rules) -> Brief | None:
+def brief_for(problem: ProblemView, rules: Rules) -> Brief | None:
     """Collect the facts that the author works from; None if there is no operator graph."""
     if not problem.graphs:
         return None

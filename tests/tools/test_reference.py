@@ -16,6 +16,7 @@ import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.reference.input_tensors import DRAWS_AT_MOST
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.user_code import UserModule
@@ -222,6 +223,18 @@ def test_leading_dimension_is_cut_and_extended_by_fresh_rows(tmp_path: Path) -> 
     longer = load(spec, batch=9).make_inputs(5)[0]
     assert longer.shape == (9, 16)
     assert torch.equal(longer[:4], given) and not torch.equal(longer[4:8], given)
+
+
+def test_a_very_long_leading_dimension_repeats_draws_in_random_order(tmp_path: Path) -> None:
+    """Rows of two inputs that were drawn together stay together, and none follows another by a fixed distance."""
+    inputs = "rows = torch.randn(2, 3)\n    return [rows, 2 * rows[:, 0]]"
+    spec = problem(tmp_path, model_with(inputs, "return x + y[:, None]")).spec
+    rows, doubled = load(spec, batch=99_999).make_inputs(5)
+    assert rows.shape == (99_999, 3) and torch.equal(doubled, 2 * rows[:, 0])
+    first = 2 * DRAWS_AT_MOST
+    assert torch.equal(load(spec, batch=first).make_inputs(5)[0], rows[:first])
+    assert len(rows.unique(dim=0)) == first
+    assert not any(torch.equal(rows[step : step + 1000], rows[:1000]) for step in range(1, 4000))
 
 
 def test_modules_beside_the_file_are_found_and_kept_apart(tmp_path: Path) -> None:

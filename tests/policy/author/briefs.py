@@ -1,4 +1,8 @@
-"""Briefs made in the test's process, which may run these references because the project wrote them."""
+"""Briefs of problems: those that an evaluator gives, and those made in the test's process without one.
+
+A test that judges what it writes takes the evaluator's. The references may run in the test's process because the
+project wrote them.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,11 @@ from pathlib import Path
 
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from triton_agent.memory.observation import ProblemView, Rules
 from triton_agent.policy.author.brief import Brief
+from triton_agent.policy.builtin import brief_for
 from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.graph.call import structure_of
 from triton_agent.tools.graph.fingerprint import fingerprint
 from triton_agent.tools.graph.module_attributes import numbers_given, numbers_of, tensors_of
@@ -59,6 +66,14 @@ class _Call:
             self.graph = extract(model.eval(), inputs)
             self.train_graph = extract(model.train(), inputs)
         reference.close()
+
+
+def brief_from(evaluator: Evaluator) -> Brief:
+    """Return the brief that the built-in policy gets from this evaluator."""
+    rules = Rules(allow_library=evaluator.settings.allow_library)
+    brief = brief_for(ProblemView.of(evaluator.spec, evaluator.facts), rules)
+    assert brief is not None
+    return brief
 
 
 def brief_of(spec: ProblemSpec, *, allow_library: bool = False) -> Brief:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.briefs import brief_from, brief_of, problem
 
 from triton_agent.policy.author import writer
 from triton_agent.policy.author.brief import BeyondAuthor, Brief
@@ -302,10 +302,10 @@ def evaluated(spec: ProblemSpec, source: str, nursery: Nursery, *, allow_library
 
 
 def check_passes(folder: Path, nursery: Nursery, text: str, choice: Choice | None = None) -> None:
-    spec = problem(folder, text)
-    brief = brief_of(spec)
-    answer = write(brief, choice or first_choice(brief))
-    verdict = evaluated(spec, answer.source, nursery)
+    with Evaluator(problem(folder, text), EvaluatorSettings(target=None), nursery=nursery) as evaluator:
+        brief = brief_from(evaluator)
+        answer = write(brief, choice or first_choice(brief))
+        verdict = evaluator.evaluate(answer.source)
     assert verdict.status == "passed", f"{verdict.message}\n{answer.source}"
     check_is_well_kept(answer.source)
 

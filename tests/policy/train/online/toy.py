@@ -17,6 +17,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from tests.policy.llm.asking import Page
 from tests.policy.train.evaluations import failed
@@ -34,6 +35,10 @@ from triton_agent.policy.train.prepare.recipes import RECIPES
 from triton_agent.tools.results import Evaluation, Finding
 
 NAMES = ("first", "second", "third")
+TRAINING = "20260101-000000-000000"
+"""Id of every training. Answers are picked by seeds that follow from it. With ids drawn anew, in one of 130 updates all
+answers to each problem were alike right or wrong, and nothing was left to learn.
+"""
 UPDATES, PROBLEMS, ANSWERS, TURNS = 4, 2, 4, 2
 MOMENTS = ("answer", "verdict", "published", "step", "line", "checkpoint", "mark")
 """Moments at which the process can kill itself: after storing an answer or a verdict, after publishing weights, within
@@ -128,7 +133,7 @@ def train(
     require_training()
     import torch
 
-    from triton_agent.policy.train.online.session import OnlineSettings, train_online
+    from triton_agent.policy.train.online import session
     from triton_agent.policy.train.update.grpo import GRPOSettings
     from triton_agent.policy.train.update.session import load_tokenizer
 
@@ -136,8 +141,8 @@ def train(
     settings = {"updates": UPDATES, "problems": PROBLEMS, "answers": ANSWERS, "turns": TURNS, "save_every": 2}
     settings |= {"batch_size": 3, "tokens_at_most": 512}
     engine = engine or PickingEngine(load_tokenizer(str(model)))
-    with Store.open(folder / "runs.db") as store:
-        return train_online(
+    with Store.open(folder / "runs.db") as store, mock.patch.object(session, "new_run_id", lambda now, salt: TRAINING):
+        return session.train_online(
             str(model),
             Problems(),
             LanguageAuthor(engine, Sampling(temperature=1.0, max_tokens=512), render=render),
@@ -145,7 +150,7 @@ def train(
             store,
             dataclasses.replace(RECIPES["default"], reasoning=0.0),
             GRPOSettings(output=folder / "out", cpu=True, learning_rate=1e-3, batch_size=8, **(optimiser or {})),
-            OnlineSettings(**settings | changes),
+            session.OnlineSettings(**settings | changes),
             resume=resume,
         )
 
