@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from triton_agent.tools.processes.digests import CHUNK, Digests
+from triton_agent.tools.processes.digests import CHUNK_ON_CPU, Digests
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 1000, 8 * CHUNK + 13])
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 1000, 4 * CHUNK_ON_CPU + 13])
 def test_equal_rows_have_one_number_and_any_changed_byte_another(size: int) -> None:
     digests = Digests("cpu")
     row = torch.randint(256, (size,), dtype=torch.uint8)
@@ -21,9 +21,28 @@ def test_equal_rows_have_one_number_and_any_changed_byte_another(size: int) -> N
         assert digests.of_rows([other])[0] != number[0]
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.int64])
+def test_changes_of_highest_bits_do_not_cancel(dtype: torch.dtype) -> None:
+    """Negated elements differ from the old ones in their highest bit only; two such changes cancel in a plain sum."""
+    digests, highest = Digests("cpu"), 1 << 7
+    row = torch.randn(1000).mul(9).to(dtype).view(torch.uint8)
+    signs = row.view(-1, dtype.itemsize)[:, -1]
+    for chosen in (slice(None), slice(1, None, 2), slice(0, 2), slice(0, None, 4)):
+        other = row.clone()
+        other.view(-1, dtype.itemsize)[chosen, -1] = signs[chosen] ^ highest
+        assert digests.of_rows([other])[0] != digests.of_rows([row])[0]
+
+
+def test_longer_rows_leave_the_digests_of_others_as_they_are() -> None:
+    digests, row = Digests("cpu"), torch.randint(256, (1000,), dtype=torch.uint8)
+    before = digests.of_rows([row])
+    digests.of_rows([torch.zeros(40 * CHUNK_ON_CPU, dtype=torch.uint8)])
+    assert torch.equal(digests.of_rows([row]), before)
+
+
 def test_swapped_chunks_are_told_apart() -> None:
-    row = torch.randint(256, (16 * CHUNK,), dtype=torch.uint8)
-    swapped = torch.cat([row[8 * CHUNK :], row[: 8 * CHUNK]])
+    row = torch.randint(256, (8 * CHUNK_ON_CPU,), dtype=torch.uint8)
+    swapped = torch.cat([row[4 * CHUNK_ON_CPU :], row[: 4 * CHUNK_ON_CPU]])
     one, other = Digests("cpu").of_rows([row, swapped])
     assert one != other
 

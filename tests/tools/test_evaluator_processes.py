@@ -21,12 +21,14 @@ from typing import TypeVar
 
 import pytest
 
+from triton_agent.tools.compile.targets import DEFAULT_TARGET
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.evaluate.checker_process import DEATHS_AT_MOST
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.evaluate.worker_pool import INTERPRETER, TRACER
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.protocol import Reap, Reaped
+from triton_agent.tools.processes.zygote import CHECKERS, TRACING
 from triton_agent.tools.processes.zygotes import Nursery, own_nursery
 from triton_agent.tools.results import Finding, Status
 from triton_agent.tools.settings import EvaluatorSettings
@@ -140,7 +142,7 @@ def test_close_leaves_no_process_and_no_file_behind(spec: ProblemSpec) -> None:
     evaluator = Evaluator(spec, QUICK)
     folder = evaluator._folder
     assert evaluator.evaluate(KERNEL).status is Status.PASSED
-    assert not eventually(lambda: len(living() - before) != 4)  # the zygote, two for modes, the checker
+    assert not eventually(lambda: len(living() - before) != 5)  # the zygote, three for modes, the checker
     evaluator.close()
     assert not left_over(before)
     assert not folder.exists()
@@ -232,11 +234,20 @@ def test_where_problems_are_expected_a_later_one_has_torchs_compiler_imported(sp
     with own_nursery() as nursery:
         assert nursery.for_checkers() is nursery.base
         nursery.expect_problems()
-        assert not eventually(lambda: nursery.for_checkers() is nursery.base, limit_s=60.0)
+        prepared = nursery.mode(CHECKERS, "")
+        assert not eventually(lambda: nursery.for_checkers() is not prepared, limit_s=60.0)
         libraries = Path(f"/proc/{nursery.for_checkers().origin.pid}/status").read_text()
         assert "Threads:\t1\n" in libraries, "a thread that there is before a fork is not there after it"
         with Evaluator(spec, QUICK, nursery=nursery) as evaluator:
+            assert nursery.for_checkers() is prepared
             assert evaluator.evaluate(KERNEL).status is Status.PASSED
+
+
+def test_a_first_checker_and_tracers_share_an_import_of_torchs_tracing(spec: ProblemSpec) -> None:
+    with own_nursery() as nursery, Evaluator(spec, QUICK, nursery=nursery) as evaluator:
+        shared = nursery.mode(TRACING, "")
+        assert nursery.for_checkers() is shared and nursery.mode(TRACER, DEFAULT_TARGET).origin.zygote is shared
+        assert evaluator.evaluate(KERNEL).status is Status.PASSED
 
 
 def test_verdicts_reached_at_once_are_each_right(evaluator: Evaluator) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.grading import grade, specimen, spoken
 
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.settings import EvaluatorSettings
 
 TESTS = Path(__file__).parents[1]
@@ -20,15 +21,15 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("name", "status"), REFUSED.items())
-def test_a_cheat_is_refused_with_its_status(name: str, status: str) -> None:
-    assert verdict("cheats", name).startswith(status)
+def test_a_cheat_is_refused_with_its_status(name: str, status: str, nursery: Nursery) -> None:
+    assert verdict("cheats", name, nursery).startswith(status)
 
 
-def test_a_lookup_through_what_another_launch_wrote_passes_at_a_size_that_is_not_run_whole() -> None:
-    assert verdict("honest", "looked_up_through_another_launch") == "passed"
+def test_a_lookup_through_what_another_launch_wrote_passes_at_a_size_that_is_not_run_whole(nursery: Nursery) -> None:
+    assert verdict("honest", "looked_up_through_another_launch", nursery) == "passed"
 
 
-def verdict(kind: str, name: str) -> str:
+def verdict(kind: str, name: str, nursery: Nursery) -> str:
     settings = EvaluatorSettings(device="cpu")
-    [(_, evaluation)] = grade([specimen(TESTS / kind / f"{name}.py")], settings, jobs=1)
+    [(_, evaluation)] = grade([specimen(TESTS / kind / f"{name}.py")], settings, jobs=1, nursery=nursery)
     return spoken(evaluation)

@@ -9,6 +9,7 @@ import torch
 from tests.grading import grade, specimen, spoken
 
 from triton_agent.tools.checker.made_by_torch import hold_the_same
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.settings import EvaluatorSettings
 
 TESTS = Path(__file__).parents[1]
@@ -22,9 +23,9 @@ EXPECTED = {
 }
 
 
-def test_a_kernel_that_passes_on_what_torch_computed_is_refused() -> None:
+def test_a_kernel_that_passes_on_what_torch_computed_is_refused(nursery: Nursery) -> None:
     settings = EvaluatorSettings(device="cpu", screen=False, shapes="given")
-    verdicts = grade([specimen(TESTS / f"{name}.py") for name in EXPECTED], settings, jobs=1)
+    verdicts = grade([specimen(TESTS / f"{name}.py") for name in EXPECTED], settings, jobs=1, nursery=nursery)
     assert {item.name: spoken(evaluation) for item, evaluation in verdicts} == EXPECTED
 
 

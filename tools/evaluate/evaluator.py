@@ -89,11 +89,11 @@ class Evaluator:
         cell = None if trusted else confinement_for(self.spec, folder, gpu=self.settings.device == "cuda")
         told = CheckerSettings(problem=self.spec, settings=self.settings, confinement=cell)
         on_gpu = self.settings.device == "cuda"
-        kinds = (TRACER, GPU, INTERPRETER) if on_gpu else (TRACER, INTERPRETER)
-        zygotes = {kind: self._nursery.mode(kind, target) for kind in kinds}
+        kinds = (GPU, INTERPRETER) if on_gpu else (INTERPRETER,)
         compiles = (on_gpu and _cores() >= CORES_TO_COMPILE_AHEAD) or (not on_gpu and self.settings.target is not None)
         if compiles:
-            zygotes[COMPILER] = self._nursery.mode(COMPILER, target)  # probably the right target; imports start early
+            kinds = (*kinds, COMPILER)  # probably for the right target; imports start early
+        zygotes = {kind: self._nursery.mode(kind, target) for kind in (*kinds, TRACER)}
         self._stack.enter_context(admitted(self._nursery, told, say))
         self._checker = CheckerProcess(self._nursery, told)
         self._stack.callback(self._checker.close)
@@ -108,7 +108,7 @@ class Evaluator:
         elif on_gpu:
             compiles = False
         chosen = PoolSettings(
-            executor=kinds[1],
+            executor=kinds[0],
             compiles=compiles,
             target=target,
             card=prepared.card,

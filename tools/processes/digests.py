@@ -7,16 +7,23 @@ from collections.abc import Sequence
 
 import torch
 
-CHUNK = 1 << 22
-"""Number of eight-byte words that are processed at a time."""
+CHUNK_ON_CPU, CHUNK_ON_GPU = 1 << 16, 1 << 22
+"""Number of four-byte words that are processed at a time: few enough for a processor's cache, many enough that a GPU
+does not wait for launches."""
 
 
 class Digests:
-    """Computes weighted sums over the memory of tensors, with random odd weights that no kernel can know."""
+    """Computes weighted sums over the memory of tensors, with random weights that no kernel can know.
+
+    Words have four bytes and weights eight, so that a change of a word's highest bit changes the sum by a number that
+    depends on 33 bits of its weight. In sums of eight-byte words, an even number of such changes would cancel.
+    """
 
     def __init__(self, device: str) -> None:
         self._device = device
-        self._weights = torch.empty(0, dtype=torch.int64, device=device)
+        self._chunk = CHUNK_ON_CPU if device == "cpu" else CHUNK_ON_GPU
+        self._generator = torch.Generator(device).manual_seed(secrets.randbits(63))
+        self._weights, self._factors = (torch.empty(0, dtype=torch.int64, device=device) for _ in range(2))
 
     def of(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the digest of each tensor's storage, without waiting for the GPU."""
@@ -29,24 +36,20 @@ class Digests:
         return torch.stack(numbers) if numbers else torch.zeros(0, dtype=torch.int64, device=self._device)
 
     def _weighted_sum(self, row: torch.Tensor) -> torch.Tensor:
-        total = torch.zeros((), dtype=torch.int64, device=self._device)
-        whole = row.numel() - row.numel() % 8
+        """Return the sum of the words of each chunk by their weights, added up by factors of the chunks."""
+        whole = row.numel() - row.numel() % 4
         words, rest = row[:whole], row[whole:]
-        if words.storage_offset() % 8:
+        if words.storage_offset() % 4:
             words = words.clone()
-        words = words.view(torch.int64)
-        weights = self._weights_for(max(words.numel(), 8))
-        for start in range(0, words.numel(), CHUNK):
-            chunk = words[start : start + CHUNK]
-            total += (chunk * weights[: chunk.numel()]).sum() * (2 * start + 1)
-        if rest.numel():
-            total += (rest.to(torch.int64) * weights[: rest.numel()]).sum()
-        return total
+        chunks = [*words.view(torch.int32).split(self._chunk), rest.to(torch.int32)]
+        self._weights = self._extended(self._weights, max(len(chunk) for chunk in chunks))
+        self._factors = self._extended(self._factors, len(chunks))
+        sums = [(chunk * self._weights[: len(chunk)]).sum() for chunk in chunks]
+        return (torch.stack(sums) * self._factors[: len(sums)]).sum()
 
-    def _weights_for(self, words: int) -> torch.Tensor:
-        wanted = min(words, CHUNK)
-        if self._weights.numel() < wanted:
-            generator = torch.Generator(self._device).manual_seed(secrets.randbits(63))
-            drawn = torch.empty(wanted, dtype=torch.int64, device=self._device)
-            self._weights = drawn.random_(-(1 << 62), 1 << 62, generator=generator) | 1
-        return self._weights
+    def _extended(self, drawn: torch.Tensor, count: int) -> torch.Tensor:
+        """Return at least `count` random odd numbers that begin with those drawn before."""
+        if len(drawn) >= count:
+            return drawn
+        more = torch.empty(count - len(drawn), dtype=torch.int64, device=self._device)
+        return torch.cat([drawn, more.random_(-(1 << 62), 1 << 62, generator=self._generator) | 1])

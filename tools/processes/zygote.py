@@ -1,9 +1,11 @@
 """The zygote: a process that has done its imports once, from which all our other processes are forked.
 
-    driver ──spawns──> zygote (torch) ──forks──> checker          trusted: holds reference, seeds, truth
-                              └───────forks──> mode zygote (torch + triton) ──forks──> worker    runs one candidate
+    driver ──spawns──> zygote (torch) ──forks──> zygote (torch's tracing) ──forks──> checker
+                              │                            └──forks──> mode zygote (triton) ──forks──> tracer
+                              └──forks──> mode zygote (triton) ──forks──> compiler, executor
 
-A mode zygote imports triton in the mode of its workers: for the interpreter, for ahead-of-time compilation, or for a
+The checker is trusted and holds reference, seeds and truth; each of the others serves one candidate. A mode zygote
+imports triton in the mode of its workers: for tracing, for the interpreter, for ahead-of-time compilation, or for a
 GPU. If many problems follow, another one imports torch's compiler and forks checkers. No zygote ever creates a CUDA
 context, runs a candidate, or learns a seed. Requests come over one socket, one at a time. A child stays a zombie until
 it is reaped, so a pid that the driver knows cannot be reused.
@@ -24,7 +26,7 @@ from triton_agent.tools.errors import TritonAgentError
 from triton_agent.tools.processes.codec import from_plain, to_plain
 from triton_agent.tools.processes.protocol import Fork, Forked, ForkZygote, Reap, Reaped, ZygoteReady
 from triton_agent.tools.processes.wire import Channel, ChannelClosed, error_to_json
-from triton_agent.tools.sandbox import privileges
+from triton_agent.tools.sandbox import layers, privileges
 
 ROLES = {
     "checker": "triton_agent.tools.checker.checker",
@@ -34,6 +36,8 @@ ROLES = {
 }
 """The module of each role, whose `main(channel, settings)` the forked child runs."""
 
+TRACING = "tracing"
+"""Mode of a zygote that imports torch's tracing, which fake tensors need; checkers and tracers are forked from it."""
 CHECKERS = "checkers"
 """Mode of a zygote whose children find torch's compiler imported."""
 
@@ -42,6 +46,7 @@ MODES: dict[str, dict[str, str]] = {
     "tracer": {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": ""},
     "compiler": {"TRITON_INTERPRET": "0"},
     "gpu": {"TRITON_INTERPRET": "0", "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
+    TRACING: {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"},
     CHECKERS: {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"},
 }
 """Environment variables that each mode sets before triton is imported.
@@ -128,7 +133,9 @@ def _become(request: Fork | ForkZygote, fds: list[int], control: Channel, parent
 
 def _become_mode_zygote(mode: str, target: str, channel: Channel) -> int:
     os.environ.update(MODES[mode])
-    if mode == CHECKERS:
+    if mode == TRACING:
+        importlib.import_module("torch._dynamo")
+    elif mode == CHECKERS:
         importlib.import_module("triton_agent.tools.checker.checker")
         importlib.import_module("triton_agent.tools.race.baselines").import_compiler()
     elif mode == "tracer":
@@ -146,6 +153,7 @@ def main() -> None:
     os.environ.update(QUIET)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = Channel.from_fd(int(sys.argv[1]))
+    layers.probe()  # forks a dozen times, which takes 3 ms of processor time now, and 17 ms each once torch is imported
     importlib.import_module("torch")
     serve(channel)
 

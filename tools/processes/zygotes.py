@@ -26,7 +26,7 @@ from triton_agent.tools.processes.protocol import (
     WorkerSettings,
 )
 from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelTimeout
-from triton_agent.tools.processes.zygote import CHECKERS
+from triton_agent.tools.processes.zygote import CHECKERS, TRACING
 
 Answer = TypeVar("Answer")
 
@@ -170,17 +170,22 @@ class Nursery:
 
     def for_checkers(self) -> Zygote:
         """Return the zygote to fork a checker from, without waiting for one."""
-        prepared = self._modes.get((CHECKERS, ""))
-        with contextlib.suppress(WorkerLost):  # it failed to import the compiler, which a checker can do without
-            if prepared and prepared.is_ready():
-                return prepared
+        for mode in (CHECKERS, TRACING):
+            prepared = self._modes.get((mode, ""))
+            with contextlib.suppress(WorkerLost):  # its imports failed; a checker tells of it, or can do without
+                if prepared and prepared.is_ready():
+                    return prepared
         return self.base
 
     def mode(self, mode: str, target: str) -> Zygote:
-        """Return the zygote for a mode, started at first use; it may still be importing triton."""
+        """Return the zygote for a mode, started at first use; it may still be importing triton.
+
+        A first tracer waits until torch's tracing is imported, which takes a second.
+        """
+        origin = self.mode(TRACING, "") if mode == "tracer" else self.base
         with self._lock:
             if (mode, target) not in self._modes:
-                self._modes[mode, target] = self.base.fork_zygote(mode, target)
+                self._modes[mode, target] = origin.fork_zygote(mode, target)
             return self._modes[mode, target]
 
     def log_tail(self) -> str:
@@ -189,7 +194,7 @@ class Nursery:
         return ""
 
     def close(self) -> None:
-        for zygote in (*self._modes.values(), self.base):
+        for zygote in (*reversed(self._modes.values()), self.base):
             zygote.close()
 
     def __enter__(self) -> Nursery:
