@@ -18,7 +18,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-train first-training test-mcp test-verifiers test-openenv test-slow notebook docs report-picture first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-profiles bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
+.PHONY: help demo test extras test-train first-training test-ci test-mcp test-verifiers test-openenv test-slow notebook docs report-picture first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-profiles bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -56,13 +56,15 @@ $(TRAIN_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train]'
 	@touch $(TRAIN_STAMP)
 
+extras: $(STAMP)  ## install the extras `train` and `docs` at once, which is faster than one after the other
+	@test -e $(TRAIN_STAMP) -a -e $(DOCS_STAMP) \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train,docs]'
+	@touch $(TRAIN_STAMP) $(DOCS_STAMP)
+
 test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this installs (40 MB)
-	@echo "== training"; $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadgroup tests/policy/train/test_grpo.py \
-	  tests/policy/train/test_train_commands.py tests/policy/train/test_held_out.py tests/policy/train/test_scoring.py tests/policy/train/test_sft.py tests/policy/train/test_sharding.py \
-	  tests/policy/train/online tests/runs/data/test_data_make.py tests/policy/test_policy_contract.py \
-	  tests/policy/llm/engines/test_transformers_engine.py
-	@echo "== killed, and in several processes"; $(BIN)/python -m pytest -q -m slow tests/policy/train/test_grpo.py tests/policy/train/test_ranks.py \
-	  tests/policy/train/test_sharding.py
+	@echo "== training"; $(BIN)/python -m pytest -q -m "train and not slow" -n 2 --dist loadgroup tests/policy tests/runs/data
+	@echo "== killed, and in several processes"; $(BIN)/python -m pytest -q -m "train and slow" -n 2 --dist loadgroup \
+	  tests/policy/train/test_grpo.py tests/policy/train/test_ranks.py tests/policy/train/test_sharding.py
 
 first-training: $(TRAIN_STAMP)  ## the first chain of docs/training.md as it stands there, from `data make` to `train eval`; ten minutes
 	@$(BIN)/python -m pytest -q -m slow tests/policy/train/test_first_chain.py
@@ -79,6 +81,10 @@ test-openenv:  ## the environment in the library OpenEnv, in a virtual environme
 
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup
+
+test-ci: $(STAMP)  ## the slow tests that CI runs: clients of `mcp`, the notebook, the corpus, the author's targets
+	@echo "== slow"; $(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup tests/policy/author/test_targets.py \
+	  tests/runs/test_mcp.py tests/runs/test_notebook.py tests/tools/test_corpus.py
 
 test-mcp: $(STAMP)  ## conversations of the SDK's client with `triton-agent mcp`; two minutes
 	@$(BIN)/python -m pytest -q -n 2 tests/runs/test_mcp.py

@@ -132,9 +132,10 @@ def _vllm(request: pytest.FixtureRequest) -> Iterator[Kind]:
 KINDS = {"builtin": _builtin, "scripted": _scripted, "hf": _hf, "openai": _openai, "vllm": _vllm}
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in KINDS]
-)
+MARKS = {"hf": pytest.mark.train} | dict.fromkeys(SLOW, pytest.mark.slow)
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=MARKS.get(name, ())) for name in KINDS])
 def kind(request: pytest.FixtureRequest) -> Iterator[Kind]:
     made = contextlib.contextmanager(KINDS[request.param])(request)
     with made as kind:

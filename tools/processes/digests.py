@@ -41,7 +41,7 @@ class Digests:
         words, rest = row[:whole], row[whole:]
         if words.storage_offset() % 4:
             words = words.clone()
-        chunks = [*words.view(torch.int32).split(self._chunk), rest.to(torch.int32)]
+        chunks = [*torch.split(words.view(torch.int32), self._chunk), rest.to(torch.int32)]
         self._weights = self._extended(self._weights, max(len(chunk) for chunk in chunks))
         self._factors = self._extended(self._factors, len(chunks))
         sums = [(chunk * self._weights[: len(chunk)]).sum() for chunk in chunks]

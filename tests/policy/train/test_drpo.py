@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tests.policy.train.evaluations import failed, timing
 from tests.policy.train.logged import log_runs
+from tests.policy.train.marks import needs_training
 from tests.verdicts import passed
 
-from triton_agent.policy.train.extra import missing_modules
 from triton_agent.policy.train.prepare.credit import Turn, assign, decoupled
 from triton_agent.policy.train.prepare.prepared import prepare
 from triton_agent.policy.train.prepare.recipes import RECIPES
@@ -23,7 +23,6 @@ from triton_agent.policy.train.record.trajectories import TrainingSample, collec
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Evaluation, Finding
 
-needs_training = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
 RECIPE = RECIPES["drpo"]
 LAMBDA, TAU, DELTA, BETA = 0.1, 10.0, 1e-4, 1e3
 

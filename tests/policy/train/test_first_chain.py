@@ -9,11 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from triton_agent.policy.train.extra import missing_modules
+from tests.policy.train.marks import needs_training
 
 ROOT = Path(__file__).resolve().parents[3]
-needs_training = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
 
 
 def commands() -> list[list[str]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.policy.train.marks import needs_training
 
-from triton_agent.policy.train.extra import missing_modules
 from triton_agent.policy.train.update.fresh import SIZES, common_lines, make_tokenizer
 
 FRAME = "import triton\n\n\n@triton.jit\ndef {0}_kernel(x_ptr, out_ptr, count):\n    {0} = tl.load(x_ptr)\n"
 NAMES = ("tanh", "gelu", "silu", "relu", "elu", "mish")
 
 
-@pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+@needs_training
 def test_a_line_of_many_texts_is_one_token_and_any_text_comes_back() -> None:
     tokenizer = make_tokenizer([FRAME.format(name) for name in NAMES], SIZES["tiny"], whole_lines=True)
     new = FRAME.format("swish \N{GREEK SMALL LETTER ALPHA}")

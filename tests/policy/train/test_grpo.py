@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 from tests.policy.train.logged import even_tokens_pass, grading, log_runs
+from tests.policy.train.marks import NEEDS_TRAINING
 from tests.policy.train.parity import RECIPE, assert_parity, importance_ratios, jolt, trainer, whole_batch
 
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.records import Message
-from triton_agent.policy.train.extra import missing_modules
 from triton_agent.policy.train.prepare.credit import Advantage, TokenRole, Turn, assign
 from triton_agent.policy.train.prepare.prepared import Prepared, TrainingLimits, TrainingRow, prepare
 from triton_agent.policy.train.record.rewards import Reward
@@ -30,7 +30,7 @@ from triton_agent.policy.train.record.spool import Numbers, packed_floats, packe
 from triton_agent.policy.train.record.trajectories import TrainingSample, collect
 from triton_agent.tools.errors import UsageError
 
-pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+pytestmark = NEEDS_TRAINING
 
 
 @pytest.fixture(scope="session")

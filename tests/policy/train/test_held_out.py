@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 from tests.memory import samples
+from tests.policy.train.marks import needs_training
 
-from triton_agent.policy.train.extra import missing_modules
 from triton_agent.policy.train.prepare import held_out
 from triton_agent.tools.errors import UsageError
-
-needs_training = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
 
 
 def test_a_problem_is_the_same_at_every_size() -> None:

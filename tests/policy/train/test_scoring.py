@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.policy.train.marks import NEEDS_TRAINING
 
-from triton_agent.policy.train.extra import missing_modules
-
-pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+pytestmark = NEEDS_TRAINING
 
 ANSWER = 7
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.policy.train.marks import NEEDS_TRAINING
 
-from triton_agent.policy.train.extra import missing_modules
-
-pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+pytestmark = NEEDS_TRAINING
 ROWS = [
     {"messages": [{"role": "user", "content": f"import {n}"}, {"role": "assistant", "content": "triton " * (n + 1)}]}
     for n in range(4)

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import torch
 from tests.policy.train.logged import log_runs
+from tests.policy.train.marks import NEEDS_TRAINING
 
-from triton_agent.policy.train.extra import missing_modules
 from triton_agent.policy.train.prepare.prepared import prepare
 from triton_agent.policy.train.prepare.recipes import RECIPES
 from triton_agent.policy.train.record.trajectories import collect
 from triton_agent.tools.errors import UsageError
 
-pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+pytestmark = NEEDS_TRAINING
 
 ROOT = Path(__file__).parents[3]
 PROCESSES = 2

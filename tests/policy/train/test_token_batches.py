@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tests.policy.train.logged import log_runs
+from tests.policy.train.marks import needs_training
 
-from triton_agent.policy.train.extra import missing_modules
 from triton_agent.policy.train.prepare.credit import Advantage
 from triton_agent.policy.train.prepare.prepared import TrainingRow, prepare
 from triton_agent.policy.train.prepare.recipes import RECIPES
@@ -21,7 +21,6 @@ from triton_agent.policy.train.record.spool import Numbers, packed_floats, packe
 from triton_agent.policy.train.record.trajectories import collect
 from triton_agent.tools.errors import UsageError
 
-needs_training = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
 RECIPE = dataclasses.replace(RECIPES["default"], plan_parts=None, code_parts=None)
 LENGTHS = (1, 9, 4, 6)
 

@@ -10,13 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 from tests.policy.train.logged import NOW, log_runs
+from tests.policy.train.marks import needs_training
 
 from triton_agent.memory.records import Run
-from triton_agent.policy.train.extra import MODULES, missing_modules, require_training
+from triton_agent.policy.train.extra import MODULES, require_training
 from triton_agent.tools.errors import UsageError
-
-needs_training = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
-
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "softmax.py"

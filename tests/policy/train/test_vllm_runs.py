@@ -12,17 +12,18 @@ from pathlib import Path
 
 import pytest
 from tests.policy.llm.engines.real_engines import vllm_python
+from tests.policy.train.marks import NEEDS_TRAINING
 from tests.policy.train.parity import RECIPE, assert_parity, importance_ratios, trainer
 
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import write_answer
-from triton_agent.policy.train.extra import missing_modules, require_training
+from triton_agent.policy.train.extra import require_training
 from triton_agent.policy.train.prepare.prepared import Prepared
 from triton_agent.policy.train.record.trajectories import Knowledge, TrainingSample, collect
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}"),
+    *NEEDS_TRAINING,
 ]
 
 CLONE = Path(__file__).resolve().parents[2] / "runs" / "layouts" / "kernelbench"

@@ -155,6 +155,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path, changes: dict[st
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.train
 @pytest.mark.skipif("datasets" in missing_modules(), reason="needs the extra `train`")
 def test_the_folder_is_loaded_by_the_datasets_library(whole: Path, tmp_path: Path) -> None:
     from datasets import load_dataset

@@ -16,6 +16,7 @@ from triton_agent.memory.records import Distribution, Message
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Sampling, seeds_of
 from triton_agent.tools.errors import UsageError
 
+pytestmark = pytest.mark.train
 SHORT, LONG = "Write.", "def kernel(x):\n    return x\n" * 30
 
 

@@ -14,6 +14,7 @@ import pytest
 from tests.policy.llm.engines.real_engines import vllm_python, vllm_server
 from tests.policy.train.evaluations import failed, timing
 from tests.policy.train.logged import attempt, grading
+from tests.policy.train.marks import NEEDS_TRAINING
 from tests.policy.train.online import toy
 from tests.verdicts import passed
 
@@ -22,7 +23,7 @@ from triton_agent.policy.answer import write_answer
 from triton_agent.policy.episode import Graded
 from triton_agent.policy.llm.author import LanguageAuthor
 from triton_agent.policy.llm.engine import Sampling
-from triton_agent.policy.train.extra import missing_modules, require_training
+from triton_agent.policy.train.extra import require_training
 from triton_agent.policy.train.online.rollouts import OpenProblem
 from triton_agent.policy.train.prepare.credit import Advantage, TokenRole
 from triton_agent.policy.train.prepare.prepared import TrainingLimits, TrainingRow
@@ -31,7 +32,7 @@ from triton_agent.policy.train.record.spool import Numbers
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Evaluation, Finding
 
-pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+pytestmark = NEEDS_TRAINING
 STALENESS, STEPS = 2, 3
 
 

@@ -7,12 +7,13 @@ import functools
 from pathlib import Path
 
 import pytest
+from tests.policy.train.marks import needs_training
 from tests.policy.train.online import toy
 from tests.policy.train.online.tool_calls import model_that_calls_tools, settings, trainer_that_submits
 
 from triton_agent.policy.answer import write_answer
 from triton_agent.policy.train.environment import KernelEpisode, TrlEnvironment, TrlReward
-from triton_agent.policy.train.extra import missing_modules, require_training
+from triton_agent.policy.train.extra import require_training
 from triton_agent.policy.train.online.rollouts import OpenProblem
 from triton_agent.policy.train.prepare.recipes import RECIPES
 from triton_agent.tools.errors import InstrumentError
@@ -55,7 +56,7 @@ def test_an_answer_that_cannot_be_measured_has_no_reward() -> None:
     assert asyncio.run(episode.answer(numbered(2))).reward is None
 
 
-@pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+@needs_training
 def test_trls_own_trainer_trains_on_these_rewards(tmp_path: Path) -> None:
     """Run three steps of TRL's GRPO. The tiny policy writes nonsense, so every second answer is replaced."""
     require_training()
@@ -93,7 +94,7 @@ def test_trls_own_trainer_trains_on_these_rewards(tmp_path: Path) -> None:
     assert any(entry.get("rewards/triton_agent/mean") == pytest.approx(0.375) for entry in trainer.state.log_history)
 
 
-@pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+@needs_training
 def test_models_of_trl_that_call_tools_submit_files_and_read_verdicts(tmp_path: Path) -> None:
     """Run three steps of TRL's tool loop. The answers of the tiny model are replaced: file 1 is wrong, file 2 is
     right.

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.policy.train.marks import NEEDS_TRAINING
 from tests.policy.train.online import toy
 
 from triton_agent.memory.records import Attempt, Grading
 from triton_agent.memory.store import Store
-from triton_agent.policy.train.extra import missing_modules, require_training
+from triton_agent.policy.train.extra import require_training
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.ranking import standing
 
-pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+pytestmark = NEEDS_TRAINING
 EPISODES = toy.UPDATES * toy.PROBLEMS * toy.ANSWERS
 
 
