@@ -173,10 +173,12 @@ def test_a_kernel_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 # -- verdicts ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.xdist_group("judged")
 def test_a_wrong_kernel_among_right_ones_makes_the_exit_code_one(judged: subprocess.CompletedProcess[str]) -> None:
     assert judged.returncode == 1, judged.stderr
 
 
+@pytest.mark.xdist_group("judged")
 def test_stdout_has_one_json_object_a_kernel_and_nothing_else(judged: subprocess.CompletedProcess[str]) -> None:
     records = [json.loads(line) for line in judged.stdout.splitlines()]
     assert [record["kernel"] for record in records] == [RIGHT, WRONG]
@@ -184,6 +186,7 @@ def test_stdout_has_one_json_object_a_kernel_and_nothing_else(judged: subprocess
     assert all(record.keys() >= KEYS for record in records)
 
 
+@pytest.mark.xdist_group("judged")
 def test_speed_is_never_invented(judged: subprocess.CompletedProcess[str]) -> None:
     for line in judged.stdout.splitlines():
         timing = json.loads(line)["timing"]
@@ -192,17 +195,20 @@ def test_speed_is_never_invented(judged: subprocess.CompletedProcess[str]) -> No
         assert timing["floor"]["bytes"] > 0
 
 
+@pytest.mark.xdist_group("judged")
 def test_a_compiled_kernel_reports_its_registers(judged: subprocess.CompletedProcess[str]) -> None:
     resources = json.loads(judged.stdout.splitlines()[0])["resources"]
     assert resources
     assert all(kernel["registers"] > 0 and kernel["target"] == "cuda:90" for kernel in resources)
 
 
+@pytest.mark.xdist_group("passed")
 def test_a_right_kernel_from_a_pipe_passes(passed: subprocess.CompletedProcess[str]) -> None:
     assert passed.returncode == 0, passed.stderr
     assert "1 of 1 passed" in passed.stdout
 
 
+@pytest.mark.xdist_group("passed")
 def test_no_colour_codes_where_none_are_wanted(passed: subprocess.CompletedProcess[str]) -> None:
     assert "\x1b" not in passed.stdout + passed.stderr
 

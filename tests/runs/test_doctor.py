@@ -16,6 +16,7 @@ from triton_agent.tools.machine import nvml
 from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.sandbox import layers
 
+pytestmark = pytest.mark.xdist_group("doctor")  # what is made once is made in one process
 CARD = Gpu(
     name="NVIDIA Example",
     uuid="GPU-0",

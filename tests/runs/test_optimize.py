@@ -65,33 +65,44 @@ def test_a_problem_becomes_a_draft_that_passes_and_a_report(tmp_path: Path) -> N
     assert page.lower().startswith("<!doctype html>") and outcome["run"] in page
 
 
-def test_a_problem_file_with_a_byte_order_mark_is_like_any_other(tmp_path: Path, kernels: Path) -> None:
-    problem = tmp_path / "problem.py"
-    problem.write_text(PROBLEM.read_text(), encoding="utf-8-sig")
-    (tmp_path / "kernels").mkdir()
-    right = next(path for path in sorted(kernels.iterdir()) if "right" in path.name)
-    (tmp_path / "kernels" / right.name).write_text(right.read_text())
-    where = ("--turns", 1, "--parallel", 1, "--out", tmp_path / "out", "--store", tmp_path / "db")
-    done = run(problem, "--policy", f"scripted:{tmp_path / 'kernels'}", *where)
-    assert done.returncode == 0, done.stderr
-    assert re.search(rf"`triton-agent promote \S+ --store {tmp_path / 'db'}` has measured it", done.stdout)
-    with Store.open(tmp_path / "db") as store:
-        assert [store.run(summary.id).problem.source for summary in store.runs()] == [PROBLEM.read_text()]
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Odd:
+    """A run of a problem file with a byte-order mark, whose report had a folder in its way."""
+
+    out: Path
+    store: Path
+    done: subprocess.CompletedProcess[str]
 
 
-def test_a_report_that_cannot_be_written_does_not_cost_the_result(tmp_path: Path, kernels: Path) -> None:
-    (tmp_path / "out" / "report.html" / "in the way").mkdir(parents=True)
-    where = ("--turns", 1, "--parallel", 1, "--out", tmp_path / "out", "--store", tmp_path / "db")
-    only = tmp_path / "kernels"
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory, kernels: Path) -> Odd:
+    folder = tmp_path_factory.mktemp("odd")
+    (folder / "problem.py").write_text(PROBLEM.read_text(), encoding="utf-8-sig")
+    (folder / "out" / "report.html" / "in the way").mkdir(parents=True)
+    only = folder / "kernels"
     only.mkdir()
     right = next(path for path in sorted(kernels.iterdir()) if "right" in path.name)
     (only / right.name).write_text(right.read_text())
-    done = run(PROBLEM, "--policy", f"scripted:{only}", *where)
-    assert done.returncode == 0, done.stderr
-    assert "the report cannot be written" in done.stderr and "triton-agent report" in done.stderr
-    draft = re.search(r"^draft (\S+)$", done.stdout, re.MULTILINE)
+    where = ("--turns", 1, "--parallel", 1, "--out", folder / "out", "--store", folder / "db")
+    done = run(folder / "problem.py", "--policy", f"scripted:{only}", *where)
+    return Odd(out=folder / "out", store=folder / "db", done=done)
+
+
+@pytest.mark.xdist_group("odd_run")
+def test_a_problem_file_with_a_byte_order_mark_is_like_any_other(odd: Odd) -> None:
+    assert odd.done.returncode == 0, odd.done.stderr
+    assert re.search(rf"`triton-agent promote \S+ --store {odd.store}` has measured it", odd.done.stdout)
+    with Store.open(odd.store) as store:
+        assert [store.run(summary.id).problem.source for summary in store.runs()] == [PROBLEM.read_text()]
+
+
+@pytest.mark.xdist_group("odd_run")
+def test_a_report_that_cannot_be_written_does_not_cost_the_result(odd: Odd) -> None:
+    assert odd.done.returncode == 0, odd.done.stderr
+    assert "the report cannot be written" in odd.done.stderr and "triton-agent report" in odd.done.stderr
+    draft = re.search(r"^draft (\S+)$", odd.done.stdout, re.MULTILINE)
     assert draft and "class ModelNew" in Path(draft[1]).read_text()
-    assert not list((tmp_path / "out").glob("*.partial"))
+    assert not list(odd.out.glob("*.partial"))
 
 
 def test_where_nothing_passes_nothing_is_shipped(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("interpreter")  # what is made once is made in one process
 PROBES_FILE = Path(__file__).with_name("interpreter_probes.py")
 SOURCES = Path(__file__).parents[2] / "src"
 TIMEOUT_S = 120

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -301,13 +303,32 @@ def evaluated(spec: ProblemSpec, source: str, nursery: Nursery, *, allow_library
         return evaluator.evaluate(source)
 
 
-def check_passes(folder: Path, nursery: Nursery, text: str, choice: Choice | None = None) -> None:
-    with Evaluator(problem(folder, text), EvaluatorSettings(target=None), nursery=nursery) as evaluator:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """A file that passed, its plan in words, and the brief it was written from."""
+
+    brief: Brief
+    plan: str
+    source: str
+
+
+def check_passes(
+    folder: Path,
+    nursery: Nursery,
+    text: str,
+    choice: Choice | Callable[[Brief], Choice] = first_choice,
+    *,
+    allow_library: bool = False,
+) -> Passed:
+    """Write the file of a problem by this choice, or by one made from the brief, and check that it passes."""
+    settings = EvaluatorSettings(target=None, allow_library=allow_library)
+    with Evaluator(problem(folder, text), settings, nursery=nursery) as evaluator:
         brief = brief_from(evaluator)
-        answer = write(brief, choice or first_choice(brief))
+        answer = write(brief, choice if isinstance(choice, Choice) else choice(brief))
         verdict = evaluator.evaluate(answer.source)
     assert verdict.status == "passed", f"{verdict.message}\n{answer.source}"
     check_is_well_kept(answer.source)
+    return Passed(brief=brief, plan=answer.plan, source=answer.source)
 
 
 def check_is_well_kept(source: str) -> None:
@@ -331,10 +352,7 @@ def test_the_first_file_passes_for_more_kinds(kind: str, tmp_path: Path, nursery
 
 
 def test_an_unknown_operator_stays_torch_and_the_rest_is_written(tmp_path: Path, nursery: Nursery) -> None:
-    spec = problem(tmp_path, UNKNOWN_IN_THE_MIDDLE)
-    brief = brief_of(spec, allow_library=True)
-    answer = write(brief, first_choice(brief))
-    assert evaluated(spec, answer.source, nursery, allow_library=True).status == "passed"
+    answer = check_passes(tmp_path, nursery, UNKNOWN_IN_THE_MIDDLE, allow_library=True)
     assert "torch.ops.aten.digamma" in answer.source and "libdevice.tanh" in answer.source
     (limit,) = [line for line in answer.plan.splitlines() if line.startswith("Left out: ")]
     assert "aten.digamma" in limit

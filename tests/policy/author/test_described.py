@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import brief_of, problem
-from tests.policy.author.test_author import LINEAR, check_is_well_kept, evaluated
+from tests.policy.author.test_author import LINEAR, check_passes
 from tests.policy.author.test_products import ADAPTER, GATED, JOINED, PACKED
 
 from triton_agent.policy.author.brief import Brief
@@ -172,13 +172,8 @@ def test_batches_that_lie_within_each_other_are_not_described(tmp_path: Path) ->
 
 
 def check_passes_described(folder: Path, nursery: Nursery, text: str) -> None:
-    spec = problem(folder, text)
-    brief = brief_of(spec)
-    answer = write(brief, all_described(brief))
+    answer = check_passes(folder, nursery, text, all_described)
     assert "_matrix.load([" in answer.source and "by tensor descriptors" in answer.plan
-    verdict = evaluated(spec, answer.source, nursery)
-    assert verdict.status == "passed", f"{verdict.message}\n{answer.source}"
-    check_is_well_kept(answer.source)
 
 
 def test_what_is_stored_across_is_turned_around(tmp_path: Path) -> None:

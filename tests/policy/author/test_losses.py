@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import check_passes
 
 from triton_agent.policy.author.writer import describe_limits
@@ -26,5 +25,4 @@ def get_inputs():
 
 
 def test_margins_between_classes_are_right(tmp_path: Path, nursery: Nursery) -> None:
-    check_passes(tmp_path, nursery, MARGINS)
-    assert not describe_limits(brief_of(problem(tmp_path, MARGINS)))
+    assert not describe_limits(check_passes(tmp_path, nursery, MARGINS).brief)

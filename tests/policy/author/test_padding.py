@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import check_passes
 
 from triton_agent.policy.author.writer import describe_limits
@@ -32,5 +31,4 @@ def get_init_inputs():
 
 
 def test_elements_outside_are_those_that_torch_puts_there(tmp_path: Path, nursery: Nursery) -> None:
-    assert describe_limits(brief_of(problem(tmp_path, PADDED))) == []
-    check_passes(tmp_path, nursery, PADDED)
+    assert describe_limits(check_passes(tmp_path, nursery, PADDED).brief) == []

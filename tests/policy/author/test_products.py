@@ -380,8 +380,6 @@ def test_what_is_narrowed_for_all_who_take_it_is_stored_narrow(
 ) -> None:
     """The example is a dequantised weight. If another operator reads it in float32, it is stored in float32."""
     text = DEQUANTISED.replace("return F.linear", told)
-    brief = brief_of(problem(tmp_path, text))
-    apart = Choice(chained=False)
-    (stored,) = re.findall(r"scaled = torch\.empty\(.*(dtype=\S+),", write(brief, apart).source)
+    source = check_passes(tmp_path, nursery, text, Choice(chained=False)).source
+    (stored,) = re.findall(r"scaled = torch\.empty\(.*(dtype=\S+),", source)
     assert stored == kept
-    check_passes(tmp_path, nursery, text, apart)

@@ -89,35 +89,31 @@ LARGEST = {
 
 def test_positions_in_short_rows_are_computed_with(tmp_path: Path, nursery: Nursery) -> None:
     """A Python loop counts the elements of a short row, and its counter is a plain int in the interpreter."""
-    source = write(brief := brief_of(problem(tmp_path, SHORT_ROWS)), first_choice(brief)).source
+    source = check_passes(tmp_path, nursery, SHORT_ROWS).source
     assert "for column in range(" in source
-    check_passes(tmp_path, nursery, SHORT_ROWS)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_heads_of_a_packed_projection_have_its_dtype(dtype: str, tmp_path: Path, nursery: Nursery) -> None:
     """A product whose result is read only through views is stored in the dtype that the operator returns."""
     text = HEADS.replace("{dtype}", dtype)
-    source = write(brief := brief_of(problem(tmp_path, text)), first_choice(brief)).source
+    source = check_passes(tmp_path, nursery, text).source
     assert "torch.float32" not in source
-    check_passes(tmp_path, nursery, text)
 
 
 def test_the_inputs_of_all_steps_of_a_cell_are_multiplied_at_once(tmp_path: Path, nursery: Nursery) -> None:
     apart = Choice(chained=False)
-    source = write(brief_of(problem(tmp_path, UNROLLED)), apart).source
+    source = check_passes(tmp_path, nursery, UNROLLED, apart).source
     launches = source[source.index("class ModelNew") :]
     assert launches.count("self.cell.weight_ih,") == 1 and launches.count("self.cell.weight_hh,") == 4
-    check_passes(tmp_path, nursery, UNROLLED, apart)
 
 
 @pytest.mark.parametrize("name", LARGEST)
 def test_nan_comes_out_of_maxima(name: str, tmp_path: Path, nursery: Nursery) -> None:
     text = plain(LARGEST[name])
-    source = write(brief := brief_of(problem(tmp_path, text)), first_choice(brief)).source
+    source = check_passes(tmp_path, nursery, text).source
     assert "tl.max(" not in source and "tl.min(" not in source, source
     assert "PropagateNan.ALL" in source
-    check_passes(tmp_path, nursery, text)
 
 
 def test_a_softmax_takes_the_plain_maximum(tmp_path: Path) -> None:

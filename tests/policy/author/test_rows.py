@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import brief_of, full_size_brief, problem
-from tests.policy.author.test_author import check_passes, evaluated
+from tests.policy.author.test_author import check_passes
 
+from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.plan import attempt, kernel_plan, partition
@@ -81,10 +82,8 @@ def get_init_inputs():
 
 def test_a_row_that_is_long_as_given_only_is_walked_through(tmp_path: Path, nursery: Nursery) -> None:
     """The row fits into registers at the reduced sizes, and not at the full size, where a few programs are checked."""
-    spec = problem(tmp_path, LONG_AS_GIVEN)
-    source = write(brief := brief_of(spec), first_choice(brief)).source
+    source = check_passes(tmp_path, nursery, LONG_AS_GIVEN).source
     assert source.count("for start in range") == 2, source
-    assert evaluated(spec, source, nursery).status == "passed"
 
 
 SMALL_HALVES = """
@@ -131,10 +130,8 @@ def get_init_inputs():
 @pytest.mark.slow
 def test_rows_beside_each_other_are_kept_whole(tmp_path: Path, nursery: Nursery) -> None:
     """A softmax over channels reads its input once."""
-    brief = brief_of(problem(tmp_path, ACROSS))
-    source = write(brief, first_choice(brief)).source
+    source = check_passes(tmp_path, nursery, ACROSS).source
     assert "for start" not in source
-    check_passes(tmp_path, nursery, ACROSS)
 
 
 FEW_ACROSS = """
@@ -256,10 +253,8 @@ def get_init_inputs():
 
 
 def test_whole_numbers_are_put_in_order_by_an_own_kernel(tmp_path: Path, nursery: Nursery) -> None:
-    brief = brief_of(problem(tmp_path, ORDERED))
-    source = write(brief, first_choice(brief)).source
+    source = check_passes(tmp_path, nursery, ORDERED).source
     assert source.count("tl.sort(") == 2 and "aten.sort" not in source, source
-    check_passes(tmp_path, nursery, ORDERED)
 
 
 def test_what_is_read_once_does_not_stay_in_the_cache_of_who_stores_little(tmp_path: Path) -> None:
@@ -297,17 +292,15 @@ def get_init_inputs():
 
 
 def test_what_belongs_to_a_channel_is_read_once_for_its_stretch_of_a_row(tmp_path: Path, nursery: Nursery) -> None:
-    spec = problem(tmp_path, GROUPS)
-    brief = brief_of(spec)
-    (draft,) = drafts_of(brief, Choice())
-    (kernel,) = draft.kernels
-    choice = Choice().with_tiles(kernel.key, Tiles(rows=1, columns=32, looped=True, warps=1))
-    source = write(brief, choice).source
+    def choice(brief: Brief) -> Choice:
+        (draft,) = drafts_of(brief, Choice())
+        (kernel,) = draft.kernels
+        return Choice().with_tiles(kernel.key, Tiles(rows=1, columns=32, looped=True, warps=1))
+
+    source = check_passes(tmp_path, nursery, GROUPS, choice).source
     before, _, within = source.partition("for stretch in range(")
     assert "weight_ptr + " not in before and "for start in" in within, source
     assert within.index("tl.load(weight_ptr") < within.index("for start in"), source
-    verdict = evaluated(spec, source, nursery)
-    assert verdict.status == "passed", f"{verdict.message}\n{source}"
 
 
 SHORT_ROWS = """
@@ -330,10 +323,9 @@ def get_init_inputs():
 
 def test_short_rows_that_are_needed_once_leave_few_lanes_idle(tmp_path: Path, nursery: Nursery) -> None:
     """Loaded whole, a row of 288 elements would take 512 lanes."""
-    source = write(brief_of(problem(tmp_path, SHORT_ROWS)), Choice()).source
+    source = check_passes(tmp_path, nursery, SHORT_ROWS).source
     assert "for start in range(" in source and "next_power_of_2" not in source, source
     assert "tl.int32)" in source and "log_one_plus" in source, source
-    check_passes(tmp_path, nursery, SHORT_ROWS)
 
 
 BAGS = """
@@ -360,9 +352,8 @@ def get_init_inputs():
 
 def test_lines_of_a_table_are_added_one_after_another(tmp_path: Path, nursery: Nursery) -> None:
     """Neighbouring lanes read neighbouring elements of one table row; the row's index is a scalar for all of them."""
-    source = write(brief_of(problem(tmp_path, BAGS)), Choice()).source
+    source = check_passes(tmp_path, nursery, BAGS).source
     assert "for column in range(columns):" in source and "BLOCK_COLUMNS" not in source, source
-    check_passes(tmp_path, nursery, BAGS)
 
 
 AFFINE = """
@@ -400,10 +391,8 @@ def test_all_that_can_be_is_loaded_before_the_first_reduction(tmp_path: Path) ->
 
 def test_what_a_reduction_finds_is_looked_up_behind_it(tmp_path: Path, nursery: Nursery) -> None:
     text = AFFINE.replace("self.norm(self.table(places) + x)", "self.table(x[:, :30].argmax(1)) + places[:, None]")
-    brief = brief_of(problem(tmp_path, text))
-    source = write(brief, first_choice(brief)).source
+    source = check_passes(tmp_path, nursery, text).source
     assert source.index("argmax") < source.index("tl.load(weight_ptr")
-    check_passes(tmp_path, nursery, text)
 
 
 def test_a_large_tile_keeps_its_registers(tmp_path: Path) -> None:
@@ -462,11 +451,10 @@ def get_init_inputs():
 
 def test_brief_reductions_of_as_many_rows_share_a_launch(tmp_path: Path, nursery: Nursery) -> None:
     """Starting and ending a kernel takes microseconds, and neither reduction needs the other's result."""
-    brief = brief_of(problem(tmp_path, PAIRED))
+    brief = check_passes(tmp_path, nursery, PAIRED).brief
     (draft,) = drafts_of(brief, first_choice(brief))
     (kernel,) = draft.kernels
     assert len(kernel.kernel.roots) == 2
-    check_passes(tmp_path, nursery, PAIRED)
 
 
 WARPS = """

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.briefs import brief_from, brief_of, problem
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.choice import Choice
@@ -31,9 +31,9 @@ def first_file(spec: ProblemSpec) -> str:
 
 
 def check_passes(spec: ProblemSpec, nursery: Nursery) -> None:
-    source = first_file(spec)
     settings = EvaluatorSettings(target=None, allow_library=True)
     with Evaluator(spec, settings, nursery=nursery) as evaluator:
+        source = write(brief := brief_from(evaluator), first_choice(brief)).source
         verdict = evaluator.evaluate(source)
     assert verdict.status == "passed", f"{verdict.message}\n{source}"
 

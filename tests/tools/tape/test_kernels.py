@@ -31,6 +31,7 @@ from triton_agent.tools.kernels.language import NotKernelLanguage, check, check_
 from triton_agent.tools.kernels.modules import build, load
 from triton_agent.tools.processes.tensors import Malformed
 
+pytestmark = pytest.mark.xdist_group("tape_kernels")  # what is made once is made in one process
 ROOT = Path(__file__).parents[3]
 TL = LanguageName(path="triton.language")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")} | {

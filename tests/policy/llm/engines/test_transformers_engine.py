@@ -16,7 +16,10 @@ from triton_agent.memory.records import Distribution, Message
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Sampling, seeds_of
 from triton_agent.tools.errors import UsageError
 
-pytestmark = pytest.mark.train
+pytestmark = [
+    pytest.mark.train,
+    pytest.mark.xdist_group("transformers_engine"),
+]  # what is made once is made in one process
 SHORT, LONG = "Write.", "def kernel(x):\n    return x\n" * 30
 
 

@@ -20,7 +20,7 @@ from triton_agent.policy.train.extra import require_training
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.ranking import standing
 
-pytestmark = NEEDS_TRAINING
+pytestmark = [*NEEDS_TRAINING, pytest.mark.xdist_group("online")]  # what is made once is made in one process
 EPISODES = toy.UPDATES * toy.PROBLEMS * toy.ANSWERS
 
 
