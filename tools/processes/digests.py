@@ -44,8 +44,12 @@ class Digests:
         chunks = [*torch.split(words.view(torch.int32), self._chunk), rest.to(torch.int32)]
         self._weights = self._extended(self._weights, max(len(chunk) for chunk in chunks))
         self._factors = self._extended(self._factors, len(chunks))
-        sums = [(chunk * self._weights[: len(chunk)]).sum() for chunk in chunks]
-        return (torch.stack(sums) * self._factors[: len(sums)]).sum()
+        # In one buffer: with a new tensor for each product, a worker with 300 MB of inputs exceeded its limit at times.
+        buffer = torch.empty_like(self._weights)
+        sums = torch.empty(len(chunks), dtype=torch.int64, device=self._device)
+        for number, chunk in enumerate(chunks):
+            sums[number] = buffer[: len(chunk)].copy_(chunk).mul_(self._weights[: len(chunk)]).sum()
+        return sums.mul_(self._factors[: len(chunks)]).sum()
 
     def _extended(self, drawn: torch.Tensor, count: int) -> torch.Tensor:
         """Return at least `count` random odd numbers that begin with those drawn before."""
