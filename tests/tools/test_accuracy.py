@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -241,3 +242,12 @@ def test_flags_are_zero_or_one() -> None:
     yard = yard_of(lambda x: x > 0, x)
     assert judge((x > 0).to(torch.uint8).view(torch.bool), yard).ok
     assert judge((2 * (x > 0)).to(torch.uint8).view(torch.bool), yard).finding is Finding.VALUES
+
+
+def test_an_element_with_an_infinity_in_its_sum_may_be_anything_but_finite() -> None:
+    unbounded = torch.tensor([True, False])
+    yard = dataclasses.replace(yard_of(torch.neg, torch.tensor([math.nan, -1.0])), unbounded=unbounded)
+    for value in (math.nan, math.inf, -math.inf):
+        assert judge(torch.tensor([value, 1.0]), yard).ok
+    assert judge(torch.tensor([2.0, 1.0]), yard).finding is Finding.NON_FINITE
+    assert judge(torch.tensor([math.inf, math.inf]), yard).finding is Finding.NON_FINITE

@@ -79,7 +79,7 @@ def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
             *errors, finite = limits.measure(got, truth).tolist()
             if finite:
                 return _verdict(errors, limits, got, truth)
-        odd = _non_finite_fault(got, yard.original.double(), truth.to(candidate.dtype).double())
+        odd = _non_finite_fault(got, yard.original.double(), truth.to(candidate.dtype).double(), yard.unbounded)
         if odd is not None:
             return odd
         if limits is None:
@@ -101,8 +101,13 @@ def _verdict(errors: list[float], limits: Limits, got: torch.Tensor, truth: torc
     return dataclasses.replace(worst, finding=finding, detail=detail)
 
 
-def _non_finite_fault(got: torch.Tensor, original: torch.Tensor, representable: torch.Tensor) -> Judgement | None:
-    """Where reference or truth is not finite, require agreement with one of them; elsewhere require finite values."""
+def _non_finite_fault(
+    got: torch.Tensor, original: torch.Tensor, representable: torch.Tensor, unbounded: torch.Tensor | None
+) -> Judgement | None:
+    """Where reference or truth is not finite, require agreement with one of them; elsewhere require finite values.
+
+    In `unbounded` elements anything that is not finite agrees.
+    """
 
     def same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return (torch.isnan(a) & torch.isnan(b)) | (a == b)
@@ -110,7 +115,10 @@ def _non_finite_fault(got: torch.Tensor, original: torch.Tensor, representable: 
     finite = torch.isfinite(representable)
     settled = finite & torch.isfinite(original)
     better = finite & torch.isfinite(got) & ((got - representable).abs() <= 0.01 * representable.abs())
-    fault = torch.where(settled, ~torch.isfinite(got), ~(same(got, original) | same(got, representable) | better))
+    agrees = same(got, original) | same(got, representable) | better
+    if unbounded is not None:
+        agrees |= unbounded & ~torch.isfinite(got)
+    fault = torch.where(settled, ~torch.isfinite(got), ~agrees)
     if not bool(fault.any()):
         return None
     where = _index(fault, int(fault.reshape(-1).to(torch.uint8).argmax()))

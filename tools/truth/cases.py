@@ -63,8 +63,8 @@ from triton_agent.tools.truth.expectation import (
     non_finite_share,
     scales_of,
     state_of,
+    with_any_infinity,
     with_free_places,
-    with_nan_allowed,
 )
 from triton_agent.tools.truth.layouts import LAYOUTS, relaid
 from triton_agent.tools.truth.number_cases import NumberCases
@@ -442,7 +442,7 @@ class _CaseMaker:
                         spoiled = self.runs.behaviour(
                             model, pack([map_tensors(it, _infinities_to_nan) for it in inputs])
                         )
-                        expectation = with_nan_allowed(expectation, spoiled.outputs)
+                        expectation = with_any_infinity(expectation, spoiled.outputs)
                 except (OriginalFailed, RuntimeError, IndexError, ValueError):
                     continue
                 sound = name == NOT_FINITE or non_finite_share(expectation) <= non_finite_share(given)

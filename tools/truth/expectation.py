@@ -487,18 +487,19 @@ def with_free_places(
     return dataclasses.replace(expectation, outputs=outputs)
 
 
-def with_nan_allowed(expectation: Expectation, spoiled: Sequence[torch.Tensor]) -> Expectation:
-    """Accept NaN in elements that are NaN in these outputs, besides the truth.
+def with_any_infinity(expectation: Expectation, spoiled: Sequence[torch.Tensor]) -> Expectation:
+    """Accept NaN and infinities in elements that are NaN in these outputs.
 
     A sum with one infinity is infinite or NaN, depending on how it is computed, but not finite.
     """
 
     def opened(output: Output, other: torch.Tensor) -> Output:
-        original = output.yard.original
-        if not original.is_floating_point() or original.shape != other.shape:
+        yard = output.yard
+        if not yard.original.is_floating_point() or yard.original.shape != other.shape:
             return output
-        allowed = torch.where(near(other).isnan(), math.nan, original)
-        return dataclasses.replace(output, yard=dataclasses.replace(output.yard, original=allowed))
+        unbounded = near(other).isnan()
+        original = torch.where(unbounded, math.nan, yard.original)
+        return dataclasses.replace(output, yard=dataclasses.replace(yard, original=original, unbounded=unbounded))
 
     outputs = tuple(opened(output, other) for output, other in zip(expectation.outputs, spoiled))
     return dataclasses.replace(expectation, outputs=outputs)

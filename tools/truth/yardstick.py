@@ -133,6 +133,8 @@ class Yardstick:
     span: tuple[torch.Tensor, torch.Tensor] | None = None
     """The lowest and highest accepted value of elements that are not decided (see `jumps.py`); elsewhere both are the
     truth."""
+    unbounded: torch.Tensor | None = None
+    """Elements in which NaN and both infinities are right: a sum of an infinity, which depends on the order."""
     places: Places | None = None
     """The sorted elements, for an output of positions in which equal elements may be exchanged."""
 
@@ -140,7 +142,7 @@ class Yardstick:
     def as_real(self) -> Yardstick:
         """The yardstick of a complex output, with real and imaginary parts as separate elements."""
         real = self._each(lambda tensor: torch.view_as_real(tensor.to(torch.complex128)))
-        return dataclasses.replace(real, original=torch.view_as_real(self.original), span=None)
+        return dataclasses.replace(real, original=torch.view_as_real(self.original), span=None, unbounded=None)
 
     def brought_near(self) -> Yardstick:
         """Move all tensors to the device on which answers are judged."""
@@ -154,6 +156,7 @@ class Yardstick:
             nudged=tuple(map(made, self.nudged)),
             coarse=tuple(map(made, self.coarse)),
             span=None if self.span is None else (made(self.span[0]), made(self.span[1])),
+            unbounded=None if self.unbounded is None else made(self.unbounded),
         )
 
     @functools.cached_property
