@@ -99,8 +99,7 @@ def main() -> None:
     shared = rows.provenance()
     ratios: list[float] = []
     for name in [" and ".join(options.problem)] if options.together else options.problem:
-        found = measure_together(options) if options.together else measure(KERNELS / name, options)
-        start_s, arrangements = found
+        start_s, arrangements = measure_together(options) if options.together else measure(KERNELS / name, options)
         ratios += filter(None, [_ratio(arrangements)])
         show(name, start_s, arrangements)
         rows.append(options.out, shared, list(_rows(name, options.device, start_s, arrangements)))

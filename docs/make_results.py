@@ -59,8 +59,8 @@ as many bytes over the time of the kernel.
 TRAINING = """## Training at real size
 
 A model of 1.1 billion parameters with random weights, rows of 16,384 tokens, four rows per step, by
-`benchmarks/train_size.py`. On several cards it is sharded (`--fsdp`). The losses are those of the first six steps. The
-last column compares the weights of a training that was killed and resumed with those of one that was not.
+`benchmarks/train_size.py`. On several cards it is sharded (`--fsdp`). The losses are those of the first steps. The last
+column compares the weights of a training that was killed and resumed with those of one that was not.
 
 """
 TRAINING_HEAD = (
@@ -201,7 +201,7 @@ def training() -> str:
 
 
 def _larger(rows: dict[tuple[str, int], dict[str, str]]) -> str:
-    """Return what the larger model needs, from the figures on most cards: both ways of GRPO."""
+    """Return memory and speed of the larger model, trained whole and as an adapter, from the rows of most cards."""
     told = []
     for kind, bytes_each in (("grpo", WHOLE_BYTES), ("grpo-lora", ADAPTED_BYTES)):
         cards, row = max((cards, row) for (one, cards), row in rows.items() if one == kind)
@@ -214,7 +214,7 @@ def _larger(rows: dict[tuple[str, int], dict[str, str]]) -> str:
 
 
 def _line(cells: list[str]) -> str:
-    """Of a table."""
+    """Return a line of a table."""
     return "| " + " | ".join(cells) + " |\n"
 
 

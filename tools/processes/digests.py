@@ -42,7 +42,8 @@ class Digests:
         if words.storage_offset() % 4:
             words = words.clone()
         chunks = [*torch.split(words.view(torch.int32), self._chunk), rest.to(torch.int32)]
-        self._weights = self._extended(self._weights, max(len(chunk) for chunk in chunks))
+        chunks = [chunk for chunk in chunks if len(chunk)]
+        self._weights = self._extended(self._weights, max(map(len, chunks), default=0))
         self._factors = self._extended(self._factors, len(chunks))
         # In one buffer: with a new tensor for each product, a worker with 300 MB of inputs exceeded its limit at times.
         buffer = torch.empty_like(self._weights)

@@ -108,8 +108,6 @@ class TimeLimit:
     @property
     def is_over(self) -> bool:
         wall = time.monotonic() - self._wall
-        if (
-            wall <= self.seconds
-        ):  # asked at every operator, so the processor's clock is left alone, which the kernel reads
+        if wall <= self.seconds:  # asked at every operator, and reading the processor's clock is a system call
             return False
         return max(time.process_time() - self._processor, wall / SLOWED_AT_MOST) > self.seconds

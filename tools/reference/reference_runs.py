@@ -22,6 +22,7 @@ from triton_agent.tools.truth.expectation import (
     Expectation,
     OriginalFailed,
     behaviour,
+    bytes_of,
     expect,
     hinges_on_ties,
 )
@@ -51,7 +52,7 @@ class OriginalRuns:
         """
         self.pause()
         coarse = at_the_coarsest(self.settings.conditions, self.settings.device)
-        complete = self._completing(model, scales) if brief and _bytes_in(inputs) <= BRIEF_BYTES else None
+        complete = self._completing(model, scales) if brief and _size_of(inputs) <= BRIEF_BYTES else None
         with self._running():
             return expect(model, inputs, scales=scales, around=self._around, coarse=coarse, complete=complete)
 
@@ -107,5 +108,5 @@ class OriginalRuns:
             raise failed
 
 
-def _bytes_in(inputs: list[Any] | Payload) -> int:
-    return inputs.size_bytes if isinstance(inputs, Payload) else sum(it.nbytes for it in nested_tensors(inputs))
+def _size_of(inputs: list[Any] | Payload) -> int:
+    return inputs.size_bytes if isinstance(inputs, Payload) else bytes_of(nested_tensors(inputs))

@@ -457,7 +457,7 @@ class _CaseMaker:
         """Return the special values to plant: NaN, and those infinities that the reference does not turn into NaN.
 
         NaN is left out if elements are ordered, and infinities if elements are summed or at the last attempt. A sum
-        gets one infinity beside these, for which NaN counts as right, too.
+        gets one infinity beside these, for which NaN and both infinities count as right.
         """
         nan, infinities = [] if asked.orders else [math.nan], []
         for value in () if asked.sums or refused == REFUSALS - 1 else (math.inf, -math.inf):

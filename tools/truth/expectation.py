@@ -106,14 +106,14 @@ class Expectation:
     @property
     def answer_bytes(self) -> int:
         """Size of the outputs and the inputs after the reference has run."""
-        return _bytes_of([*self.inputs_after, *(output.yard.original for output in self.outputs)])
+        return bytes_of([*self.inputs_after, *(output.yard.original for output in self.outputs)])
 
     @property
     def state_bytes(self) -> int:
-        return _bytes_of(self.state_before.values())
+        return bytes_of(self.state_before.values())
 
 
-def _bytes_of(tensors: Iterable[torch.Tensor]) -> int:
+def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
     """Return the size of dense copies, as an answer contains them."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
@@ -198,7 +198,7 @@ class Given:
             self.values = self.packed().unpack()
         else:
             self.values = args
-            if _bytes_of(nested_tensors(args)) < PACKED_BESIDE_BYTES:
+            if bytes_of(nested_tensors(args)) < PACKED_BESIDE_BYTES:
                 self._packing.set_result(pack(args))
             else:
                 beside = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="packing")

@@ -1,4 +1,4 @@
-"""A run that a real vLLM engine sampled, with verdicts of the interpreter, is trained on as the readable method says.
+"""Training on a run that vLLM sampled begins with ratios of 1, and has loss and gradients of `grpo_minimal.py`.
 
 The policy is a tiny one that has learnt right and wrong kernels for a small problem, so that some of its answers pass.
 """
