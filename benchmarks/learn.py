@@ -7,7 +7,7 @@
     logged     GRPO on logged runs of the fine-tuned policy alone
     rejection  fine-tuning on those of its logged answers that passed
     online     GRPO on answers that the policy gives meanwhile; each update is judged by real verdicts
-    on a GPU   the policies once more, where the verdicts of the other stages come from CPUs
+    on a GPU   right answers once more, where they are timed, if the verdicts of the other stages come from CPUs
     ablations  online training with one setting changed
 
 Online training and the logged runs have equally many episodes. Every policy is evaluated on the held-out problems. Rows
@@ -23,10 +23,12 @@ the same folder, which are refused.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -43,7 +45,9 @@ CSV = RESULTS / "learn.csv"
 PROMPT = ("--prompt-tokens", "1500")
 """Every stage uses the prompts of the data."""
 TIMED = " on a GPU"
-"""End of the names of stages and policies that are judged on a GPU again."""
+"""End of the names of stages and policies whose right answers are judged on a GPU again."""
+PARTS = ("sft", "logs", "online", "ablations", "end")
+"""Parts of the chain. The middle three need nothing of each other."""
 CURVE_POINTS = 40
 """Points of a curve that are kept in the rows."""
 FLAT = "default,without=speed,without=gain,without=milestone,without=share,without=novelty,without=reasoning"
@@ -90,8 +94,8 @@ class Scale:
     """Options of commands that reach verdicts on answers."""
     solving: tuple[str, ...] = ()
     """Options of `data make`."""
-    timed: int = 0
-    """Held-out problems on which policies are evaluated again on a GPU, if `judging` uses other devices."""
+    timed: bool = False
+    """Judge right answers to held-out problems on a GPU again at the end, if `judging` uses other devices."""
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     from_logs: bool = True
     """Train on logged runs as well."""
@@ -132,12 +136,12 @@ SCALES = {
         environment={"OMP_NUM_THREADS": "1"},  # a tiny model is slower with more, and verdicts need the other cores
     ),
     "short": Scale(
-        problems=3600,
-        held_out=0.1,
-        faults=1,
+        problems=8000,
+        held_out=0.06,
+        faults=2,
         size="small",
         vocabulary=4096,
-        sft_steps=700,
+        sft_steps=900,
         sft_batch=64,
         sft_rate=6e-4,
         validate_every=150,
@@ -146,18 +150,18 @@ SCALES = {
         turns=2,
         samples=4,
         evaluated=96,
-        rl_problems=224,
-        updates=14,
+        rl_problems=256,
+        updates=28,
         per_update=16,
         rollouts=8,
-        rl_rate=2e-5,  # 8e-5 with batches of 8 destroyed the policy in the first update
-        rl_batch=64,
+        rl_rate=4e-5,  # 8e-5 with batches of 8 destroyed the policy in the first update
+        rl_batch=128,
+        ablations=("flat reward",),
         device=("--bf16",),
         judging=("--device", "cpu"),
-        solving=("--device", "cpu"),
+        solving=("--device", "cpu", "--target", "none", "--judged", "0.15"),
         environment={"OMP_NUM_THREADS": "1"},  # as in `smoke`
-        timed=16,
-        from_logs=False,
+        timed=True,
     ),
     "gpu": Scale(
         problems=6000,
@@ -185,9 +189,10 @@ SCALES = {
     ),
 }
 """`smoke` takes about an hour on two cores. `short` is for a GPU beside many cores: the policy is trained and drawn
-from on the GPU, and its answers are judged in the interpreter on the cores, as its data are; only the last evaluation
-is judged on the GPU. It needs thousands of problems: a policy from nothing that saw 1,200 of them wrote no right kernel
-for others. `gpu` is meant for half an hour a stage: at four verdicts a second, no stage has more.
+from on the GPU, and its answers are judged in the interpreter on the cores, as its data are; only right answers to
+held-out problems are judged on the GPU at the end. It needs thousands of problems: a policy from nothing that saw 1,200
+of them wrote no right kernel for others. `gpu` is meant for half an hour a stage: at four verdicts a second, no stage
+has more.
 """
 
 
@@ -245,9 +250,24 @@ class Chain:
         record, words = self.out / "data.json", [*words, *chosen.solving]
         self.command("data", "data", "make", self.data, *words, *PROMPT, *resume, record=record)
 
-    def run(self) -> dict[str, Path]:
-        """Run all stages; return the weights by the policy's name."""
-        chosen, sft = self.scale, self.own / "sft" / "final"
+    def run(self, parts: Sequence[str] = PARTS) -> dict[str, Path]:
+        """Run these parts, or find that they have run; return the weights by the policy's name."""
+        found, problems = self.begin()
+        if "logs" in parts and self.scale.from_logs:
+            self.learn_from_logs(problems, found)
+        if "online" in parts:
+            found["online"] = self.online("online", problems, {})
+            self.evaluate("online", found)
+        for name in self.scale.ablations if "ablations" in parts else ():
+            found[name] = self.online(name, problems, ABLATIONS[name])
+            self.evaluate(name, found)
+        if "end" in parts:
+            self.compare_at_the_end()
+        return found
+
+    def begin(self) -> tuple[dict[str, Path], Path]:
+        """Make data and the fine-tuned policy; return its weights and the problems for reinforcement learning."""
+        chosen = self.scale
         self.make_data()
         problems, conversations = self.split()
         if not self._done("policy"):
@@ -255,27 +275,25 @@ class Chain:
         fresh = ("--size", chosen.size, "--vocabulary", str(chosen.vocabulary), "--whole-lines")
         self.command("policy", "policy", "init", "--out", self.own / "policy", "--data", conversations, *fresh)
         told = ("--data", conversations, "--steps", str(chosen.sft_steps), "--batch", str(chosen.sft_batch))
-        told += ("--lr", str(chosen.sft_rate), "--held-out", "0.1", "--save-every", str(chosen.validate_every))
+        told += ("--lr", str(chosen.sft_rate), "--held-out", "0.05", "--save-every", str(chosen.validate_every))
         told += ("--learn-prompts",)
         found = {"sft": self.training("sft", "sft", self.own / "policy", self.own / "sft", "checkpoint-*/whole", *told)}
         self.evaluate("sft", found)
+        return found, problems
 
-        if chosen.from_logs:
-            self.learn_from_logs(sft, problems, found)
-        found["online"] = self.online("online", sft, problems, {})
-        self.evaluate("online", found)
-        if chosen.timed:
-            self.evaluate("online", found, timed=True)
+    def compare_at_the_end(self) -> None:
+        """Compare online training with rejection sampling, and time right answers."""
+        found = {name: self.own / name / "final" for name in ("sft", "online", "rejection", "logged")}
+        found = {name: weights for name, weights in found.items() if weights.exists()}
         if "rejection" in found:
             self.evaluate("online", found, over="rejection")
-        for name in chosen.ablations:
-            found[name] = self.online(name, sft, problems, ABLATIONS[name])
-            self.evaluate(name, found)
-        return found
+        for name in found if self.scale.timed else ():
+            if name != "sft":
+                self.evaluate(name, found, timed=True)
 
-    def learn_from_logs(self, sft: Path, problems: Path, found: dict[str, Path]) -> None:
+    def learn_from_logs(self, problems: Path, found: dict[str, Path]) -> None:
         """Let the fine-tuned policy answer, and train on these answers only."""
-        chosen = self.scale
+        chosen, sft = self.scale, found["sft"]
         logged = ("--runs", "all", "--store", str(self.own / "logged.db"))
         asked = ("--problems", problems, "--turns", str(chosen.turns), "--answers", str(chosen.logged))
         asked += chosen.judging
@@ -289,8 +307,8 @@ class Chain:
             found["rejection"] = self.training("rejection", "sft", sft, rejection, "checkpoint-*/whole", *again)
             self.evaluate("rejection", found)
 
-    def online(self, stage: str, sft: Path, problems: Path, changes: Mapping[str, str]) -> Path:
-        chosen, name = self.scale, stage.replace(" ", "_")
+    def online(self, stage: str, problems: Path, changes: Mapping[str, str]) -> Path:
+        chosen, name, sft = self.scale, stage.replace(" ", "_"), self.own / "sft" / "final"
         options = {"--turns": str(chosen.turns), "--lr": str(chosen.rl_rate), "--batch": str(chosen.rl_batch)}
         options |= changes
         options["--answers"] = str(chosen.rollouts * chosen.turns // int(options["--turns"]))
@@ -322,14 +340,26 @@ class Chain:
 
     def evaluate(self, name: str, found: Mapping[str, Path], over: str = "sft", timed: bool = False) -> None:
         """Evaluate a policy on the held-out problems, and compare it with another one."""
-        folder, count = ("timed", self.scale.timed) if timed else ("held_out", self.scale.evaluated)
-        self.chosen("held_out.jsonl", self.own / folder, count)
-        asked = ("--problems", self.own / folder, "--turns", str(self.scale.turns))
+        self.chosen("held_out.jsonl", self.own / "held_out", self.scale.evaluated)
+        asked = ("--problems", self.own / "held_out", "--turns", str(self.scale.turns))
         asked += ("--answers", str(self.scale.samples), "--k", "1", "--k", str(self.scale.samples))
-        asked += () if timed else self.scale.judging
+        asked += self.scale.judging
         compared = {over: found[over], name: found[name]}
-        stage = "evaluate " + " over ".join(reversed(compared)) + (TIMED if timed else "")
-        self.ask(stage, compared, self.own / f"{folder}.db", asked)
+        stage, store = "evaluate " + " over ".join(reversed(compared)), self.own / "held_out.db"
+        if timed:
+            stage, asked, store = stage + TIMED, (*asked, "--timed-on", "cuda"), self._copied(store)
+        self.ask(stage, compared, store, asked)
+
+    def _copied(self, store: Path) -> Path:
+        """Copy the store once, since a second verdict on an answer counts in all later evaluations."""
+        copy = store.with_name("timed.db")
+        if not copy.exists():
+            with (
+                contextlib.closing(sqlite3.connect(store)) as there,
+                contextlib.closing(sqlite3.connect(copy)) as here,
+            ):
+                there.backup(here)
+        return copy
 
     def ask(self, stage: str, models: Mapping[str, Path], store: Path, asked: Sequence[str | Path]) -> Any:
         named = [word for path in models.values() for word in ("--model", path)]
@@ -416,13 +446,15 @@ def main() -> int:
     parser.add_argument("--scale", choices=SCALES, default="gpu", help="how much of everything; default: gpu")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="policies from scratch; default: 1")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the chain; default: build/learn/SCALE")
+    told = "only these parts, and no rows; repeat for several; the middle three may run beside each other"
+    parser.add_argument("--part", action="append", choices=PARTS, help=told)
     parser.add_argument("--no-rows", action="store_true", help="run the chain, and add no rows to the results")
     said = parser.parse_args()
     shared, out = provenance(), said.out or ROOT / "build" / "learn" / said.scale
     for seed in range(said.seeds):
         chain = Chain(SCALES[said.scale], out, seed)
-        found = chain.run()
-        if not said.no_rows and not (chain.own / "rows_added").exists():
+        found = chain.run(tuple(said.part) if said.part else PARTS)
+        if not said.no_rows and not said.part and not (chain.own / "rows_added").exists():
             append(CSV, shared, rows_of(chain, said.scale, found))
             (chain.own / "rows_added").touch()
     return 0

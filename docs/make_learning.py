@@ -38,7 +38,7 @@ pairs of steps in held-out problems, and their sets of operators, do not occur i
 | rejection | `train sft` on those answers of the same runs that passed |
 | online | `train grpo --online`, with as many episodes as were logged |
 | others | online training with one setting changed: exploratory |
-| ... on a GPU | the same policies on some of the problems, judged on the GPU; all else was judged on the CPU |
+| ... on a GPU | the same answers; those that passed on the CPU were judged once more on the GPU, and timed there |
 
 An episode has several turns. It is correct if one of its turns passed; `correct@4` is the probability that one of four
 episodes is correct, and `correct first turn@1` counts the first turn alone. `fast_1@1` counts episodes with a right

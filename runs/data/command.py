@@ -45,6 +45,7 @@ class MakeRequest:
     solve: bool
     turns: int
     faults: int
+    judged: float
     prompt_tokens: int
     device: str
     target: str
@@ -91,6 +92,8 @@ def _folder(request: MakeRequest) -> DatasetFolder:
     for name, least in LEAST.items():
         if getattr(request, name) < least:
             raise UsageError(f"--{name.replace('_', '-')} {getattr(request, name)}", remedy=f"at least {least}")
+    if not 0 <= request.judged <= 1:
+        raise UsageError(f"--judged {request.judged}", remedy="a share from 0 to 1")
     for path in request.against:
         if not Path(path).exists():
             raise UsageError(f"--against {path}: there is no such folder")
@@ -154,6 +157,7 @@ def _solved(folder: DatasetFolder, request: MakeRequest) -> int:
         ),
         turns=request.turns,
         faults=request.faults,
+        judged=request.judged,
         jobs=request.jobs or (AT_ONCE_ON_A_CARD if timed and chosen.device == "cuda" else _cores()),
         cards=chosen.gpus,
     )

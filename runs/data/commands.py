@@ -63,6 +63,15 @@ def make(
     faults: Annotated[
         int, typer.Option("--faults", metavar="K", help="Faults put into each kernel that passed, to be repaired.")
     ] = 1,
+    judged: Annotated[
+        float,
+        typer.Option(
+            "--judged",
+            metavar="SHARE",
+            help="Share of the problems whose answers are judged. The author's first answers to the others are taken "
+            "as they are, several times as fast; default: 1.",
+        ),
+    ] = 1.0,
     prompt_tokens: Annotated[
         int, typer.Option("--prompt-tokens", metavar="N", help="Token limit of a conversation's prompt.")
     ] = 16_384,
@@ -91,6 +100,7 @@ def make(
         solve=solve,
         turns=turns,
         faults=faults,
+        judged=judged,
         prompt_tokens=prompt_tokens,
         device=device,
         target=target,

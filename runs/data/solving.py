@@ -1,6 +1,7 @@
 """Solves the problems of a dataset by the built-in author, and makes repairs of injected faults.
 
-Every file is judged by the evaluator, in processes of its own; a fault that the evaluator does not refuse is dropped.
+Files are judged by the evaluator, in processes of its own; a fault that the evaluator does not refuse is dropped. If
+only a share of the problems is judged, the author's first answers to the others are taken as they are, without faults.
 A problem is in the journal once its attempts are in the store, so an interrupted run continues with the next problem.
 What could not be measured is not in the journal and is tried again.
 """
@@ -18,12 +19,12 @@ from typing import Any
 
 from triton_agent.memory.listing import RunFilter
 from triton_agent.memory.observation import BudgetLeft, ProblemView, Rules
-from triton_agent.memory.records import Completion, Run, RunEnd, new_run_id
+from triton_agent.memory.records import Attempt, Completion, Run, RunEnd, new_run_id
 from triton_agent.memory.store import Store
 from triton_agent.memory.verdicts import passed
 from triton_agent.policy.answer import without_notes, write_answer
 from triton_agent.policy.builtin import Builtin
-from triton_agent.policy.episode import Graded, Judge, observe, step, trajectory_seed
+from triton_agent.policy.episode import Graded, Judge, make_attempt, observe, step, trajectory_seed
 from triton_agent.policy.rollout import Episode, roll_out
 from triton_agent.policy.train.data.candidates import Row
 from triton_agent.policy.train.data.conversations import FAULT_POLICY, conversations
@@ -38,6 +39,8 @@ from triton_agent.tools.processes.zygotes import own_nursery
 from triton_agent.tools.results import Evaluation
 from triton_agent.tools.settings import EvaluatorSettings
 
+UNJUDGED = "not judged"
+"""Outcome of a problem whose answer was taken as it is."""
 HARMLESS = 3
 """Faults tried beyond the wanted number, since some leave the answer unchanged."""
 
@@ -48,6 +51,8 @@ class SolveSettings:
     turns: int
     faults: int
     jobs: int
+    judged: float = 1.0
+    """Share of the problems whose answers are judged."""
     cards: tuple[Gpu, ...] = ()
 
 
@@ -58,6 +63,7 @@ class _Solved:
     name: str
     outcome: str
     runs: tuple[tuple[Run, tuple[Graded, ...]], ...] = ()
+    unjudged: tuple[Run, Attempt] | None = None
     measured: bool = True
 
 
@@ -84,6 +90,8 @@ def solve_all(
             try:
                 with evaluator_for(spec, settings.evaluator, nursery=nursery, say=say) as evaluator:
                     view = ProblemView.of(spec, evaluator.facts, settings.cards)
+                    if not _is_judged(row, settings.judged):
+                        return asyncio.run(_answered(row, view, settings))
                     return asyncio.run(_solve(row, view, _JudgedOnce(evaluator), settings))
             except ProblemError as error:
                 return _Solved(name=row["name"], outcome=f"not accepted as a problem: {error.what}")
@@ -99,7 +107,8 @@ def solve_all(
                     unmeasured += 1
                     continue
                 _store_runs(store, solved)
-                folder.append(SOLVED, _line(solved.name, solved.outcome, [run for run, _ in solved.runs]))
+                runs = [run for run, _ in solved.runs] + ([solved.unjudged[0]] if solved.unjudged else [])
+                folder.append(SOLVED, _line(solved.name, solved.outcome, runs))
         finally:
             for future in futures:
                 future.cancel()
@@ -110,15 +119,26 @@ def solve_all(
 def _store_runs(store: Store, solved: _Solved) -> None:
     """Store the runs of a problem in one commit, so that a kill leaves all of them or none."""
     records: list[Any] = []
+    now = datetime.datetime.now(datetime.UTC)
+    if solved.unjudged:
+        run, attempt = solved.unjudged
+        end = RunEnd(run=run.id, stop_reason="turns", best=None, ended_at=now)
+        records += [store.prepare(_with_outcome(run, solved)), store.prepare(attempt), store.prepare(end)]
     for run, attempts in solved.runs:
-        run = dataclasses.replace(run, settings={**run.settings, "outcome": solved.outcome})
         last = attempts[-1].attempt.key if passed(attempts[-1].evaluation) else None
-        end = RunEnd(run=run.id, stop_reason="turns", best=last, ended_at=datetime.datetime.now(datetime.UTC))
-        records += [store.prepare(run), *(store.prepare(one.attempt, one.grading) for one in attempts)]
+        end = RunEnd(run=run.id, stop_reason="turns", best=last, ended_at=now)
+        records += [
+            store.prepare(_with_outcome(run, solved)),
+            *(store.prepare(one.attempt, one.grading) for one in attempts),
+        ]
         records.append(store.prepare(end))
     for refused in store.commit(records):
         if refused is not None:
             raise refused
+
+
+def _with_outcome(run: Run, solved: _Solved) -> Run:
+    return dataclasses.replace(run, settings={**run.settings, "outcome": solved.outcome})
 
 
 def _note_stored(folder: DatasetFolder, store: Store) -> None:
@@ -147,9 +167,34 @@ class _JudgedOnce(SharedVerdicts):
         return await super().evaluate_async(without_notes(source).rstrip() + "\n", on_stage)
 
 
+def _is_judged(row: Row, share: float) -> bool:
+    """Choose by the problem's digest, so that a run that continues chooses alike."""
+    return random.Random(row["sha256"]).random() < share
+
+
+async def _answered(row: Row, view: ProblemView, settings: SolveSettings) -> _Solved:
+    """Take the author's first answer as it is."""
+    run = _run(row, view, "builtin")
+    seen = observe(
+        view,
+        _rules(settings),
+        (),
+        BudgetLeft(turns=settings.turns),
+        turn=0,
+        attempts_before=0,
+        seed=trajectory_seed(run.id, 0),
+    )
+    answers = await Builtin().propose(seen)
+    if not answers:
+        return _Solved(name=row["name"], outcome="no answer")
+    return _Solved(
+        name=row["name"], outcome=UNJUDGED, unjudged=(run, make_attempt(run.id, seen, answers[0], index=0, parent=None))
+    )
+
+
 async def _solve(row: Row, view: ProblemView, evaluator: Judge, settings: SolveSettings) -> _Solved:
     """Let the author solve the problem; then put faults into its kernel and repair them."""
-    rules = Rules(target=settings.evaluator.target or Rules().target)
+    rules = _rules(settings)
     run = _run(row, view, "builtin")
     episode = Episode(run=run.id, problem=view, judge=evaluator, rules=rules)
     (history,) = await roll_out([episode], Builtin(), turns=settings.turns)
@@ -199,6 +244,10 @@ async def _repaired(broken: Graded, answer: Completion, evaluator: Judge) -> Gra
         parent=before.key,
     )
     return await step(before.run, seen, answer, evaluator, parent=before.key)
+
+
+def _rules(settings: SolveSettings) -> Rules:
+    return Rules(target=settings.evaluator.target or Rules().target)
 
 
 def _run(row: Row, view: ProblemView, policy: str) -> Run:

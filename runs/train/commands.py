@@ -445,6 +445,14 @@ def evaluate(
     max_tokens: Annotated[int, typer.Option("--max-tokens", help="Maximum length of one answer.")] = 4096,
     temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature.")] = 1.0,
     bf16: BF16 = False,
+    timed_on: Annotated[
+        str,
+        typer.Option(
+            "--timed-on",
+            metavar="D",
+            help="With --problems: judge right answers once more, on this GPU (cuda, cuda:1), where they are timed.",
+        ),
+    ] = "",
     seed: SEED = 0,
     cpu: CPU = False,
     store: STORE = None,
@@ -464,6 +472,7 @@ def evaluate(
         turns=said["turns"] or 2,
         engine=said["engine"] or "hf",
         device=said["device"] or "auto",
+        timed_on=timed_on,
         prompt_tokens=said["prompt_tokens"],
         vllm_python=said["vllm_python"],
         gpu_memory=said["gpu_memory"],

@@ -33,6 +33,8 @@ class EvalRequest:
     turns: int
     engine: str
     device: str
+    timed_on: str
+    """Device on which right answers are judged again and timed; empty for none."""
     prompt_tokens: int | None
     vllm_python: str | None
     gpu_memory: float | None
@@ -54,6 +56,8 @@ def run(request: EvalRequest) -> int:
         raise UsageError("name the problems in one way", remedy="--problems FOLDER, or --runs with a filter")
     if request.answers < max(request.ks):
         raise UsageError(f"pass@{max(request.ks)} needs as many answers", remedy=f"--answers {max(request.ks)}")
+    if request.timed_on and not request.problems:
+        raise UsageError("--timed-on is for --problems", remedy="name problem files")
     recipe_named(request.recipe)
     for model in request.models:
         require_model(model)
@@ -78,16 +82,26 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
     """Evaluate on files: figures of each model, and gains over the first one."""
     from triton_agent.policy.llm.engine import Sampling
     from triton_agent.policy.train.evaluate.episodes import JudgedEpisode, figures_of, gains
-    from triton_agent.policy.train.evaluate.rollouts import RolloutSettings, evaluate, identity_of
+    from triton_agent.policy.train.evaluate.rollouts import (
+        RolloutSettings,
+        as_episodes,
+        evaluate,
+        identity_of,
+        time_right_answers,
+    )
     from triton_agent.runs.cli.devices import choose
     from triton_agent.runs.cli.store_option import open_store
     from triton_agent.runs.train.online import Judges, asked_at_once, author, open_engine
 
     recipe, chosen, specs = recipe_named(request.recipe), choose(request.device), problem_files(request.problems)
     sampling = Sampling(temperature=request.temperature, max_tokens=request.max_tokens)
+    clock = choose(request.timed_on) if request.timed_on else None
+    if clock and not clock.gpus:
+        raise UsageError(f"--timed-on {request.timed_on}: no GPU", remedy="a GPU of this machine, such as cuda")
     judged: dict[str, list[JudgedEpisode]] = {}
     with (
         Judges(specs, chosen) as judges,
+        Judges(specs, clock) if clock else contextlib.nullcontext() as timers,
         open_store(request.store, read_only=False) as store,
         asyncio.Runner() as runner,
     ):
@@ -118,7 +132,7 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
             identity = identity_of({**asked, "engine": engine.name, "weights": engine.version})
             with counted(f"{model}: problems answered") as tell:
                 try:
-                    judged[model] = runner.run(
+                    histories = runner.run(
                         evaluate(
                             judges,
                             author(engine, sampling, request.prompt_tokens),
@@ -131,6 +145,13 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
                     )
                 finally:
                     runner.run(engine.close())
+            if timers is not None:
+                with counted(f"{model}: problems timed") as tell:
+                    timing = time_right_answers(
+                        timers, store, histories, timers.open_at_most, machine=timers.machine, on_progress=tell
+                    )
+                    histories = runner.run(timing)
+            judged[model] = as_episodes(histories)
     first = request.models[0]
     told = {model: figures_of(episodes, recipe, request.ks) for model, episodes in judged.items()}
     gained = {m: gains(judged[first], judged[m], recipe, request.ks) for m in request.models if m != first}

@@ -127,12 +127,16 @@ def _split(split: Mapping[str, Rows]) -> list[str]:
 
 def _conversations(conversations: Rows, solved: Mapping[str, int]) -> list[str]:
     lines = ["## Conversations", ""]
+    taken = sum(not row["judged"] for row in conversations)
     lines += [
-        f"{len(conversations):,} conversations in `conversations.jsonl` end in a kernel that passed. "
+        f"{len(conversations):,} conversations in `conversations.jsonl` end in a kernel: "
+        f"{len(conversations) - taken:,} in one that passed, {taken:,} in one that was not judged (`judged` is "
+        "false). "
         "They are about problems to train on, never about held-out ones. `prompt` is what a language model is shown "
         "in that turn, `completion` is the plan and the file. In a `repair` the prompt holds an attempt that failed "
         "and the evaluator's message; `fault` names the mistake that was put in, and is empty if an author made it. In "
-        "an `improvement` it holds a slower attempt.",
+        "an `improvement` it holds a slower attempt. Prompts state different versions "
+        "of torch and triton, so that a model does not depend on them.",
         "",
         *_counts(Counter(row["kind"] for row in conversations), ("kind", "conversations")),
         "",

@@ -1,8 +1,9 @@
 """Training conversations from the attempts of a dataset's problems.
 
-Each has the prompt that a language model would be shown and an answer that passed, with plan and code. A first answer
-is `single`. An answer to an attempt that failed is a `repair`, and one that surpasses an attempt that passed is an
-`improvement`; the prompts of both contain that attempt and the evaluator's feedback, as in every later turn of a run.
+Each has the prompt that a language model would be shown and an answer that passed, or was not judged, with plan and
+code. A first answer is `single`. An answer to an attempt that failed is a `repair`, and one that surpasses an attempt
+that passed is an `improvement`; the prompts of both contain that attempt and the evaluator's feedback, as in every
+later turn of a run.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from triton_agent.memory.records import Attempt, Grading, Message
 from triton_agent.memory.verdicts import passed
 from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Evaluation
+from triton_agent.tools.versions import TRITON_OF_TORCH
 
 Render = Callable[[Attempt], Sequence[Message]]
 """Returns prompt and answer of an attempt; nothing if the prompt is too long."""
@@ -24,6 +26,8 @@ FAULT_POLICY = "fault"
 SINGLE, REPAIR, IMPROVEMENT = "single", "repair", "improvement"
 MOST_TURNS = 4
 """Most turns that a prompt states as remaining."""
+BUILDS = ("", "+cpu", "+cu126", "+cu128", "+cu130")
+"""Ends of torch's versions that a prompt states."""
 
 
 def conversations(
@@ -31,19 +35,23 @@ def conversations(
 ) -> Iterator[dict[str, Any]]:
     """Yield the conversations of a problem's attempts. Attempts that did not pass occur in prompts only."""
     judged: dict[str, tuple[Attempt, Evaluation | None]] = {}
+    unjudged: set[str] = set()
     for attempt, gradings in found:
+        if not gradings:
+            unjudged.add(attempt.key)
         verdicts = [grading.evaluation for grading in gradings if grading.evaluation is not None]
         judged[attempt.key] = attempt, verdicts[-1] if verdicts else None
     written: set[tuple[str, str | None]] = set()
     chance = random.Random(problem["fingerprint"])
     for attempt, evaluation in judged.values():
-        if not passed(evaluation) or attempt.completion.policy.startswith(FAULT_POLICY):
+        good = passed(evaluation) or attempt.key in unjudged
+        if not good or attempt.completion.policy.startswith(FAULT_POLICY):
             continue
         parent, before = judged.get(attempt.parent or "", (None, None))
         kind = SINGLE if parent is None else REPAIR if not passed(before) else IMPROVEMENT
         if kind == IMPROVEMENT and not standing(evaluation).surpasses(standing(before)):
             continue
-        said = render(_with_turns_left(attempt, chance))
+        said = render(_varied(attempt, chance))
         if not said or (attempt.source or "", parent.source if parent else "") in written:
             continue
         written.add((attempt.source or "", parent.source if parent else ""))
@@ -56,6 +64,7 @@ def conversations(
             "difficulty": problem["difficulty"],
             "fingerprint": problem["fingerprint"],
             "attempt": attempt.key,
+            "judged": evaluation is not None,
             "turn": attempt.turn,
             "fault": policy.partition(":")[2] if policy.startswith(FAULT_POLICY) else "",
             "status_before": before.status.value if before else "",
@@ -64,9 +73,13 @@ def conversations(
         }
 
 
-def _with_turns_left(attempt: Attempt, chance: random.Random) -> Attempt:
-    """Return the attempt with a random number of remaining turns, since a model would learn a constant number as a
-    rule.
+def _varied(attempt: Attempt, chance: random.Random) -> Attempt:
+    """Return the attempt with a random number of remaining turns and random supported versions of torch and triton. A
+    model would learn constants as a rule, and be at a loss on a machine with other versions.
     """
-    budget = dataclasses.replace(attempt.observation.budget, turns=chance.randint(1, MOST_TURNS))
-    return dataclasses.replace(attempt, observation=dataclasses.replace(attempt.observation, budget=budget))
+    seen = attempt.observation
+    budget = dataclasses.replace(seen.budget, turns=chance.randint(1, MOST_TURNS))
+    numbers, triton = chance.choice(TRITON_OF_TORCH)
+    torch = ".".join(map(str, numbers)) + ".0" + chance.choice(BUILDS)
+    problem = dataclasses.replace(seen.problem, torch=torch, triton=triton)
+    return dataclasses.replace(attempt, observation=dataclasses.replace(seen, budget=budget, problem=problem))

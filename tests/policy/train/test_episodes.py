@@ -14,11 +14,18 @@ from tests.policy.train.online import toy
 from tests.verdicts import passed
 
 from triton_agent.memory.store import Store
+from triton_agent.policy.episode import Graded
 from triton_agent.policy.llm.author import LanguageAuthor
 from triton_agent.policy.llm.engine import ModelQuestion, Sampled, Sampling
 from triton_agent.policy.train.evaluate.episodes import JudgedEpisode, figures_of, gains
 from triton_agent.policy.train.evaluate.figures import JudgedAnswer
-from triton_agent.policy.train.evaluate.rollouts import RolloutSettings, evaluate
+from triton_agent.policy.train.evaluate.rollouts import (
+    Histories,
+    RolloutSettings,
+    as_episodes,
+    evaluate,
+    time_right_answers,
+)
 from triton_agent.policy.train.prepare.recipes import RECIPES
 from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Evaluation, Finding
@@ -96,6 +103,10 @@ class Numbers:
 
 
 def ask(folder: Path, engine: Numbers, problems: toy.Problems) -> list[JudgedEpisode]:
+    return as_episodes(histories_of(folder, engine, problems))
+
+
+def histories_of(folder: Path, engine: Numbers, problems: toy.Problems) -> Histories:
     author = LanguageAuthor(engine, Sampling(max_tokens=512), render=toy.render)  # type: ignore[arg-type]
     settings = RolloutSettings(answers=3, turns=2, batch_size=2, open_at_once=2)
     with Store.open(folder / "runs.db") as store:
@@ -119,3 +130,39 @@ def test_an_interrupted_evaluation_continues_and_an_equal_one_is_read_from_the_s
     problems = toy.Problems()
     assert ask(tmp_path / "disturbed", Numbers(answers=0), problems) == whole
     assert not any(judge.judged for judge in problems.judges.values()), "nothing is judged again"
+
+
+class TimingJudge(toy.EvenJudge):
+    """A judge that times what it passes, and passes multiples of four alone."""
+
+    async def evaluate_async(self, source: str, on_stage: object = None) -> Evaluation:
+        await super().evaluate_async(source)
+        number = int(source.split("number = ")[1].split()[0])
+        return passed(timing(1.1, 1.2, 1.3)) if number % 4 == 0 else WRONG
+
+
+class TimingProblems(toy.Problems):
+    def __init__(self) -> None:
+        self.judges = {name: TimingJudge() for name in toy.NAMES}
+
+
+def test_right_answers_are_judged_again_where_they_are_timed_and_this_verdict_counts(tmp_path: Path) -> None:
+    before, timers = histories_of(tmp_path, Numbers(), toy.Problems()), TimingProblems()
+    with Store.open(tmp_path / "runs.db") as store:
+        after = asyncio.run(time_right_answers(timers, store, before, open_at_once=2))
+    right = {one.attempt.source for own in before.values() for history in own for one in history if passes(one)}
+    assert right and {source for judge in timers.judges.values() for source in judge.judged} == right
+    told = figures_of(as_episodes(after), RECIPE).values
+    assert told["fast_1@1 eager"].median == pytest.approx(told["correct@1"].median), "what passed there was fast"
+    assert told["correct@1"].median < figures_of(as_episodes(before), RECIPE).values["correct@1"].median
+
+    again = histories_of(tmp_path, Numbers(answers=0), toy.Problems())
+    assert as_episodes(again) == as_episodes(after), "the verdicts are stored"
+    with Store.open(tmp_path / "runs.db") as store:
+        idle = TimingProblems()
+        asyncio.run(time_right_answers(idle, store, again, open_at_once=2))
+    assert not any(judge.judged for judge in idle.judges.values())
+
+
+def passes(graded: Graded) -> bool:
+    return graded.evaluation is not None and standing(graded.evaluation).passed

@@ -21,6 +21,7 @@ from triton_agent.runs.data.command import MakeRequest, run
 from triton_agent.runs.data.composing import compose_all
 from triton_agent.runs.data.folder import COMPOSING, SOLVED, DatasetFolder
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.versions import TRITON_OF_TORCH
 
 SETTINGS = DataSettings(count=40, seed=7, difficulties=("tiny",), held_out=0.1)
 
@@ -42,7 +43,7 @@ def composed(path: Path) -> DatasetFolder:
 def request(out: Path, **changes: object) -> MakeRequest:
     plain = {
         **{"out": str(out), "count": None, "seed": None, "difficulties": (), "held_out": None, "against": ()},
-        **{"jobs": 1, "audit": False, "solve": False, "turns": 1, "faults": 1, "prompt_tokens": 4000},
+        **{"jobs": 1, "audit": False, "solve": False, "turns": 1, "faults": 1, "judged": 1.0, "prompt_tokens": 4000},
         **{"device": "cpu", "target": "none", "resume": False, "json": True},
     }
     return MakeRequest(**{**plain, **changes})  # type: ignore[arg-type]
@@ -221,6 +222,7 @@ def test_solved_problems_give_conversations_with_verified_answers_and_real_messa
     folder = DatasetFolder.continued(out)
     trained = {row["name"]: row for row in folder.problems() if row["split"] == TRAIN}
     said = list(folder.lines("conversations.jsonl"))
+    supported = {(".".join(map(str, torch)), triton) for torch, triton in TRITON_OF_TORCH}
     assert {row["problem"] for row in said} <= trained.keys()
     assert {row["kind"] for row in said} >= {"single", "repair"}
     for row in said:
@@ -228,6 +230,8 @@ def test_solved_problems_give_conversations_with_verified_answers_and_real_messa
         assert row["device"] == "cpu" and "class ModelNew" in row["completion"][0]["content"]
         assert "decided:" not in row["completion"][0]["content"]
         assert re.search(r"Turns left: [1-4], this one included", row["prompt"][-1]["content"])
+        stated = re.search(r"versions: `torch (\d+\.\d+)\.0\S*, triton (\d+\.\d+\.\d+)`", row["prompt"][-1]["content"])
+        assert row["kind"] == "repair" or (stated and stated.groups() in supported), "any supported versions"
         if row["kind"] == "repair":
             assert row["fault"] and row["status_before"] != "passed"
             assert f"verdict: {row['status_before']}" in row["prompt"][-1]["content"]
@@ -242,3 +246,22 @@ def test_solved_problems_give_conversations_with_verified_answers_and_real_messa
     assert {name: text for name, text in after.items() if "attempts.db" not in name} == {
         name: text for name, text in before.items() if "attempts.db" not in name
     }
+
+
+def test_without_judging_the_authors_first_answers_are_taken_as_they_are(tmp_path: Path) -> None:
+    out = tmp_path / "answered"
+    asked = {"count": 3, "difficulties": ("tiny",), "held_out": 0.3, "solve": True, "judged": 0.0, "jobs": 2}
+    assert run(request(out, **asked)) == 0
+    folder = DatasetFolder.continued(out)
+    trained = {row["name"] for row in folder.problems() if row["split"] == TRAIN}
+    said = list(folder.lines("conversations.jsonl"))
+    assert {row["problem"] for row in said} == trained and len(said) == len(trained)
+    assert all(row["kind"] == "single" and row["judged"] is False for row in said)
+    assert all("class ModelNew" in row["completion"][0]["content"] for row in said)
+    assert {line["outcome"] for line in folder.lines(SOLVED)} == {"not judged"}
+    with Store.open(folder.path / "attempts.db", read_only=True) as store:
+        assert not any(gradings for _, gradings in store.iterate(AttemptFilter()))
+    assert f"{len(said)} in one that was not judged" in (out / "README.md").read_text()
+    before = contents(out)["conversations.jsonl"]
+    assert run(request(out, resume=True, solve=True)) == 0
+    assert contents(out)["conversations.jsonl"] == before
