@@ -47,7 +47,7 @@ PROMPT = ("--prompt-tokens", "1500")
 TIMED = " on a GPU"
 """End of the names of stages and policies whose right answers are judged on a GPU again."""
 PARTS = ("sft", "logs", "online", "ablations", "end")
-"""Parts of the chain. The middle three need nothing of each other."""
+"""Parts of the chain after fine-tuning; `sft` is its evaluation. The middle three need nothing of each other."""
 CURVE_POINTS = 40
 """Points of a curve that are kept in the rows."""
 FLAT = "default,without=speed,without=gain,without=milestone,without=share,without=novelty,without=reasoning"
@@ -141,11 +141,11 @@ SCALES = {
         faults=2,
         size="small",
         vocabulary=4096,
-        sft_steps=900,
+        sft_steps=850,
         sft_batch=64,
         sft_rate=6e-4,
         validate_every=150,
-        answer_tokens=400,
+        answer_tokens=448,
         temperature=0.7,
         turns=2,
         samples=4,
@@ -253,6 +253,8 @@ class Chain:
     def run(self, parts: Sequence[str] = PARTS) -> dict[str, Path]:
         """Run these parts, or find that they have run; return the weights by the policy's name."""
         found, problems = self.begin()
+        if "sft" in parts:
+            self.evaluate("sft", found)
         if "logs" in parts and self.scale.from_logs:
             self.learn_from_logs(problems, found)
         if "online" in parts:
@@ -278,7 +280,6 @@ class Chain:
         told += ("--lr", str(chosen.sft_rate), "--held-out", "0.05", "--save-every", str(chosen.validate_every))
         told += ("--learn-prompts",)
         found = {"sft": self.training("sft", "sft", self.own / "policy", self.own / "sft", "checkpoint-*/whole", *told)}
-        self.evaluate("sft", found)
         return found, problems
 
     def compare_at_the_end(self) -> None:
@@ -298,7 +299,7 @@ class Chain:
         asked = ("--problems", problems, "--turns", str(chosen.turns), "--answers", str(chosen.logged))
         asked += chosen.judging
         learnt = self.ask("log", {"sft": sft}, self.own / "logged.db", asked)[str(sft)]["values"]
-        rate = ("--lr", str(chosen.rl_rate), "--batch", str(chosen.rl_batch))
+        rate = ("--lr", str(chosen.rl_rate), "--batch", str(chosen.rl_batch), "--proximal", "--epochs", "3")
         found["logged"] = self.training("logged", "grpo", sft, self.own / "logged", "rows.jsonl", *logged, *rate)
         self.evaluate("logged", found)
         if learnt["correct@1"]["median"] > 0:  # otherwise there is nothing to select
