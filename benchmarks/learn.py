@@ -220,6 +220,7 @@ class Chain:
         command = [sys.executable, "-m", "triton_agent", *argv]
         ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **self.scale.environment})
         if ran.returncode:
+            print(ran.stdout, file=sys.stderr, flush=True)  # the error, as JSON
             raise SystemExit(f"{stage} ended with exit code {ran.returncode}; the same command continues it")
         done = {"argv": [word for word in argv if word != "--resume"], "result": json.loads(ran.stdout)}
         done["seconds"] = None if "--resume" in argv else time.monotonic() - began
@@ -299,7 +300,7 @@ class Chain:
         asked = ("--problems", problems, "--turns", str(chosen.turns), "--answers", str(chosen.logged))
         asked += chosen.judging
         learnt = self.ask("log", {"sft": sft}, self.own / "logged.db", asked)[str(sft)]["values"]
-        rate = ("--lr", str(chosen.rl_rate), "--batch", str(chosen.rl_batch), "--proximal", "--epochs", "3")
+        rate = ("--lr", str(chosen.rl_rate), "--batch", str(chosen.rl_batch), "--epochs", "3")
         found["logged"] = self.training("logged", "grpo", sft, self.own / "logged", "rows.jsonl", *logged, *rate)
         self.evaluate("logged", found)
         if learnt["correct@1"]["median"] > 0:  # otherwise there is nothing to select

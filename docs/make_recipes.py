@@ -139,7 +139,7 @@ METHODS = (
         used=lambda recipe: True,
     ),
     Method(
-        name="proximal policy",
+        name="proximal policy (the default for logged runs)",
         formula=f"A min(p(before the step) / p(sampled), {WEIGHT_CAP:g}), clipped around p(before the step)",
         source="decoupled PPO",
         needs=TOKENS,

@@ -249,11 +249,13 @@ def grpo(
         ),
     ] = None,
     proximal: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--proximal", help="For runs of an older policy: importance weights, clipped around the current policy."
+            "--proximal/--no-proximal",
+            help="Clip around the policy before the step, with importance weights, and not around the one that "
+            "sampled; default for logged runs, except with drpo.",
         ),
-    ] = False,
+    ] = None,
     kl: Annotated[
         float, typer.Option("--kl", help="Weight of the divergence from the model in --model; 0: none.")
     ] = 0.0,

@@ -147,8 +147,9 @@ def _over_turns(request: EvalRequest) -> tuple[dict[str, Any], dict[str, dict[st
                     runner.run(engine.close())
             if timers is not None:
                 with counted(f"{model}: problems timed") as tell:
+                    at_once = timers.open_at_most // 2  # those before them stay open meanwhile
                     timing = time_right_answers(
-                        timers, store, histories, timers.open_at_most, machine=timers.machine, on_progress=tell
+                        timers, store, histories, at_once, machine=timers.machine, on_progress=tell
                     )
                     histories = runner.run(timing)
             judged[model] = as_episodes(histories)

@@ -152,7 +152,9 @@ class LoggedTrainer(GRPOTrainer):
         self.band = recipe.geometric_band
         self.decoupled = recipe.baseline == DRPO
         if self.decoupled and settings.proximal:
-            raise UsageError(f"recipe {recipe.name} stays close to the policy that sampled", remedy="no --proximal")
+            raise UsageError(
+                f"recipe {recipe.name} stays close to the policy that sampled", remedy="leave out --proximal"
+            )
         self.evaluator = evaluator
         places = Dataset.from_dict({"prompt": [""] * len(self.parts), "part": list(range(len(self.parts)))})
         super().__init__(

@@ -6,6 +6,7 @@ Pure functions from a history to a reason to stop.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 ENTROPY, INVALID, HACKED = "entropy", "eval_invalid", "eval_hack"
@@ -17,7 +18,9 @@ class Alarms:
     """Thresholds for stopping; None disables one."""
 
     entropy_below: float | None = 0.02
-    """Nats per token. With a lower entropy the policy no longer explores, and its groups have no variance left."""
+    """Nats per token. With a lower entropy the policy no longer explores, and its groups have no variance left. For a
+    policy that begins lower, as one does whose tokens are whole lines, half of its first reading takes this place.
+    """
     entropy_above: float | None = None
     """Nats per token. With a higher entropy the policy writes noise. The usual value depends on the model, so none is
     set.
@@ -31,8 +34,10 @@ class Alarms:
 
 def collapse(history: Sequence[Mapping[str, float]], alarms: Alarms) -> str:
     """Return why the run should stop; empty otherwise. Each entry of the history is the log of one step."""
+    first = next((entry[ENTROPY] for entry in history if ENTROPY in entry), math.inf)
+    lowest = None if alarms.entropy_below is None else min(alarms.entropy_below, first / 2)
     checks = (
-        (ENTROPY, alarms.entropy_below, -1, "entropy below"),
+        (ENTROPY, lowest, -1, "entropy below"),
         (ENTROPY, alarms.entropy_above, 1, "entropy above"),
         (INVALID, alarms.invalid_above, 1, "share of invalid answers above"),
         (HACKED, alarms.hack_above, 1, "share of hacks above"),
@@ -42,5 +47,5 @@ def collapse(history: Sequence[Mapping[str, float]], alarms: Alarms) -> str:
         if limit is None or len(readings) < alarms.patience:
             continue
         if all(sign * (reading - limit) > 0 for reading in readings):
-            return f"{words} {limit:g} for {alarms.patience} readings in a row (now {readings[-1]:.3g})"
+            return f"{words} {limit:.3g} for {alarms.patience} readings in a row (now {readings[-1]:.3g})"
     return ""

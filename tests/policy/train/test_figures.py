@@ -77,6 +77,8 @@ def test_a_gain_excludes_nothing_where_there_is_none() -> None:
         ([{"entropy": 0.5}] + [{"entropy": 0.01}] * 2, ""),
         ([{"entropy": 0.5}] + [{"entropy": 0.01}] * 3, "entropy below 0.02"),
         ([{"entropy": 0.01}] * 3 + [{"entropy": 0.5}], ""),
+        ([{"entropy": 0.018}] * 9, ""),
+        ([{"loss": 1.0}, {"entropy": 0.018}] + [{"entropy": 0.008}] * 3, "entropy below 0.009"),
         ([{"eval_hack": 0.9}, {"loss": 1.0}] * 3, "hacks above 0.5"),
         ([{"eval_invalid": 0.99}] * 3, "invalid answers above 0.95"),
         ([], ""),

@@ -161,7 +161,8 @@ def test_from_nothing_to_a_trained_policy(tmp_path: Path) -> None:
     again = command("train", "grpo", "--model", policy, "--runs", "all", "--out", out, *common, code=2)
     assert "--resume" in again.stderr
     gone_on = command("train", "grpo", "--model", policy, "--out", out, "--steps", "5", "--resume", "--json", *common)
-    assert json.loads(gone_on.stdout)["steps"] == 5
+    told = json.loads(gone_on.stdout)
+    assert told["steps"] == 5 and "importance/mean" in told["last"], "clipped around the policy before the step"
     assert "step 4 of 5: loss" in gone_on.stderr
 
     rows = tmp_path / "rows.jsonl"
@@ -169,11 +170,12 @@ def test_from_nothing_to_a_trained_policy(tmp_path: Path) -> None:
     rows.write_text(f"{json.dumps(row)}\n" * 4)
     command("train", "sft", "--model", policy, "--data", rows, "--out", tmp_path / "sft", "--steps", "2", "--cpu")
     assert (tmp_path / "sft" / "final" / "model.safetensors").exists()
-    begun = ("--model", tmp_path / "sft", "--out", tmp_path / "chosen", *common)
+    begun = ("--model", tmp_path / "sft", "--out", tmp_path / "chosen", "--no-proximal", *common)
     chosen = command("train", "grpo", *begun, "--runs", "all", "--start-by", "entropy", "--steps", "1")
     assert "starting from checkpoint-2" in chosen.stderr
     gone_on = command("train", "grpo", *begun, "--start-by", "entropy", "--steps", "2", "--resume", "--json")
-    assert json.loads(gone_on.stdout)["steps"] == 2
+    told = json.loads(gone_on.stdout)
+    assert told["steps"] == 2 and "importance/mean" not in told["last"]
     rows.write_text('{"messages": []}\n')
     broken = command("train", "sft", "--model", policy, "--data", rows, "--out", tmp_path / "x", code=2)
     assert f"{rows}:1" in broken.stderr
