@@ -59,8 +59,8 @@ class Scale:
     passes: int
 
 
-FULL = Scale(updates=16, rollouts=20, teaching_steps=600, answers=256, learning_rate=1e-4, passes=3)
-QUICK = Scale(updates=4, rollouts=8, teaching_steps=500, answers=32, learning_rate=1e-4, passes=3)
+FULL = Scale(updates=16, rollouts=20, teaching_steps=600, answers=256, learning_rate=2e-4, passes=3)
+QUICK = Scale(updates=4, rollouts=8, teaching_steps=500, answers=32, learning_rate=2e-4, passes=3)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ def first_judged(records: Sequence[learning.Record], count: int, seed: int) -> l
 
 
 def train_online(taught: str, scale: Scale, judges: Mapping[str, Any], seed: int, folder: Path) -> str:
-    """Return the weights after online training, with the default recipe and its own clipping."""
+    """Return the weights after online training, with the default recipe."""
     from triton_agent.memory.store import Store
     from triton_agent.policy.llm.author import LanguageAuthor
     from triton_agent.policy.llm.engine import Sampling
@@ -227,7 +227,14 @@ def train_online(taught: str, scale: Scale, judges: Mapping[str, Any], seed: int
             engine.reload,
             store,
             RECIPES["default"],
-            GRPOSettings(output=folder, cpu=True, learning_rate=scale.learning_rate, batch_size=32, seed=seed),
+            GRPOSettings(
+                output=folder,
+                cpu=True,
+                learning_rate=scale.learning_rate,
+                batch_size=32,
+                proximal=True,  # as `train grpo --online` does
+                seed=seed,
+            ),
             settings,
         )
     asyncio.run(engine.close())

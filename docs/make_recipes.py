@@ -58,7 +58,8 @@ class Method:
     def where(self) -> str:
         found = [f"`{one.name}`" for one in RECIPES.values() if self.used and self.used(one)]
         recipes = "all recipes" if len(found) == len(RECIPES) else ", ".join(found)
-        return " or ".join(filter(None, (recipes, f"`{self.option}`" if self.option else "")))
+        option, comma, rest = self.option.partition(",")
+        return " or ".join(filter(None, (recipes, f"`{option}`{comma}{rest}" if option else "")))
 
 
 TOKENS = "tokens, log-probabilities, sampling settings"
@@ -139,11 +140,11 @@ METHODS = (
         used=lambda recipe: True,
     ),
     Method(
-        name="proximal policy (the default for logged runs)",
+        name="proximal policy",
         formula=f"A min(p(before the step) / p(sampled), {WEIGHT_CAP:g}), clipped around p(before the step)",
         source="decoupled PPO",
         needs=TOKENS,
-        option="--proximal",
+        option="--proximal, the default",
     ),
     Method(
         name="divergence from the first model",

@@ -253,7 +253,7 @@ def grpo(
         typer.Option(
             "--proximal/--no-proximal",
             help="Clip around the policy before the step, with importance weights, and not around the one that "
-            "sampled; default for logged runs, except with drpo.",
+            "sampled; default: yes, except with drpo or --server.",
         ),
     ] = None,
     kl: Annotated[
