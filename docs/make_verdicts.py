@@ -55,7 +55,8 @@ guard cannot check them without reading them, and they differ from call to call.
   reference compares them with, some rows begin or end with zeros, hold one sign, or few different values, and inputs
   that share memory also get memory of their own. At full size the inputs hold several magnitudes and signs at once, in
   other calls outliers, NaN and the numbers that kernels name. Parameters and buffers that a new module fills with one
-  value also get other values, and those of one sign get both signs if the reference accepts that.
+  value also get other values, and those of one sign get both signs if the reference accepts that. Parameters of one
+  element also get larger values, and buffers that count calls count on.
 - If the reference does the same in training and evaluation mode, a file that does something else in one of them is
   checked in both alike.
 - A mode in which the reference draws random numbers (dropout in training mode) is not checked, since two right answers

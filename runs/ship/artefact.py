@@ -33,7 +33,7 @@ MARKER = "# -- which calls run the kernels"
 """Line of `machinery.py` at which the copied text begins."""
 SMALLER = "\nSMALLER = "
 """Beginning of the table of plans at the sizes of the check, in files that have such plans."""
-FEATURES = ("ORDER_IS_FREE", "CALLS_LIBDEVICE", "SERVES_RANGES", "REPLAYS_GRAPHS")
+FEATURES = ("ORDER_IS_FREE", "CALLS_LIBDEVICE", "SERVES_RANGES", "REPLAYS_GRAPHS", "TAKES_COMPLEX")
 """Features of some files. An `if` of the guard that begins with such a name is copied into these files only, without
 the name."""
 UNUSED = "\0"
@@ -276,6 +276,7 @@ def _bare(guard: str) -> str:
 def _features(plans: str, facts: ShippedFacts) -> set[str]:
     found = {"ORDER_IS_FREE": not _is_deterministic(plans, facts), "CALLS_LIBDEVICE": "libdevice" in plans}
     found |= {"SERVES_RANGES": "\ndef layout_of_" in plans, "REPLAYS_GRAPHS": facts.cuda_graph}
+    found |= {"TAKES_COMPLEX": "complex" in plans}
     return {name for name, has in found.items() if has}
 
 

@@ -437,6 +437,30 @@ for dtype, enabled in ((torch.bfloat16, True), (torch.float16, True), (torch.bfl
     assert said.split() == ["True", "False", "False"]
 
 
+@pytest.mark.slow
+def test_lazy_conjugates_and_forward_mode_differentiation_run_the_reference(tmp_path: Path, nursery: Nursery) -> None:
+    tests = samples.KERNELS.parent
+    spec = parse_problem(str(tests / "cheats" / "problems" / "complex_squares.py"))
+    source = (tests / "honest" / "squares_of_complex_numbers.py").read_text()
+    plans = samples.plans(spec, source, nursery)
+    (tmp_path / "fast.py").write_text(ship(spec, plans, samples.facts(spec), draft=True))
+    said = run_python(
+        tmp_path,
+        """
+import torch, fast
+model, x = fast.ModelNew(), torch.randn(16, 48, dtype=torch.complex64)
+model.use_kernels = "always"
+for given in (x, x.conj()):
+    print(fast._admitted(model, (given,), {}) is not None, torch.allclose(model(given), given * given))
+with torch.autograd.forward_ad.dual_level():
+    dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+    print(torch.allclose(torch.autograd.forward_ad.unpack_dual(model(dual)).tangent, 2 * x))
+""",
+        TRITON_INTERPRET="1",
+    )
+    assert said.split() == ["True", "True", "False", "True", "True"]
+
+
 def test_names_of_both_sides_stay_apart(tmp_path: Path) -> None:
     shipped_from(
         tmp_path,

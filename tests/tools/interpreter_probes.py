@@ -456,6 +456,69 @@ def histogram_counts_int64():
 
 
 @triton.jit
+def padded_histogram_kernel(x_ptr, out_ptr, n, N: tl.constexpr, BINS: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + tl.arange(0, BINS), tl.histogram(tl.load(x_ptr + i, mask=i < n, other=-1), BINS))
+
+
+@probe
+def numbers_beyond_a_histogram_are_counted_by_their_low_bits():
+    x = torch.tensor([0, 1, 1, 3, 3, 3, 7 + 8], dtype=torch.int32)
+    out = torch.empty(8, dtype=torch.int32)
+    padded_histogram_kernel[(1,)](x, out, 7, 16, 8)
+    return out.tolist() == [1, 2, 0, 3, 0, 0, 0, 1 + 9]
+
+
+@triton.jit
+def lookup_kernel(x_ptr, at_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, tl.gather(tl.load(x_ptr + i), tl.load(at_ptr + i), 0))
+
+
+@probe
+def gathering_beyond_a_block_gives_no_element_of_it():
+    x, at = torch.arange(4, dtype=torch.float32), torch.tensor([2, -1, 4, 0], dtype=torch.int32)
+    out = torch.empty(4)
+    lookup_kernel[(1,)](x, at, out, 4)
+    return out.nan_to_num(9.0).tolist() == [2.0, 9.0, 9.0, 0.0]
+
+
+@triton.jit
+def reordering_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    both = tl.cat(tl.load(x_ptr + i), tl.load(x_ptr + N + i), can_reorder=True)
+    tl.store(out_ptr + tl.arange(0, 2 * N), both)
+
+
+@probe
+def blocks_that_may_be_reordered_do_not_keep_their_order():
+    x = torch.arange(8, dtype=torch.float32)
+    out = torch.empty(8)
+    reordering_kernel[(1,)](x, out, 4)
+    return out.tolist() != x.tolist() and sorted(out.tolist()) == x.tolist()
+
+
+@triton.jit
+def shift_kernel(out_ptr, one, two):
+    tl.store(out_ptr, one << 40)
+    tl.store(out_ptr + 1, two << 40)
+
+
+@triton.jit(do_not_specialize=["one"])
+def unspecialized_shift_kernel(out_ptr, one):
+    tl.store(out_ptr, one << 40)
+
+
+@probe
+def an_argument_of_one_is_a_constant_without_a_width():
+    """A number of 32 bits is zero once it is shifted by 40."""
+    out, plain = torch.empty(2, dtype=torch.int64), torch.empty(1, dtype=torch.int64)
+    shift_kernel[(1,)](out, 1, 2)
+    unspecialized_shift_kernel[(1,)](plain, 1)
+    return (*out.tolist(), *plain.tolist()) == (1 << 40, 0, 0)
+
+
+@triton.jit
 def welford(mean_a, m2_a, n_a, mean_b, m2_b, n_b):
     n = n_a + n_b
     delta = mean_b - mean_a
@@ -1225,6 +1288,23 @@ def a_false_multiple_is_refused():
     except KernelError as error:
         return out.tolist() == [48] and "multiple of 16" in str(error)
     return False
+
+
+@triton.jit
+def neighbours_kernel(x_ptr, out_ptr, step, N: tl.constexpr):
+    at = tl.max_contiguous(tl.arange(0, N) * step % 12, N)
+    tl.store(out_ptr + tl.arange(0, N), tl.load(x_ptr + at))
+
+
+@probe
+def false_neighbours_are_refused():
+    """Numbers that start over are not: lanes beyond the end of a tensor mostly do not count."""
+    x, out = torch.arange(12.0), torch.empty(16)
+    neighbours_kernel[(1,)](x, out, 1, 16)
+    try:
+        neighbours_kernel[(1,)](x, out, 3, 16)
+    except KernelError as error:
+        return "are no neighbours" in str(error)
 
 
 @probe

@@ -18,7 +18,8 @@ from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import AFTER_OTHERS
 from triton_agent.tools.truth.directed import LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
 from triton_agent.tools.truth.expectation import expect, with_free_places
-from triton_agent.tools.truth.layouts import GAPS, LAYOUTS, SHARED, TRANSPOSED, relaid
+from triton_agent.tools.truth.layouts import GAPS, INNER, LAYOUTS, OUTER, SHARED, TRANSPOSED, WINDOWS, relaid
+from triton_agent.tools.truth.named_numbers import Numbers
 from triton_agent.tools.truth.plan import Plan, Trial
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nROWS, COLUMNS = 24, 70\n"
@@ -169,6 +170,23 @@ def test_layouts_keep_shape_and_values() -> None:
     assert relaid(SHARED, [a, a]) is None, "they share memory already"
 
 
+def test_images_lie_channels_last_and_sequences_step_by_step() -> None:
+    images, steps, rows = torch.randn(2, 3, 4, 5), torch.randn(2, 3, 4), torch.randn(2, 3)
+    inner, outer = relaid(INNER, [images, steps, rows]), relaid(OUTER, [images, steps, rows])
+    assert inner is not None and outer is not None
+    assert all(torch.equal(got, given) for it in (inner, outer) for got, given in zip(it, (images, steps, rows)))
+    assert inner[0].is_contiguous(memory_format=torch.channels_last) and not inner[0].is_contiguous()
+    assert inner[1].transpose(1, 2).is_contiguous() and outer[1].transpose(0, 1).is_contiguous()
+    assert outer[0].transpose(1, 2).is_contiguous() and inner[2] is rows
+    assert relaid(INNER, [rows]) is None
+
+
+def test_rows_overlap_like_the_windows_of_a_signal() -> None:
+    windows = relaid(WINDOWS, [torch.randn(2, 3, 8)])
+    assert windows is not None and windows[0].stride() == (12, 4, 1)
+    assert torch.equal(windows[0][0, 0, 4:], windows[0][0, 1, :4])
+
+
 def test_cases_are_few_and_keep_their_layouts(tmp_path: Path) -> None:
     trial = main_trial(tmp_path, "torch.softmax(x, -1)", "[torch.randn(ROWS, COLUMNS)]")
     names = [case.distribution for case in trial.cases]
@@ -199,7 +217,9 @@ def test_parameters_of_one_sign_get_the_other_where_the_reference_stays_finite(
         "def get_inputs():\n    return [torch.randn(ROWS, COLUMNS)]\n"
     )
     plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
-    states = [state.unpack() for state in plan.trials[plan.main].states][:-2]  # fresh and positive ones follow
+    states = [state.unpack() for state in plan.trials[plan.main].states][
+        :-4
+    ]  # fresh, positive and grown ones and NaN follow
     assert [bool(state["scale"] < 0) for state in states] == [False, False, *(turned for _ in states[2:])]
     assert all(bool((state["weight"] < 0).any()) == turned for state in states[2:])
     assert all(bool((state["table"] < 0).any()) for state in states[2:])
@@ -276,6 +296,45 @@ def test_signs_are_asked_of_negative_zero(tmp_path: Path) -> None:
     assert any(bool(((x == 0) & x.signbit()).any()) for x in inputs)
 
 
+def test_parameters_hold_nan_and_learnt_scalars_grow(tmp_path: Path) -> None:
+    text = """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(COLUMNS))
+        self.scale = nn.Parameter(torch.tensor(10.0))
+    def forward(self, x):
+        return torch.softmax(self.scale * torch.tanh(x * self.weight), -1)
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+"""
+    (tmp_path / "problem.py").write_text(HEAD + text)
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
+    trial = plan.trials[plan.main]
+    named = {case.name.rpartition(" / ")[2]: trial.states[case.version].unpack() for case in trial.cases}
+    assert int(named["NaN in parameters"]["weight"].isnan().sum()) == 1
+    assert abs(float(named["scalar parameters times 30"]["scale"])) > 100
+
+
+def test_complex_inputs_hold_nan_and_named_numbers(tmp_path: Path) -> None:
+    text = """class Model(nn.Module):
+    def forward(self, x):
+        return x * x
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS, dtype=torch.complex64)]
+"""
+    (tmp_path / "problem.py").write_text(HEAD + text)
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
+    trial = plan.trials[plan.main]
+    (planted,) = (case for case in trial.cases if case.distribution == NOT_FINITE)
+    (x,) = planted.expectation.packed_inputs.unpack()
+    assert int(x.real.isnan().sum()) > 0 and torch.equal(x.real.isnan(), x.imag.isnan())
+    assert trial.holding is not None
+    numbers = Numbers(in_text=frozenset({0.7654321}))
+    held = [case.expectation.packed_inputs.unpack()[0] for case, _ in trial.holding(numbers, False)]
+    number = torch.tensor(0.7654321)
+    assert any(bool((part == number).any()) for x in held for part in (x.real, x.imag))
+
+
 def test_a_state_is_carried_over_calls(tmp_path: Path) -> None:
     text = """class Model(nn.Module):
     def __init__(self):
@@ -290,8 +349,9 @@ def get_inputs():
 """
     (tmp_path / "problem.py").write_text(HEAD + text)
     plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
-    (case,) = (case for case in plan.trials[plan.main].cases if case.distribution == AFTER_OTHERS)
-    assert case.expectation.state_before["calls"] == 2 and case.stale is None
+    cases = [case for case in plan.trials[plan.main].cases if case.distribution == AFTER_OTHERS]
+    assert [float(case.expectation.state_before["calls"]) for case in cases] == [2, 1_000, 100_000]
+    assert all(case.stale is None for case in cases)
 
 
 def test_one_version_changes_one_parameter_alone(tmp_path: Path) -> None:
@@ -307,7 +367,7 @@ def get_inputs():
     (tmp_path / "problem.py").write_text(HEAD + text)
     plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
     states = [packed.unpack() for packed in plan.trials[plan.main].states]
-    for before, after in itertools.pairwise(states[2:-2]):  # a fresh module and positive parameters follow
+    for before, after in itertools.pairwise(states[2:-3]):  # a fresh module, positive parameters and NaN follow
         assert sum(not torch.equal(before[name], after[name]) for name in before) == 1
     assert {case.version for case in plan.trials[plan.main].cases} == set(range(len(states)))
 

@@ -38,6 +38,10 @@ FAULTS_OF_THE_STOCK_INTERPRETER = (
     "fma_rounds_once",
     "umulhi_is_unsigned",
     "histogram_counts_int64",
+    "numbers_beyond_a_histogram_are_counted_by_their_low_bits",
+    "gathering_beyond_a_block_gives_no_element_of_it",
+    "blocks_that_may_be_reordered_do_not_keep_their_order",
+    "an_argument_of_one_is_a_constant_without_a_width",
     "words_act_elementwise",
     "block_as_condition_is_refused",
     "chained_comparison_is_refused",
@@ -95,6 +99,7 @@ OTHER_PROMISES = (
     "lanes_of_an_atomic_come_in_any_order",
     "whole_numbers_divided_by_zero_do_not_give_zero",
     "a_false_multiple_is_refused",
+    "false_neighbours_are_refused",
     "counterparts_of_sums_make_them_what_they_meet",
     "installing_again_changes_nothing",
 )

@@ -31,7 +31,7 @@ from triton_agent.tools.reference.variants import family
 from triton_agent.tools.results import Finding
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import make_verifier_trial
-from triton_agent.tools.truth.distributions import draw
+from triton_agent.tools.truth.distributions import DISTRIBUTIONS, draw
 from triton_agent.tools.truth.plan import Case, secret_seed
 
 AUDIT_S = 120.0
@@ -199,7 +199,7 @@ def _audit_verifier(spec: ProblemSpec, on_progress: OnProgress | None) -> AuditR
     shown = []
     for case in make_verifier_trial(reference, "as given").cases:
         inputs = case.expectation.packed_inputs.unpack()
-        shown.append((case, answers_for_verifier(inputs, draw(reference, case.distribution, secret_seed()))))
+        shown.append((case, answers_for_verifier(inputs, draw(reference, DISTRIBUTIONS[0], secret_seed()))))
     names = [what for what, _ in shown[0][1]]
     answers: list[WrongAnswer] = []
     raised = 0

@@ -351,12 +351,30 @@ def check_spots(job: Job) -> None:
         return
     until_s = time.monotonic() + SPOTS_S
     _check_programs(job, spot, program, spot.trial.cases, by_parts=by_parts, until_s=until_s)
+    is_pure = not smaller.expectation.state_after and not checks.mutated_inputs(smaller)
+    if is_pure and job.runner.is_sound and time.monotonic() < until_s:
+        _check_transposed(job, spot, smaller)
     if trial.other_mode and job.runner.is_sound:  # the reference does the same in both modes
         cases = [dataclasses.replace(case, train=not case.train) for case in spot.trial.cases]
         other = job.programs.of(spot.trial, cases[0])
         if by_parts and (other.encoded, other.kernels) != (program.encoded, program.kernels):
             by_parts = tells_by_parts(other.tape, other.kernel_set)
             _check_programs(job, spot, other, cases, by_parts=by_parts, until_s=until_s)
+
+
+def _check_transposed(job: Job, spot: Spot, smaller: Case) -> None:
+    """Run some programs on inputs that lie transposed in memory, for which a candidate has another tape."""
+    case = spot.transposed()
+    if case is None:
+        return
+    try:
+        program = job.programs.of(spot.trial, case)
+    except Failed as failed:
+        job.notes.append(f"{case.name}: not spot-checked, since it has no tape there ({failed.message[:200]})")
+        return
+    if tells_by_parts(program.tape, program.kernel_set):
+        only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)
+        _check_spot(job, spot.trial, case, program, smaller, only, [], twice=False)
 
 
 def _check_programs(

@@ -206,9 +206,13 @@ def _without_quotient(divisor: Handle, result: Handle) -> Handle:
     """Set all bits of a whole quotient or remainder by zero: a GPU leaves it undefined, and numpy gives zero."""
     is_zero = divisor.data == 0
     if is_zero.any():
-        nothing = np.invert(np.zeros(1, result.data.dtype))
-        result.data = np.where(is_zero, nothing, result.data)
+        result.data = np.where(is_zero, nothing(result.data.dtype), result.data)
     return result
+
+
+def nothing(kind: np.dtype[Any]) -> Array:
+    """Return an element with all bits set, in place of one that a GPU leaves undefined: NaN if it is a float."""
+    return np.full(kind.itemsize, 0xFF, np.uint8).view(kind)
 
 
 def _narrow_toward_zero(values: Array, kind: np.dtype[Any]) -> Array:

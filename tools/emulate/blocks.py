@@ -13,7 +13,7 @@ import numpy as np
 import triton.language as tl
 import triton.runtime.interpreter as stock
 
-from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle
+from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle, nothing
 from triton_agent.tools.emulate.floats import Array
 from triton_agent.tools.emulate.lockstep import Apart, Lockstep
 
@@ -53,7 +53,9 @@ class BlockBuilder(ArithmeticBuilder):
         return moved(arg, arg.data.transpose(0, *(axis + 1 for axis in perm)))
 
     def create_cat(self, lhs: Handle, rhs: Handle) -> Handle:
-        return moved(lhs, np.concatenate(_same_shape(lhs.data, rhs.data), axis=1))
+        """Join two blocks element by element: a GPU joins the registers of each thread, so the order is not kept."""
+        both = np.stack(_same_shape(lhs.data, rhs.data), axis=2)
+        return moved(lhs, both.reshape(len(both), -1, *both.shape[3:]))
 
     def create_join(self, lhs: Handle, rhs: Handle) -> Handle:
         return moved(lhs, np.stack(_same_shape(lhs.data, rhs.data), axis=-1))
@@ -64,11 +66,14 @@ class BlockBuilder(ArithmeticBuilder):
     def create_gather(self, src: Handle, indices: Handle, axis: int) -> Handle:
         programs = max(len(src.data), len(indices.data))
         data, places = (np.broadcast_to(part.data, (programs, *part.data.shape[1:])) for part in (src, indices))
-        return stock.TensorHandle(np.take_along_axis(data, places, axis=axis + 1), src.dtype.scalar)
+        inside = (places >= 0) & (places < data.shape[axis + 1])
+        values = np.take_along_axis(data, np.where(inside, places, 0), axis=axis + 1)
+        return stock.TensorHandle(np.where(inside, values, nothing(values.dtype)), src.dtype.scalar)
 
     def create_histogram(self, data: Handle, bins: int, mask: Handle | None) -> Handle:
+        """Count; a GPU looks at the low bits of a number only, so those beyond the bins are counted, too."""
         values, active = _same_shape(data.data, np.ones(1, bool) if mask is None else mask.data)
-        rows = [row[lanes & (row >= 0) & (row < bins)].astype(np.int64) for row, lanes in zip(values, active)]
+        rows = [row[lanes].astype(np.int64) % bins for row, lanes in zip(values, active)]
         return stock.TensorHandle(
             np.stack([np.bincount(row, minlength=bins) for row in rows]).astype(np.int32), tl.int32
         )

@@ -112,7 +112,9 @@ class Interpreter:
         try:
             for hook in kernel.pre_run_hooks:
                 hook(*args, **kwargs)
-            bound = bind(kernel.fn, args, kwargs)
+            unspecialized = kernel.kwargs.get("do_not_specialize") or ()
+            constant = self._language.constant
+            bound = bind(kernel.fn, args, kwargs, constant=constant, unspecialized=unspecialized)
             sizes = resolve_grid(grid, bound.host)
             self._builder.memory = Memory(bound.extents)
             self._run_programs(kernel.fn, bound.device, sizes)
@@ -257,7 +259,7 @@ def _replace_language(interpreter: Interpreter) -> None:
     for place in (tl, tl.core):
         stock._patch_lang_core(place, scope)
         place.static_assert, place.dot_scaled = _static_assert, _dot_scaled
-        place.multiple_of = _checked_multiple_of
+        place.multiple_of, place.max_contiguous = _checked_multiple_of, _checked_neighbours
     for place in (tl, tl.core, tl.tensor):
         place.reduce, place.associative_scan = reduce, associative_scan
     for name in (
@@ -361,6 +363,21 @@ def _checked_multiple_of(input: Any, values: Any, **_: Any) -> Any:
     is_scalar = isinstance(input, tl.tensor) and input.type.is_int()
     if is_scalar and isinstance(factor, int) and factor > 0 and (input.handle.data % factor).any():
         raise ValueError(f"tl.multiple_of(..., {factor}) of a number that is no multiple of {factor}")
+    return input
+
+
+def _checked_neighbours(input: Any, values: Any, **_: Any) -> Any:
+    """Replacement for `tl.max_contiguous`: refuse a row of which no group begins with neighbours or equals.
+
+    Kernels also promise this of a row that starts over where a tensor ends (`at % n`), and do not use what lies beyond.
+    """
+    values = values[0] if isinstance(values, (list, tuple, tl.tuple)) and len(values) == 1 else values
+    length = tl.core._unwrap_if_constexpr(values)
+    along = input.handle.data if isinstance(input, tl.tensor) and len(input.shape) == 1 else None
+    if along is not None and isinstance(length, int) and 1 < length <= along.shape[1] and not along.shape[1] % length:
+        groups = along.reshape(-1, length)
+        if not np.isin(groups[:, 1] - groups[:, 0], (0, 1)).any():
+            raise ValueError(f"tl.max_contiguous(..., {length}) of numbers that are no neighbours")
     return input
 
 

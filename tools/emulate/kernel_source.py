@@ -24,8 +24,8 @@ _LANGUAGE = "__language__"
 _EXTREMES = {"min": "minimum", "max": "maximum"}
 
 
-class LoopIndex(int):
-    """A loop variable: an int that can be converted like a tensor."""
+class WholeConstant(int):
+    """A loop variable, or an argument of one, which the compiler takes for a constant: an int with a tensor's `to`."""
 
     _semantic: Any = None
 
@@ -38,12 +38,12 @@ class KernelLanguage:
 
     def __init__(self, semantic: Any) -> None:
         self._semantic = semantic
-        self._index = type("LoopIndex", (LoopIndex,), {"_semantic": semantic})
+        self.constant = type("WholeConstant", (WholeConstant,), {"_semantic": semantic})
 
     def assigned(self, value: Any) -> Any:
         if type(value) is tuple:
             return tuple(map(self.assigned, value))
-        return value if isinstance(value, LoopIndex) else self._semantic.to_tensor(value, False)
+        return value if isinstance(value, WholeConstant) else self._semantic.to_tensor(value, False)
 
     def every(self, *operands: Callable[[], Any]) -> Any:
         return self._joined(operands, False, self._semantic.logical_and)
@@ -89,7 +89,7 @@ class KernelLanguage:
         return functools.reduce(of_tensors, values) if is_symbolic else of_numbers(*values)
 
     def indices(self, values: Any) -> Iterator[Any] | Any:
-        return map(self._index, values) if isinstance(values, range) else values
+        return map(self.constant, values) if isinstance(values, range) else values
 
 
 def rewrite(function: Any, language: KernelLanguage) -> Any:

@@ -1,15 +1,15 @@
 """Binds a launch: its arguments as the kernel receives them, its grid, its options.
 
 Arguments are converted like in a GPU's launcher: floats become float32 and keep that type in operations with narrower
-tensors, integers the narrowest type that holds them, booleans `int1`, and a tensor a pointer that knows its extent.
-Unknown options, and grids that a GPU would refuse, raise errors.
+tensors, integers the narrowest type that holds them, one a constant, booleans `int1`, and a tensor a pointer that knows
+its extent. Unknown options, and grids that a GPU would refuse, raise errors.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,18 @@ class BoundArguments:
     extents: list[Extent]
 
 
-def bind(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> BoundArguments:
-    """Separate options from arguments, and convert the arguments for the kernel."""
+def bind(
+    function: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    constant: Callable[[int], Any] = int,
+    unspecialized: Collection[str] = (),
+) -> BoundArguments:
+    """Separate options from arguments, and convert the arguments for the kernel.
+
+    Arguments of one become constants, as in a compiled kernel, except those that must not be specialised.
+    """
     signature = inspect.signature(function)
     own = {name: value for name, value in kwargs.items() if name in signature.parameters}
     _check_options({name: value for name, value in kwargs.items() if name not in own})
@@ -48,6 +58,9 @@ def bind(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bou
     host = {name: tl.core._unwrap_if_constexpr(value) for name, value in bound.arguments.items()}
     extents: list[Extent] = []
     device = {name: _parameter(name, host[name], signature.parameters[name].annotation, extents) for name in host}
+    plain = [name for name in host if signature.parameters[name].annotation is inspect.Parameter.empty]
+    ones = [name for name in plain if type(host[name]) is int and host[name] == 1 and name not in unspecialized]
+    device |= {name: constant(1) for name in ones}
     return BoundArguments(host=host, device=device, extents=extents)
 
 

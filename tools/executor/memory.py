@@ -83,15 +83,22 @@ def poison(tensor: torch.Tensor, salt: int) -> None:
     if pattern is not None:
         tensor.view(pattern[0]).fill_(pattern[1])
     elif tensor.is_complex():
-        tensor.fill_(complex("nan"))
+        poison(torch.view_as_real(tensor), salt)
     else:
         tensor.view(torch.uint8).fill_(POISON_BYTES[salt % 2] & (1 if tensor.dtype is torch.bool else 0xFF))
 
 
 def poisoned(tensor: torch.Tensor) -> torch.Tensor:
-    """Return which elements still hold the fill value of fresh memory."""
+    """Return which elements still hold the fill value of fresh memory; none if it is not `told_from_answers`."""
+    if tensor.is_complex():
+        return poisoned(torch.view_as_real(tensor)).all(-1)
     pattern = POISON.get(tensor.dtype)
     if pattern is None or tensor.numel() == 0:
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
     as_type, value = pattern
     return tensor.view(as_type) == value
+
+
+def told_from_answers(dtype: torch.dtype) -> bool:
+    """Return True if no answer of this dtype can equal the fill value of fresh memory."""
+    return dtype in POISON or dtype.is_complex

@@ -48,7 +48,7 @@ from triton_agent.tools.processes.protocol import (
     UseFile,
     WarmUp,
 )
-from triton_agent.tools.processes.tensors import describe, row
+from triton_agent.tools.processes.tensors import describe, real_parts, row
 from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.tape.outline import tensors_in
@@ -341,7 +341,7 @@ class Executor:
 def _placed(inputs: list[torch.Tensor], addresses: Any, values: Any) -> tuple[tuple[int, int, float], ...]:
     """Return some of these pairs of an address and a number, by input and index, where an input is dense."""
     found: list[tuple[int, int, float]] = []
-    for number, tensor in enumerate(inputs if len(addresses) else ()):
+    for number, tensor in enumerate(real_parts(inputs) if len(addresses) else ()):
         offsets = addresses.astype(np.int64) - tensor.data_ptr()
         inside = (offsets >= 0) & (offsets < tensor.nbytes) & (offsets % tensor.element_size() == 0)
         if tensor.is_contiguous() and inside.any():

@@ -159,6 +159,16 @@ def float_tensors(value: Any) -> list[torch.Tensor]:
     return [tensor for tensor in nested_tensors(value) if tensor.is_floating_point() and tensor.numel()]
 
 
+def real_valued(value: Any) -> list[torch.Tensor]:
+    """Return the tensors of a nest that hold floats or complex numbers, the latter as pairs, without empty ones."""
+    return float_tensors(real_parts(nested_tensors(value)))
+
+
+def real_parts(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the tensors, with complex ones as views of pairs of real numbers."""
+    return [torch.view_as_real(it) if it.is_complex() and not it.is_conj() else it for it in tensors]
+
+
 def aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], model: torch.nn.Module) -> list[list[Any]]:
     """Return pairs of an output's index and the name of a tensor whose memory it shares."""
     others = [(f"input {i}", tensor) for i, tensor in enumerate(inputs)]

@@ -31,13 +31,16 @@ from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.reference_runs import OriginalRuns
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.directed import (
+    CONVOLUTIONS,
     DIRECTED,
+    FIRST,
     NORMS,
     NOT_FINITE,
     SHARE_JUDGED,
     STILL,
     Directed,
     directed,
+    passes_nan_on,
 )
 from triton_agent.tools.truth.distributions import (
     BLANK,
@@ -51,7 +54,9 @@ from triton_agent.tools.truth.distributions import (
     WITH_EMPTY,
     draw,
     has_flags,
+    has_one_sign,
     has_positions_or_lengths,
+    negate_some,
     put_under,
     randomise,
     share_memory,
@@ -66,8 +71,8 @@ from triton_agent.tools.truth.expectation import (
     with_any_infinity,
     with_free_places,
 )
-from triton_agent.tools.truth.layouts import LAYOUTS, relaid
-from triton_agent.tools.truth.number_cases import NumberCases
+from triton_agent.tools.truth.layouts import LAYOUTS, SHARED, WINDOWS, relaid
+from triton_agent.tools.truth.number_cases import NumberCases, is_astray
 from triton_agent.tools.truth.plan import (
     ALONE_BYTES_AT_MOST,
     AS_GIVEN,
@@ -75,6 +80,7 @@ from triton_agent.tools.truth.plan import (
     SHUFFLED,
     Case,
     Trial,
+    Verify,
     secret_seed,
 )
 
@@ -99,6 +105,10 @@ IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 """Distributions for the second mode, if the reference does something else in it."""
 CALLS_BEFORE = 2
 """Calls before the checked one, for a module that keeps a state."""
+MANY_CALLS = (1_000, 100_000)
+"""Numbers of calls that a module with counters pretends to have seen: a warm-up is over then."""
+GROWN_SCALARS = (30, 8, 3)
+"""Factors for learnt scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 
 
 def make_trial(
@@ -162,21 +172,6 @@ def _versions(
     return models
 
 
-def _has_one_sign(parameter: torch.Tensor) -> bool:
-    plain = parameter.is_floating_point() and parameter.numel() and 0 not in parameter.stride()
-    return bool(plain) and bool((parameter > 0).all() or (parameter < 0).all())
-
-
-def _negate_some(model: torch.nn.Module, names: Sequence[str]) -> None:
-    """Negate every second element of the first half of each of these; a second call undoes it."""
-    parameters = dict([*model.named_parameters(), *model.named_buffers()])
-    for name in names:
-        data = parameters[name].data
-        flat = data.clone().reshape(-1)
-        flat[: max(1, flat.numel() // 2) : 2].neg_()
-        data.copy_(flat.reshape(data.shape))
-
-
 def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[torch.nn.Module]:
     """Return versions that each differ from the one before in a single parameter or buffer.
 
@@ -230,19 +225,29 @@ def _replacement_for(fresh: torch.Tensor, generator: torch.Generator) -> torch.T
     return fresh + (drawn - 0.5 if fresh.is_floating_point() else (drawn < 0.5).int()).to(fresh)
 
 
+def _asking(reference: Reference, dense: Payload) -> Verify:
+    """Return the problem's own function, called with these inputs in place of those of the call."""
+    return lambda _, outputs: reference.verify(dense.unpack(), outputs)
+
+
 def make_verifier_trial(reference: Reference, name: str) -> Trial:
-    """Return a trial with three draws of inputs, for a problem that judges outputs itself."""
+    """Return a trial with three draws of inputs, for a problem that judges outputs itself.
 
-    def verify(packed_inputs: Payload, outputs: Any) -> bool:
-        return reference.verify(packed_inputs.unpack(), outputs)
-
+    More draws lie otherwise in memory, which the problem's own function does not see: it may ask for dense inputs.
+    """
     cases = []
-    for number in range(1, 4):
+    for number, layout in enumerate(("", "", "", *(it for it in LAYOUTS if it not in (SHARED, WINDOWS))), 1):
         inputs = draw(reference, AS_GIVEN, secret_seed())
-        after = tuple(tensor.clone() for tensor in nested_tensors(inputs))
-        expectation = Expectation(packed_inputs=pack(inputs), inputs_after=after)
-        title = f"{name} / draw {number}"
-        cases.append(Case(name=title, variant=name, distribution=AS_GIVEN, expectation=expectation, verify=verify))
+        given = relaid(layout, inputs) if layout else inputs
+        if given is None:
+            continue
+        verify = _asking(reference, pack(inputs))
+        after = tuple(tensor.clone() for tensor in nested_tensors(given))
+        expectation = Expectation(packed_inputs=pack(given), inputs_after=after)
+        title = f"{name} / {layout or f'draw {number}'}"
+        cases.append(
+            Case(name=title, variant=name, distribution=layout or AS_GIVEN, expectation=expectation, verify=verify)
+        )
     return Trial(
         variant=name,
         packed_init=pack(reference.told_arguments()),
@@ -323,12 +328,12 @@ class _CaseMaker:
         fresh = dict(self.models[0].named_parameters())
         buffers = {name: it for name, it in self.models[0].named_buffers() if "running_" not in name}
         for kind in (fresh, buffers):
-            names = [name for name, value in kind.items() if _has_one_sign(value)]
+            names = [name for name, value in kind.items() if has_one_sign(value)]
             for model in later if names else ():
-                _negate_some(model, names)
+                negate_some(model, names)
             if names and not self._is_as_finite(later[0]):
                 for model in later:
-                    _negate_some(model, names)
+                    negate_some(model, names)
 
     def _is_as_finite(self, model: torch.nn.Module) -> bool:
         """Return True if the reference runs with these parameters, and returns no more infinities and NaN."""
@@ -368,27 +373,68 @@ class _CaseMaker:
                 known = {case.distribution for case in cases}
                 for name in (name for name in IN_EACH_MODE if name in known or name == EXTREMES):
                     self._try(cases, name, train, version=last_version)
-        if self.settings.remedies:
-            self._add_plain_parameters(cases)
+        size_bytes = sum(value.nbytes for value in state_of(self.models[0]).values())
+        if self.settings.remedies and size_bytes:
+            if size_bytes <= ALONE_BYTES_AT_MOST and len(self.models) > 1:
+                self._add_plain_parameters(cases)
+                self._add_grown_scalars(cases)
+                self._add_nan_in_parameters(cases)
             self._call_after_others(cases)
         return cases
 
     def _add_plain_parameters(self, cases: list[Case]) -> None:
         """Add a case with the module as it is constructed, and one in which no parameter is negative."""
-        size_bytes = sum(value.nbytes for value in state_of(self.models[0]).values())
-        if not size_bytes or size_bytes > ALONE_BYTES_AT_MOST or len(self.models) < 2:
-            return
         fresh = self.reference.make_model(secret_seed()).to(self.settings.device)
         positive = copied_module(self.models[self.latest])
         for parameter in positive.parameters():
             if parameter.is_floating_point():
                 parameter.data.abs_()
         for model, what in ((fresh, "module as constructed"), (positive, "positive parameters")):
-            known = len(cases)
-            self.models.append(model)
-            self._try(cases, AS_GIVEN, self.modes[0], version=len(self.models) - 1)
-            name = f"{self.variant} / {what}"
-            cases[known:] = [dataclasses.replace(case, stale=None, name=name) for case in cases[known:]]
+            with contextlib.suppress(OriginalFailed):
+                self._add_with_own_model(cases, model, what, self._is_finite)
+
+    def _is_finite(self, expectation: Expectation) -> bool:
+        return non_finite_share(expectation) <= non_finite_share(self.given)
+
+    def _add_with_own_model(
+        self, cases: list[Case], model: torch.nn.Module, what: str, is_sound: Callable[[Expectation], bool]
+    ) -> bool:
+        """Add a case with inputs as given and this module, if the answer is sound."""
+        expectation = self._expected(model.train(self.modes[0]), AS_GIVEN, brief=True)
+        if not is_sound(expectation):
+            return False
+        self.models.append(model)
+        case = self.case_of(expectation, AS_GIVEN, self.modes[0], version=len(self.models) - 1)
+        cases.append(dataclasses.replace(case, stale=None, name=f"{self.variant} / {what}"))
+        return True
+
+    def _add_grown_scalars(self, cases: list[Case]) -> None:
+        """Add a case in which parameters of one element are many times as large, as a learnt scale may become."""
+        for times in GROWN_SCALARS:
+            model = copied_module(self.models[self.latest])
+            single = [it for it in model.parameters() if it.is_floating_point() and it.numel() == 1]
+            for parameter in single:
+                parameter.data.mul_(times)
+            with contextlib.suppress(OriginalFailed):
+                what, sound = f"scalar parameters times {times}", lambda it: self._is_finite(it) and not is_astray(it)
+                if not single or self._add_with_own_model(cases, model, what, sound):
+                    return
+
+    def _add_nan_in_parameters(self, cases: list[Case]) -> None:
+        """Add a case with NaN in one element of each parameter, if the reference passes NaN on.
+
+        A convolution may or may not multiply it by padding.
+        """
+        names = self.operators
+        if self.graph is None or not passes_nan_on(self.graph) or names & (ORDERING | FIRST | CONVOLUTIONS):
+            return
+        model, generator = copied_module(self.models[self.latest]), torch.Generator().manual_seed(secret_seed())
+        own = [it for it in model.parameters() if it.is_floating_point() and it.numel() and 0 not in it.stride()]
+        for parameter in [it for it in own if it.numel() > 1] or own:
+            parameter.data[_off_the_diagonal(parameter.shape, generator)] = math.nan
+        with contextlib.suppress(OriginalFailed, RuntimeError):
+            if own:
+                self._add_with_own_model(cases, model, "NaN in parameters", lambda it: _nan_share(it) > 0)
 
     def in_other_mode(self, cases: Sequence[Case]) -> tuple[Case, ...]:
         """Return the cases of the first mode for the other one, if the reference does the same in both."""
@@ -494,6 +540,28 @@ class _CaseMaker:
             version = len(self.models) - 1
             case = self.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
             cases.append(dataclasses.replace(case, stale=None))  # this version has a new state, not a new parameter
+        for count in MANY_CALLS:
+            self._count_on(cases, stateful, count)
+
+    def _count_on(self, cases: list[Case], stateful: Case, count: int) -> None:
+        """Add a case in which buffers that count calls or samples have counted so many of them."""
+        before = stateful.expectation.state_before
+        changed = {it.name.removeprefix("buffer "): it.yard.original for it in stateful.expectation.state_after}
+        steps = {name: after.double() - before[name].double() for name, after in changed.items() if after.numel() == 1}
+        counting = [name for name, step in steps.items() if float(step) > 0 and float(step).is_integer()]
+        model = copied_module(self.models[self.latest]).train(stateful.train)
+        for name, buffer in model.named_buffers():
+            if name in counting:
+                buffer.add_(count)
+        with contextlib.suppress(OriginalFailed, RuntimeError):
+            expectation = self.runs.expect(model, self.fresh(), self.scales, brief=True)
+            found = {it.name.removeprefix("buffer ") for it in expectation.state_after}
+            if counting and found == changed.keys() and not non_finite_share(expectation):
+                self.models.append(model)
+                version = len(self.models) - 1
+                case = self.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
+                name = f"{self.variant} / as given, after {count:,} calls"
+                cases.append(dataclasses.replace(case, stale=None, name=name))
 
     def fresh(self) -> list[Any]:
         """Return new inputs as given; large ones are copied from a kept draw."""

@@ -65,7 +65,8 @@ MASKING = words("masked_fill where mul logical_not bitwise_not logical_and bitwi
 PASSED_THROUGH = words("clone contiguous _to_copy clamp clamp_min clamp_max relu to type_as detach float double abs")
 SUMMING = words("sum mean var std var_mean std_mean cumsum norm linalg_vector_norm logsumexp prod nansum") | NORMS
 """Operators that sum: some valid orders of addition subtract two infinities, and compensated sums always do."""
-PRODUCTS = words("mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution")
+CONVOLUTIONS = words("convolution conv1d conv2d conv3d _convolution")
+PRODUCTS = words("mm addmm bmm baddbmm addbmm mv addmv dot matmul linear") | CONVOLUTIONS
 ATTENTION = words("scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu")
 ATTENTION |= words("_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention")
 ATTENTION |= words("_scaled_dot_product_cudnn_attention _scaled_dot_product_attention_math")
@@ -151,7 +152,7 @@ class Rule:
     operators: frozenset[str] | None
     """None stands for every operator."""
     kind: str
-    """`float`, `whole` or `flag`."""
+    """`float`, `whole`, `flag`, or `number` for floats and complex numbers."""
     change: Change
     traced_only: bool = False
     """True to leave inputs alone that cannot be traced to the operator."""
@@ -333,7 +334,7 @@ WHOLE_OPERATORS = (WHOLE_ARITHMETIC | _QUIET | SHIFTS) - words("floor_divide rem
 """Operators that accept integers of any size. A shift accepts only small counts."""
 
 RULES: tuple[Rule, ...] = (
-    Rule(case=NOT_FINITE, operators=None, kind="float", change=_special),
+    Rule(case=NOT_FINITE, operators=None, kind="number", change=_special),
     Rule(case=TIES, operators=ORDERING | FIRST, kind="float", change=_quantise_half),
     Rule(case=TIES, operators=ORDERING | FIRST, kind="whole", change=_quantise_half, traced_only=True),
     Rule(case=TIES, operators=COMPARING, kind="float", change=_meet_some, traced_only=True),
@@ -378,7 +379,8 @@ class Directed:
     ) -> None:
         """Write each value once into each floating-point input, no two in the same row or column.
 
-        With `twice`, NaN is also written beside the first NaN: a kernel may count them.
+        With `twice`, NaN is also written beside the first NaN: a kernel may count them. Complex inputs get NaN only, in
+        both parts, since products with one part treat the other differently.
         """
         tensors = list(tensors_in(inputs))
         with torch.no_grad():
@@ -387,9 +389,12 @@ class Directed:
                 orders = [torch.randperm(size, generator=generator).tolist() for size in tensor.shape]
                 for k, value in enumerate(values):
                     at = tuple(order[k % len(order)] for order in orders)
-                    tensor[at] = value
+                    if tensor.is_complex() and not math.isnan(value):
+                        continue
+                    planted = torch.tensor(complex(value, value) if tensor.is_complex() else value)
+                    tensor[at] = planted
                     if twice and math.isnan(value) and at and tensor.shape[-1] > 1:
-                        tensor[(*at[:-1], (at[-1] + 1) % tensor.shape[-1])] = value
+                        tensor[(*at[:-1], (at[-1] + 1) % tensor.shape[-1])] = planted
 
 
 def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Tensor]) -> Directed:
@@ -403,7 +408,7 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
     if share_memory(inputs) or len(tensors) != len(graph.inputs):
         return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
     for case in DIRECTED:
-        if case == NOT_FINITE and not _passes_nan_on(graph):
+        if case == NOT_FINITE and not passes_nan_on(graph):
             continue
         feeds: dict[int, tuple[Rule, Feed]] = {}
         halves: dict[int, tuple[Rule, Feed]] = {}
@@ -424,7 +429,7 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
     return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
 
 
-def _passes_nan_on(graph: OperatorGraph) -> bool:
+def passes_nan_on(graph: OperatorGraph) -> bool:
     """Return True if NaN must reach the output: no masked products (kernels skip parts), no casts to integers."""
     whole = any(_makes_whole(node, graph) for node in graph.nodes)
     heavy = any(node.kind in ("heavy", "random") and bare_name(node.operator) not in PRODUCTS for node in graph.nodes)
@@ -483,6 +488,8 @@ def _feeds(
 
 def _fits(tensor: torch.Tensor, kind: str) -> bool:
     own = "float" if tensor.is_floating_point() else "flag" if tensor.dtype is torch.bool else "whole"
+    if kind == "number":
+        own = kind if own == "float" or tensor.is_complex() else own
     return own == kind and is_plain(tensor) and tensor.numel() > 0 and (kind != "whole" or tensor.dtype in WHOLE)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -431,6 +431,21 @@ def randomise(model: nn.Module, seed: int, kept: int | None = None) -> tuple[str
                     change(buffer, 0.5 + torch.rand(buffer.shape, generator=generator))
                 changed.append(name)
     return tuple(changed)
+
+
+def has_one_sign(parameter: torch.Tensor) -> bool:
+    plain = parameter.is_floating_point() and parameter.numel() and 0 not in parameter.stride()
+    return bool(plain) and bool((parameter > 0).all() or (parameter < 0).all())
+
+
+def negate_some(model: nn.Module, names: Sequence[str]) -> None:
+    """Negate every second element of the first half of each of these; a second call undoes it."""
+    parameters = dict([*model.named_parameters(), *model.named_buffers()])
+    for name in names:
+        data = parameters[name].data
+        flat = data.clone().reshape(-1)
+        flat[: max(1, flat.numel() // 2) : 2].neg_()
+        data.copy_(flat.reshape(data.shape))
 
 
 def _is_constant(tensor: torch.Tensor) -> bool:

@@ -283,6 +283,13 @@ class _Observed:
         return [*self.outputs, *self.changed.values()]
 
 
+def _are_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return True if all elements are equal, or both are NaN."""
+    if torch.equal(one, other):
+        return True
+    return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
+
+
 def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed:
     subject = copied_module(model)
     before = state_of(subject)
@@ -291,7 +298,7 @@ def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed
         outputs = _run(subject, args)
     tensors, tree = tensors_of(outputs)
     after = state_of(subject)
-    changed = {name: value for name, value in after.items() if not torch.equal(value, before[name])}
+    changed = {name: value for name, value in after.items() if not _are_equal(value, before[name])}
     # Run once more with the same module, or with a copy if it keeps a visible state. Atomics may reorder sums, so the
     # second run, with other random numbers, has to agree approximately.
     seed_torch(secrets.randbits(63))
@@ -556,7 +563,8 @@ def state_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def non_finite_share(expectation: Expectation) -> float:
     """Return the share of infinities and NaN, in the reference's answer and in the truth."""
-    tensors = [output.yard.original for output in expectation.outputs if output.yard.original.is_floating_point()]
+    answers = [output.yard.original for output in expectation.outputs]
+    tensors = [answer for answer in answers if answer.is_floating_point() or answer.is_complex()]
     tensors += [output.yard.truth.to(output.yard.original.dtype) for output in expectation.outputs]
     total = sum(tensor.numel() for tensor in tensors)
     return sum(int((~torch.isfinite(tensor)).sum()) for tensor in tensors) / total if total else 0.0

@@ -1,14 +1,17 @@
 """Inputs with the same values in other memory layouts, which expose kernels that ignore strides.
 
     transposed   dense, with the dimensions in reverse order
+    inner        dense, with the second dimension last, like images with their channels last; for three and more
+    outer        dense, with two dimensions exchanged before the last, like sequences step by step; for three and more
     padded       the second half of rows that are twice as wide, like a chunk of a projection; for several dimensions
     stepped      every second element of a row that is twice as wide, starting at the second; for one dimension
     expanded     one sample repeated with a stride of zero, which also changes the values
+    windows      rows that overlap by half, like the frames of a signal, which also changes the values
     one twice    the same tensor for two inputs of equal shape and dtype
     apart        separate memory for each input, if the given inputs share memory
 
-Inputs alternate between layouts, so a few cases cover all of them. A layout that the reference refuses is left out. Not
-covered: overlapping windows. torch has no negative strides.
+Inputs alternate between transposed and padded, so two cases cover both. A layout that the reference refuses is left
+out. torch has no negative strides.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ from triton_agent.tools.reference.input_tensors import is_plain, map_tensors, te
 from triton_agent.tools.truth.distributions import share_memory
 
 TRANSPOSED, GAPS, SHARED = "transposed in memory", "gaps in memory", "one memory for many elements"
+INNER, OUTER, WINDOWS = "second dimension last in memory", "first dimensions exchanged in memory", "windows in memory"
 APART = "memory of its own for each input"
-LAYOUTS = (TRANSPOSED, GAPS, SHARED, APART)
+LAYOUTS = (TRANSPOSED, GAPS, INNER, OUTER, SHARED, WINDOWS, APART)
 
 
 def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
@@ -33,8 +37,13 @@ def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
         return None
     if name == APART:
         return _apart(inputs)
-    ways = (_transposed, _with_gaps) if name == TRANSPOSED else (_with_gaps, _transposed)
-    instead = _shared(tensors) if name == SHARED else [ways[i % 2](tensor) for i, tensor in enumerate(tensors)]
+    if name == SHARED:
+        instead = _shared(tensors)
+    elif name == WINDOWS:
+        instead = _last_as_windows(tensors)
+    else:
+        ways = WAYS[name]
+        instead = [ways[i % len(ways)](tensor) for i, tensor in enumerate(tensors)]
     if all(new.stride() == old.stride() for new, old in zip(instead, tensors)) and len(set(map(id, instead))) == len(
         tensors
     ):
@@ -75,8 +84,24 @@ def _transposed(tensor: torch.Tensor) -> torch.Tensor:
     order = list(range(tensor.dim()))
     for one, other in zip(wide, reversed(wide)):
         order[one] = other
-    moved = tensor.detach().permute(order).clone(memory_format=torch.contiguous_format)
-    return moved.permute(order).requires_grad_(tensor.requires_grad)
+    return _in_memory(tensor, order)
+
+
+def _inner(tensor: torch.Tensor) -> torch.Tensor:
+    dims = list(range(tensor.dim()))
+    return _in_memory(tensor, [*dims[:1], *dims[2:], 1]) if len(dims) > 2 else tensor
+
+
+def _outer(tensor: torch.Tensor) -> torch.Tensor:
+    dims = list(range(tensor.dim()))
+    return _in_memory(tensor, [*dims[:-3], dims[-2], dims[-3], dims[-1]]) if len(dims) > 2 else tensor
+
+
+def _in_memory(tensor: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
+    """Return the tensor with its dimensions in this order in memory, the last one dense."""
+    moved = tensor.detach().permute(*order).clone(memory_format=torch.contiguous_format)
+    back = sorted(range(len(order)), key=lambda dim: order[dim])
+    return moved.permute(back).requires_grad_(tensor.requires_grad)
 
 
 def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
@@ -100,3 +125,26 @@ def _expanded(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     one = tensor.detach().narrow(axis, 0, 1).clone()
     return one.expand(tensor.shape).requires_grad_(tensor.requires_grad)
+
+
+def _last_as_windows(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Let the rows of the last floating-point tensor overlap: each begins in the middle of the one before."""
+    fitting = [i for i, it in enumerate(tensors) if it.is_floating_point() and it.dim() > 1 and min(it.shape[-2:]) > 1]
+    return [_as_windows(tensor) if i in fitting[-1:] else tensor for i, tensor in enumerate(tensors)]
+
+
+def _as_windows(tensor: torch.Tensor) -> torch.Tensor:
+    strides = [1, tensor.shape[-1] // 2]
+    for size in reversed(tensor.shape[1:-1]):
+        strides.append(strides[-1] * size)
+    memory = tensor.detach().clone(memory_format=torch.contiguous_format)
+    return memory.as_strided(tensor.shape, strides[::-1]).requires_grad_(tensor.requires_grad)
+
+
+WAYS = {
+    TRANSPOSED: (_transposed, _with_gaps),
+    GAPS: (_with_gaps, _transposed),
+    INNER: (_inner,),
+    OUTER: (_outer,),
+}
+"""The ways in which inputs lie in memory, in turn."""

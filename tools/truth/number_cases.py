@@ -18,7 +18,7 @@ import torch
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operators import ORDERING, bare_name
 from triton_agent.tools.processes.payloads import Payload, pack
-from triton_agent.tools.processes.tensors import float_tensors, nested_tensors
+from triton_agent.tools.processes.tensors import nested_tensors, real_parts, real_valued
 from triton_agent.tools.reference.input_tensors import is_sorted
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference_runs import OriginalRuns
@@ -98,7 +98,7 @@ class NumberCases:
         """
         with self._one_at_a_time:
             if (numbers, train) not in self._holding:
-                largest = max((float(it.abs().max()) for it in float_tensors(self._source.last)), default=1.0)
+                largest = max((float(it.abs().max()) for it in real_valued(self._source.last)), default=1.0)
                 made = [
                     self._case_holding(group, numbers, train, turn)
                     for group in groups(numbers, largest or 1.0)
@@ -129,10 +129,10 @@ class NumberCases:
             inputs = self._source.fresh()
             if share_memory(inputs):
                 return None
-            ceiling = min((largest_asked(names, it.dtype) for it in float_tensors(inputs)), default=math.inf)
+            ceiling = min((largest_asked(names, it.dtype) for it in real_valued(inputs)), default=math.inf)
             chosen = tuple(number for number in floats if abs(number) <= ceiling or not is_bounded)
             if places == "range" or self._casts_to_whole():
-                within = [(float(it.min()), float(it.max())) for it in float_tensors(inputs)]
+                within = [(float(it.min()), float(it.max())) for it in real_valued(inputs)]
                 chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))
             model = copied_module(latest).train(train) if small else _in_mode(latest, train)
             version = len(self._source.models)
@@ -144,7 +144,7 @@ class NumberCases:
             held = [values for values, _ in tables if len(values) >= FEWEST_IN_A_TABLE]
             try:
                 with torch.no_grad():
-                    told = list(nested_tensors(inputs))
+                    told = real_parts(nested_tensors(inputs))
                     if turn:
                         first = [number for number in numbers.named() if number in chosen]
                         for tensor in (*told, *own, *held):
@@ -177,7 +177,7 @@ class NumberCases:
         expectation = self._source.runs.expect(model, inputs, self._source.scales, brief=not ordered)
         if ordered:
             expectation = with_free_places(model, expectation)
-        if non_finite_share(expectation) > non_finite_share(self._source.given) or _is_astray(expectation):
+        if non_finite_share(expectation) > non_finite_share(self._source.given) or is_astray(expectation):
             return None
         return self._source.case_of(expectation, distribution, train)
 
@@ -187,6 +187,7 @@ class NumberCases:
         return (
             self._source.graph is None
             or bool(self._source.operators & SUMMING or self._products)
+            or any(it.is_complex() for it in nested_tensors(self._source.last))  # products of parts are summed
             or makes_scores(self._source.operators)
         )
 
@@ -200,12 +201,12 @@ class NumberCases:
         model = _in_mode(self._source.models[case.version], case.train)
         for times in (math.inf, ORDINARY):
             inputs = case.expectation.packed_inputs.unpack()
-            told = list(nested_tensors(inputs))
+            told = real_parts(nested_tensors(inputs))
             if share_memory(inputs) or self._casts_to_whole():
                 return None
             with torch.no_grad():
                 for number, tensor in enumerate(told):
-                    if not tensor.is_contiguous() or not tensor.numel() or tensor.is_complex():
+                    if not tensor.is_contiguous() or not tensor.numel():
                         continue
                     if not tensor.is_floating_point():
                         self._meet_wholes(tensor, [(at, it) for place, at, it in counterparts if place == number])
@@ -242,7 +243,7 @@ class NumberCases:
     def _turns(self, floats: tuple[float, ...], numbers: Numbers) -> int:
         """Return how many cases are needed for the smallest tensor to hold all of these numbers that are named."""
         latest = self._source.models[self._source.latest]
-        tensors = [*float_tensors(self._source.fresh()), *latest.parameters(), *latest.buffers()]
+        tensors = [*real_valued(self._source.fresh()), *latest.parameters(), *latest.buffers()]
         named = sum(number in floats for number in numbers.named())
         room = min((room_in(it) for it in tensors if it.is_floating_point() and it.numel()), default=named)
         return min(TURNS_AT_MOST, math.ceil(named / room)) if room else 0
@@ -276,7 +277,7 @@ def _within(numbers: Iterable[float], tensor: torch.Tensor) -> tuple[float, ...]
     return tuple(number for number in numbers if low <= abs(number) <= high and (number > 0 or has_negative))
 
 
-def _is_astray(expectation: Expectation) -> bool:
+def is_astray(expectation: Expectation) -> bool:
     """Return True if the reference itself is plainly wrong somewhere, because an intermediate value overflowed.
 
     For example, torch's attention on a CPU returns zeros for a row with an infinite score, where NaN is as correct.

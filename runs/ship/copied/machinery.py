@@ -54,7 +54,7 @@ CONSTRUCTED: Any = _constructor()
 MEASURED: dict[Any, bool] = {}
 TF32 = False
 AUTOCAST: Any = None
-ORDER_IS_FREE = CALLS_LIBDEVICE = SERVES_RANGES = REPLAYS_GRAPHS = False
+ORDER_IS_FREE = CALLS_LIBDEVICE = SERVES_RANGES = REPLAYS_GRAPHS = TAKES_COMPLEX = False
 OPERATOR = "stand_in"
 
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
@@ -238,6 +238,7 @@ def _admitted(model: Any, args: Any, kwargs: Any) -> Any:
     """Return the plan of a call, the model's state and the call's tensors; None where the reference has to run."""
     found, watch = plan_for(model.training, *_in_order(*args, **kwargs)), model._watch
     recorded = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    recorded = recorded or torch.autograd.forward_ad._current_level >= 0  # tangents would be lost
     if found is None or type(model) is not ModelNew or watch.made is None or recorded:
         return None
     plan, tensors = found
@@ -247,6 +248,8 @@ def _admitted(model: Any, args: Any, kwargs: Any) -> Any:
     device = watch.device or tensors[0].device
     for tensor in tensors:  # what torch.func wraps has no address and raises
         if type(tensor) is not torch.Tensor or tensor.device != device or tensor.data_ptr() % 16:
+            return None
+        if TAKES_COMPLEX and tensor.is_conj():  # the memory holds other numbers
             return None
     return (plan, state, tensors) if _may_run_on(device, model.use_kernels == "always", False) else None
 
