@@ -202,6 +202,19 @@ def test_scores_that_are_large_and_nearly_equal_may_err_at_their_own_size() -> N
         assert judge(attention(q, k, v), yard).ok, seed
 
 
+@pytest.mark.parametrize("complex_", [False, True])
+def test_an_exponential_may_be_a_power_of_two_of_a_rounded_product(complex_: bool) -> None:
+    """A GPU's fast exponential errs by 1.3e-6 of exp(23), more than eight units in the last place."""
+    x = torch.tensor([23.0, 21.7, -3.0, 0.4]).repeat(4)
+    x = torch.complex(x, torch.zeros_like(x)) if complex_ else x
+    power = torch.exp2(x.real * torch.tensor(math.log2(math.e)))
+    answer = torch.complex(power, torch.zeros_like(power)) if complex_ else power
+    assert float(((power.double() - x.real.double().exp()) / x.real.double().exp()).abs().max()) > 1.2e-6
+    yard = yard_of(torch.exp, x)
+    assert judge(answer, yard).ok
+    assert not judge(answer * (1 + 1e-4), yard).ok
+
+
 def test_distances_of_equal_points_may_err_as_their_squares_do() -> None:
     """Torch's sum may cancel to exactly zero where another order of summation leaves the root of a rounding error."""
 

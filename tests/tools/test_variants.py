@@ -415,6 +415,21 @@ def get_inputs():
 def get_init_inputs():
     return [channels, groups]
 """
+IN_GROUPS = """
+import torch
+from torch import nn
+batch, channels, groups, size = 32, 320, 32, 64
+class Model(nn.Module):
+    def __init__(self, channels, groups):
+        super().__init__()
+        self.norm = nn.GroupNorm(groups, channels)
+    def forward(self, x):
+        return self.norm(x)
+def get_inputs():
+    return [torch.randn(batch, channels, size, size)]
+def get_init_inputs():
+    return [channels, groups]
+"""
 WINDOWS = """
 import torch
 from torch import nn
@@ -504,7 +519,9 @@ def test_a_loss_is_not_scaled_down_until_no_element_is_left(tmp_path: Path) -> N
     assert footprint.finite == (True,)
 
 
-@pytest.mark.parametrize(("text", "key", "of"), [(SHUFFLED, "channels", 3), (WINDOWS, "length", 7)])
+@pytest.mark.parametrize(
+    ("text", "key", "of"), [(SHUFFLED, "channels", 3), (IN_GROUPS, "channels", 8), (WINDOWS, "length", 7)]
+)
 def test_a_size_that_has_to_be_a_multiple_of_something_is_another_multiple_as_well(
     tmp_path: Path, text: str, key: str, of: int
 ) -> None:

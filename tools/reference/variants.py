@@ -146,7 +146,7 @@ class _Neighbours:
     def _probe(self, key: str) -> Footprint | None:
         """Return the footprint with this size changed to the first nearby value at which the reference runs."""
         size = self.at[key]
-        for value in (odd_above(size), prime_below(size), three_quarters(size), max(1, size // 2)):
+        for value in (odd_above(size), prime_below(size), three_quarters(size), max(1, size // 2), 2 * size):
             if value != size:
                 found = self.trials.estimate(self._variant({key: value}))
                 if found is not None:

@@ -55,6 +55,14 @@ STRAY = 0.36 * SPACING
 within half a unit in the last place, which is between half of the spacing and all of it: 0.72 of it on average."""
 
 
+def _exp(x: torch.Tensor) -> torch.Tensor:
+    """Take a power of two of a rounded product, as a GPU does; for large arguments that is the larger error."""
+    if x.is_complex():
+        power = torch.exp2(x.real * LOG2_E)
+        return torch.complex(power * x.imag.cos(), power * x.imag.sin())
+    return torch.exp2(x * LOG2_E)
+
+
 def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     """Let the numerators differ from the sum by a rounding at the magnitude of the peak.
 
@@ -108,6 +116,7 @@ def _distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 BY_HAND: dict[str, Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tensor]]] = {
+    "exp": _exp,
     "_softmax": _softmax,
     "_log_softmax": _log_softmax,
     "logsumexp": _logsumexp,
