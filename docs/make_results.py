@@ -79,6 +79,20 @@ LARGER_TEXT = """On paper, from the rows of most cards, a model of {billions:.1f
 Parameters, gradients and moments are shared by the cards. The rest of the measured memory is taken {activations:.1f}
 times, as layers times width grow. The time grows with the parameters.
 """
+LEARNING = """## Learning beside rejection sampling
+
+A tiny policy is taught the form of an answer and learns on a CPU, by `make bench-learning` from its own logged
+answers and by `make bench-online` from new ones. Rejection sampling is fine-tuning on those of as many judged answers
+that passed, at the better of two rates. Shares are of new answers that are right; gains are in reward, with 95%
+intervals. The newest row of each seed is shown; no setting was chosen on these seeds.
+
+"""
+CHOSEN_ON = 100
+"""Settings were chosen on seeds up to this one."""
+LEARNING_HEAD = (
+    "| from | seed | commit | before | after | rejection sampling | gain | gain over rejection sampling "
+    "| gain from shuffled verdicts |\n|---|---|---|---|---|---|---|---|---|\n"
+)
 FIRST_WINS = """## The first win
 
 Seconds from the start of `optimize` until it knows of a kernel that is right and faster than the reference, by
@@ -213,6 +227,35 @@ def _larger(rows: dict[tuple[str, int], dict[str, str]]) -> str:
     return LARGER_TEXT.format(**LARGER, billions=LARGER["parameters"] / 1e9, told="\n".join(told))
 
 
+def learning() -> str:
+    """Return the table of tiny policies that learn from logged and from new answers."""
+    kinds = (
+        ("logged answers", "learning.csv", "correct_before", "correct_after", ["correct_rejection"]),
+        (
+            "new answers",
+            "online_learning.csv",
+            "correct_taught",
+            "correct_online",
+            ["correct_rejection_same_rate", "correct_rejection_own_rate"],
+        ),
+    )
+    lines = []
+    for kind, file, before, after, rejection in kinds:
+        with (RESULTS / file).open(encoding="utf-8") as rows:
+            found = [row for row in csv.DictReader(rows) if row["over_rejection"] and int(row["seed"]) > CHOSEN_ON]
+        newest = {int(row["seed"]): row for row in found}
+        for seed, row in sorted(newest.items()):
+            shares = [float(row[before]), float(row[after]), max(float(row[name]) for name in rejection)]
+            gains = [_gain(row, name) if name in row else "" for name in ("gain", "over_rejection", "control")]
+            lines.append(_line([kind, str(seed), row["commit"], *(f"{share:.0%}" for share in shares), *gains]))
+    return LEARNING_HEAD + "".join(lines)
+
+
+def _gain(row: dict[str, str], name: str) -> str:
+    value, low, high = (float(row[key]) for key in (name, f"{name}_low", f"{name}_high"))
+    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
 def _line(cells: list[str]) -> str:
     """Return a line of a table."""
     return "| " + " | ".join(cells) + " |\n"
@@ -275,6 +318,8 @@ def main() -> None:
         products(),
         TRAINING,
         training(),
+        LEARNING,
+        learning(),
     )
     page = INTRODUCTION + "\n".join(table.strip("\n") + "\n" for table in tables)
     known = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
