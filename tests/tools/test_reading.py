@@ -183,3 +183,26 @@ def test_nothing_is_packed_any_more_once_the_original_has_failed() -> None:
     with pytest.raises(OriginalFailed, match="not with these parameters"):
         expect(Fails(), [-torch.ones(64, PACKED_BESIDE_BYTES // 32)])
     assert not [thread for thread in threading.enumerate() if thread.name == "packing"]
+
+
+RARELY_DROPPED = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.01)
+    def forward(self, x):
+        return self.drop(x)
+def get_inputs():
+    return [torch.randn(3000)]
+"""
+
+
+def test_a_mode_that_is_left_out_is_left_out_at_all_sizes(tmp_path: Path) -> None:
+    """Two calls with a single element agree by chance."""
+    path = tmp_path / "problem.py"
+    path.write_text(RARELY_DROPPED)
+    plan = prepare_plan(parse_problem(str(path)), EvaluatorSettings())
+    assert any(case.expectation.inputs_after[0].numel() == 1 for trial in plan.trials for case in trial.cases)
+    assert not any(case.train for trial in plan.trials for case in trial.cases)

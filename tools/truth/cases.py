@@ -134,6 +134,7 @@ def make_trial(
         build_seed=build_seed,
         states=tuple(pack(state_of(model)) for model in models),
         cases=tuple(cases),
+        modes=tuple(map(_mode_name, maker.modes)),
         other_mode=maker.in_other_mode(cases) if main else (),
         looks=tuple(looks),
         holding=maker.number_cases.holding if settings.remedies else None,

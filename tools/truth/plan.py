@@ -66,6 +66,8 @@ class Trial:
     by_keyword: tuple[str, ...] = ()
     """Names of the last arguments of a call, which forward takes by keyword only."""
     cases: tuple[Case, ...]
+    modes: tuple[str, ...] = ()
+    """Modes in which the reference answers alike in two calls: `eval`, `train`; empty for a verifier."""
     other_mode: tuple[Case, ...] = ()
     """The cases in the mode that is not the first, if the reference does the same in both. They are checked if a
 candidate's tape is another one in that mode."""
