@@ -19,7 +19,7 @@ from typing import Any
 
 from triton_agent.memory.listing import RunFilter
 from triton_agent.memory.observation import BudgetLeft, ProblemView, Rules
-from triton_agent.memory.records import Attempt, Completion, Run, RunEnd, new_run_id
+from triton_agent.memory.records import Attempt, Completion, Grading, Run, RunEnd, new_run_id
 from triton_agent.memory.store import Store
 from triton_agent.memory.verdicts import passed
 from triton_agent.policy.answer import without_notes, write_answer
@@ -45,6 +45,10 @@ HARMLESS = 3
 """Faults tried beyond the wanted number, since some leave the answer unchanged."""
 
 
+Attempts = tuple[tuple[Attempt, Grading | None], ...]
+"""Attempts of a run with their verdicts; None for one that was not judged."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SolveSettings:
     evaluator: EvaluatorSettings
@@ -62,8 +66,7 @@ class _Solved:
 
     name: str
     outcome: str
-    runs: tuple[tuple[Run, tuple[Graded, ...]], ...] = ()
-    unjudged: tuple[Run, Attempt] | None = None
+    runs: tuple[tuple[Run, Attempts], ...] = ()
     measured: bool = True
 
 
@@ -107,8 +110,7 @@ def solve_all(
                     unmeasured += 1
                     continue
                 _store_runs(store, solved)
-                runs = [run for run, _ in solved.runs] + ([solved.unjudged[0]] if solved.unjudged else [])
-                folder.append(SOLVED, _line(solved.name, solved.outcome, runs))
+                folder.append(SOLVED, _line(solved.name, solved.outcome, [run for run, _ in solved.runs]))
         finally:
             for future in futures:
                 future.cancel()
@@ -120,25 +122,15 @@ def _store_runs(store: Store, solved: _Solved) -> None:
     """Store the runs of a problem in one commit, so that a kill leaves all of them or none."""
     records: list[Any] = []
     now = datetime.datetime.now(datetime.UTC)
-    if solved.unjudged:
-        run, attempt = solved.unjudged
-        end = RunEnd(run=run.id, stop_reason="turns", best=None, ended_at=now)
-        records += [store.prepare(_with_outcome(run, solved)), store.prepare(attempt), store.prepare(end)]
     for run, attempts in solved.runs:
-        last = attempts[-1].attempt.key if passed(attempts[-1].evaluation) else None
-        end = RunEnd(run=run.id, stop_reason="turns", best=last, ended_at=now)
-        records += [
-            store.prepare(_with_outcome(run, solved)),
-            *(store.prepare(one.attempt, one.grading) for one in attempts),
-        ]
-        records.append(store.prepare(end))
+        run = dataclasses.replace(run, settings={**run.settings, "outcome": solved.outcome})
+        last, grading = attempts[-1]
+        best = last.key if grading is not None and passed(grading.evaluation) else None
+        end = RunEnd(run=run.id, stop_reason="turns", best=best, ended_at=now)
+        records += [store.prepare(run), *(store.prepare(*one) for one in attempts), store.prepare(end)]
     for refused in store.commit(records):
         if refused is not None:
             raise refused
-
-
-def _with_outcome(run: Run, solved: _Solved) -> Run:
-    return dataclasses.replace(run, settings={**run.settings, "outcome": solved.outcome})
 
 
 def _note_stored(folder: DatasetFolder, store: Store) -> None:
@@ -187,9 +179,8 @@ async def _answered(row: Row, view: ProblemView, settings: SolveSettings) -> _So
     answers = await Builtin().propose(seen)
     if not answers:
         return _Solved(name=row["name"], outcome="no answer")
-    return _Solved(
-        name=row["name"], outcome=UNJUDGED, unjudged=(run, make_attempt(run.id, seen, answers[0], index=0, parent=None))
-    )
+    attempt = make_attempt(run.id, seen, answers[0], index=0, parent=None)
+    return _Solved(name=row["name"], outcome=UNJUDGED, runs=((run, ((attempt, None),)),))
 
 
 async def _solve(row: Row, view: ProblemView, evaluator: Judge, settings: SolveSettings) -> _Solved:
@@ -203,10 +194,10 @@ async def _solve(row: Row, view: ProblemView, evaluator: Judge, settings: SolveS
     good = [graded for graded in history if passed(graded.evaluation)]
     if not good:
         outcome = f"first answer: {history[0].evaluation.status}" if history and history[0].evaluation else "no answer"
-        return _Solved(name=row["name"], outcome=outcome, runs=((run, tuple(history)),) if history else ())
+        return _Solved(name=row["name"], outcome=outcome, runs=((run, _pairs(history)),) if history else ())
     best = max(good, key=lambda graded: graded.standing)
     chance = random.Random(row["sha256"])
-    repaired: list[tuple[Run, tuple[Graded, ...]]] = []
+    repaired: list[tuple[Run, Attempts]] = []
     source = without_notes(best.attempt.source or "")
     for fault, text in faulty_versions(chance, source)[: settings.faults + HARMLESS if settings.faults else 0]:
         if len(repaired) == settings.faults:
@@ -224,10 +215,15 @@ async def _solve(row: Row, view: ProblemView, evaluator: Judge, settings: SolveS
         if passed(broken.evaluation):
             continue
         answer = Completion(text=write_answer(f"{fault.cause} {fault.remedy}", source), policy="repair")
-        repaired.append((broken_run, (broken, await _repaired(broken, answer, evaluator))))
-        if repaired[-1][1][-1].evaluation is None:
+        mended = await _repaired(broken, answer, evaluator)
+        if mended.evaluation is None:
             return _Solved(name=row["name"], outcome="not measured", measured=False)
-    return _Solved(name=row["name"], outcome="passed", runs=((run, tuple(history)), *repaired))
+        repaired.append((broken_run, _pairs([broken, mended])))
+    return _Solved(name=row["name"], outcome="passed", runs=((run, _pairs(history)), *repaired))
+
+
+def _pairs(history: Sequence[Graded]) -> Attempts:
+    return tuple((graded.attempt, graded.grading) for graded in history)
 
 
 async def _repaired(broken: Graded, answer: Completion, evaluator: Judge) -> Graded:

@@ -20,7 +20,7 @@ from triton_agent.policy.llm.engine import ModelQuestion, Sampled, Sampling
 from triton_agent.policy.llm.prompting import prompt
 from triton_agent.policy.train.extra import require_training
 from triton_agent.policy.train.online.rollouts import OpenProblem
-from triton_agent.policy.train.prepare.recipes import DRPO, recipe_named
+from triton_agent.policy.train.prepare.recipes import recipe_named
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.devices import Chosen, choose
 from triton_agent.runs.cli.store_option import open_store
@@ -99,7 +99,7 @@ def train(request: OnlineRequest) -> int:
         "resume": request.resume,
     }
     recipe = recipe_named(request.recipe)
-    given.setdefault("proximal", recipe.baseline != DRPO and not request.server)
+    given.setdefault("proximal", recipe.has_clip and not request.server)
     grpo = GRPOSettings(output=Path(request.out), temperature=temperature, **given)
     with contextlib.ExitStack() as stack:
         judges = stack.enter_context(Judges(names, chosen))

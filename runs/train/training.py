@@ -115,13 +115,12 @@ def grpo(request: GRPORequest) -> int:
     for words in filter(None, ("" if request.resume else request.runs, request.held_out)):
         select(request.store, words)
     load_libraries()
-    from triton_agent.policy.train.prepare.recipes import DRPO
     from triton_agent.policy.train.update.grpo import GRPOSettings
     from triton_agent.policy.train.update.session import Adapter, train_grpo, waiting_for_the_first
 
     given = _given(request.settings)
     # a clip around the policy that sampled ends the learning soon
-    given.setdefault("proximal", recipe.baseline != DRPO)
+    given.setdefault("proximal", recipe.has_clip)
     settings = GRPOSettings(output=Path(request.out), **given)
     first = waiting_for_the_first(settings.cpu).is_main_process
     model = _start(request)

@@ -56,7 +56,7 @@ within half a unit in the last place, which is between half of the spacing and a
 
 
 def _exp(x: torch.Tensor) -> torch.Tensor:
-    """Take a power of two of a rounded product, as a GPU does; for large arguments that is the larger error."""
+    """Compute exp(x) as 2 ** (x * log2(e)), as a GPU does: the rounding of the product grows with x."""
     if x.is_complex():
         power = torch.exp2(x.real * LOG2_E)
         return torch.complex(power * x.imag.cos(), power * x.imag.sin())

@@ -15,7 +15,7 @@ import torch
 from transformers.cache_utils import DynamicLayer
 
 Choose = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-"""Returns a token of each row, and its log-probability, for their logits and a random number each."""
+"""Returns a token for each row, and its log-probability, from the row's logits and a random number for it."""
 LENGTHS = 256
 """Attention of fixed steps covers a multiple of this many positions; a graph serves one such length."""
 LENGTH_DEPENDENT_ROTATIONS = ("dynamic", "longrope")

@@ -80,6 +80,11 @@ class Recipe:
     1 makes progress a mere baseline.
     """
 
+    @property
+    def has_clip(self) -> bool:
+        """True if the loss clips likelihood ratios; the one of DRPO has a constraint instead."""
+        return self.baseline != DRPO
+
     def __post_init__(self) -> None:
         if (self.plan_parts is None) != (self.code_parts is None):
             raise ValueError("either both kinds of token have parts of their own, or neither")

@@ -35,7 +35,7 @@ from triton_agent.policy.train.prepare.off_policy import (
     WEIGHT_CAP,
 )
 from triton_agent.policy.train.prepare.prepared import TrainingRow
-from triton_agent.policy.train.prepare.recipes import DRPO, Recipe
+from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.prepare.token_batches import batches_of
 from triton_agent.policy.train.record.rewards import PARTS
 from triton_agent.policy.train.record.spool import Numbers
@@ -150,7 +150,7 @@ class LoggedTrainer(GRPOTrainer):
         self.parts = _parts(rows, settings)
         self.settings = settings
         self.band = recipe.geometric_band
-        self.decoupled = recipe.baseline == DRPO
+        self.decoupled = not recipe.has_clip
         if self.decoupled and settings.proximal:
             raise UsageError(
                 f"recipe {recipe.name} stays close to the policy that sampled", remedy="leave out --proximal"
