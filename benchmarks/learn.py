@@ -1,7 +1,8 @@
 """Runs the whole chain of learning to write Triton from random weights, by the commands of the product.
 
-    data       problems with verified kernels, and held-out problems whose compositions occur in none of them;
-               some of the former are for reinforcement learning alone, as fine-tuning learns its answers by heart
+    data       problems with verified kernels, and held-out problems whose compositions occur in none of them
+    split      some of the former are for reinforcement learning alone: all those with certain pairs of steps, so that
+               their compositions are as new to the fine-tuned policy as held-out ones
     policy     a fresh decoder with a tokenizer trained on the data
     sft        fine-tuning on the data; the weights with the lowest validation loss
     logged     GRPO on logged runs of the fine-tuned policy alone
@@ -25,6 +26,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import shutil
@@ -325,24 +327,24 @@ class Chain:
     def split(self) -> tuple[Path, Path]:
         """Write the problems for reinforcement learning, and the conversations about the others; return the paths."""
         problems, conversations = self.own / "problems", self.own / "conversations.jsonl"
-        aside = set(self.chosen("train.jsonl", problems, self.scale.rl_problems))
+        aside = with_pairs_aside(self.rows("train"), self.scale.rl_problems, self.seed)
+        self.copy(aside[: self.scale.rl_problems], problems)
+        names = {row["name"] for row in aside}
         lines = (self.data / "conversations.jsonl").read_text().splitlines(keepends=True)
-        conversations.write_text("".join(line for line in lines if json.loads(line)["problem"] not in aside))
+        conversations.write_text("".join(line for line in lines if json.loads(line)["problem"] not in names))
         return problems, conversations
 
-    def chosen(self, rows: str, folder: Path, count: int) -> list[str]:
-        """Copy the first problems of a split into a folder; return their names."""
-        found = [json.loads(line) for line in (self.data / rows).read_text().splitlines()[:count]]
-        if len(found) < count:
-            raise SystemExit(f"{len(found)} problems in {rows}, {count} wanted")
+    def rows(self, split: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.data / f"{split}.jsonl").read_text().splitlines()]
+
+    def copy(self, rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
         folder.mkdir(exist_ok=True)
-        for row in found:
+        for row in rows:
             shutil.copy(self.data / "problems" / row["split"] / f"{row['name']}.py", folder)
-        return [row["name"] for row in found]
 
     def evaluate(self, name: str, found: Mapping[str, Path], over: str = "sft", timed: bool = False) -> None:
         """Evaluate a policy on the held-out problems, and compare it with another one."""
-        self.chosen("held_out.jsonl", self.own / "held_out", self.scale.evaluated)
+        self.copy(self.rows("held_out")[: self.scale.evaluated], self.own / "held_out")
         asked = ("--problems", self.own / "held_out", "--turns", str(self.scale.turns))
         asked += ("--answers", str(self.scale.samples), "--k", "1", "--k", str(self.scale.samples))
         asked += self.scale.judging
@@ -369,6 +371,20 @@ class Chain:
         limits = ("--max-tokens", str(self.scale.answer_tokens), "--seed", str(self.seed))
         limits += ("--temperature", str(self.scale.temperature))
         return self.command(stage, "train", "eval", *named, *asked, *limits, "--store", store, *PROMPT, *cpu)
+
+
+def with_pairs_aside(rows: Sequence[dict[str, Any]], count: int, seed: int) -> list[dict[str, Any]]:
+    """Return at least `count` problems: all those that have one of some pairs of steps, drawn by the seed."""
+    by_pair: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        for pair in row["pairs"]:
+            by_pair.setdefault(pair, []).append(place)
+    found: set[int] = set()
+    for pair in sorted(by_pair, key=lambda pair: hashlib.sha256(f"{seed}/{pair}".encode()).digest()):
+        if len(found) >= count:
+            return [rows[place] for place in sorted(found)]
+        found.update(by_pair[pair])
+    raise SystemExit(f"{len(found)} problems have a pair of steps, {count} wanted")
 
 
 def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[str, object]]:

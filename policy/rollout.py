@@ -2,8 +2,8 @@
 
 There is no graph and no search. `observe` and `grade` are the functions that the agent's graph uses, so the same
 answers lead to the same observations. An episode takes its next turn as soon as it has its verdict, independently of
-the others. A `Keeper` is told of every answer before it is judged and of every verdict, so that a killed trainer loses
-neither.
+the others. A `Keeper` is given every answer before it is judged and every verdict, so that a killed trainer loses
+neither. It writes in a thread, as verdicts arrive meanwhile.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import asyncio
 import collections
 import dataclasses
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
 from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine
 from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe, predecessor, trajectory_seed
 from triton_agent.policy.protocol import Policy
 from triton_agent.tools.ranking import standing
+
+Result = TypeVar("Result")
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -42,11 +44,11 @@ class Episode:
 class Keeper(Protocol):
     """Stores answers and verdicts of episodes as they arrive."""
 
-    def keep_answer(self, attempt: Attempt) -> None:
-        """Store an answer before it is judged."""
+    def keep_answers(self, attempts: Sequence[Attempt]) -> None:
+        """Store answers before they are judged."""
 
-    def keep_verdict(self, grading: Grading) -> None:
-        """Store the verdict on an answer."""
+    def keep_verdicts(self, gradings: Sequence[Grading]) -> None:
+        """Store verdicts on stored answers."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -59,6 +61,8 @@ class TimeSpent:
     """Time during which only verdicts were under way."""
     overlapped_s: float = 0.0
     """Part of `generation_s` during which verdicts were under way, too."""
+    storing_s: float = 0.0
+    """Time during which answers and verdicts were stored; generation and verdicts may have been under way, too."""
 
 
 async def roll_out(
@@ -92,45 +96,61 @@ async def roll_out(
     def judge(episode: Episode, attempt: Attempt) -> None:
         judged[asyncio.create_task(grade(attempt, episode.judge, machine))] = (episode, attempt)
 
+    def ask() -> None:
+        while ready and len(asked) < questions:
+            part = [ready.popleft() for _ in range(min(batch_size or len(ready), len(ready)))]
+            seen = [_observation(episode, turns) for episode in part]
+            asked[asyncio.create_task(policy.propose_many(seen))] = (part, seen)
+
     for episode in episodes:
         if episode.unjudged:
             judge(episode, episode.unjudged)
+    ask()
     try:
-        while ready or asked or judged:
-            while ready and len(asked) < questions:
-                part = [ready.popleft() for _ in range(min(batch_size or len(ready), len(ready)))]
-                seen = [_observation(episode, turns) for episode in part]
-                asked[asyncio.create_task(policy.propose_many(seen))] = (part, seen)
+        while asked or judged:
             began, asking, judging = time.monotonic(), bool(asked), bool(judged)
             await asyncio.wait([*asked, *judged], return_when=asyncio.FIRST_COMPLETED)
             passed_s = time.monotonic() - began
             spent.generation_s += passed_s if asking else 0.0
             spent.overlapped_s += passed_s if asking and judging else 0.0
             spent.verdicts_s += 0.0 if asking else passed_s
-            for question in [task for task in asked if task.done()]:
-                part, seen = asked.pop(question)
-                for episode, observation, answer in zip(part, seen, question.result()):
-                    if answer is None:
-                        episode.over = True
-                        continue
-                    parent = observation.parent.attempt if observation.parent else None
-                    attempt = make_attempt(episode.run, observation, answer, index=0, parent=parent)
-                    if keeper:
-                        keeper.keep_answer(attempt)
-                    judge(episode, attempt)
-            for verdict in [task for task in judged if task.done()]:
-                episode, attempt = judged.pop(verdict)
-                if keeper:
-                    keeper.keep_verdict(verdict.result())
-                episode.history.append(Graded(attempt=attempt, grading=verdict.result()))
+            answered = [pair for task in _done(asked) for pair in _answers(*asked.pop(task), task.result())]
+            verdicts = [(*judged.pop(task), task.result()) for task in _done(judged)]
+            for episode, attempt, grading in verdicts:
+                episode.history.append(Graded(attempt=attempt, grading=grading))
                 episode.unjudged = None
                 if _goes_on(episode, turns, until_right):
                     ready.append(episode)
+            ask()  # before storing, so that the policy does not wait for the disk
+            began = time.monotonic()
+            if keeper and answered:
+                await asyncio.to_thread(keeper.keep_answers, [attempt for _, attempt in answered])
+            if keeper and verdicts:
+                await asyncio.to_thread(keeper.keep_verdicts, [grading for _, _, grading in verdicts])
+            spent.storing_s += time.monotonic() - began
+            for episode, attempt in answered:
+                judge(episode, attempt)
     finally:
         for task in (*asked, *judged):
             task.cancel()
         await asyncio.gather(*asked, *judged, return_exceptions=True)
     return [episode.history for episode in episodes]
+
+
+def _done(tasks: Iterable[asyncio.Task[Result]]) -> list[asyncio.Task[Result]]:
+    return [task for task in tasks if task.done()]
+
+
+def _answers(
+    episodes: Sequence[Episode], observations: Sequence[Observation], answers: Sequence[Completion | None]
+) -> Iterator[tuple[Episode, Attempt]]:
+    """Yield the attempts that these answers make, and mark the episodes that got none."""
+    for episode, observation, answer in zip(episodes, observations, answers):
+        if answer is None:
+            episode.over = True
+            continue
+        parent = observation.parent.attempt if observation.parent else None
+        yield episode, make_attempt(episode.run, observation, answer, index=0, parent=parent)
 
 
 def _goes_on(episode: Episode, turns: int, until_right: bool) -> bool:

@@ -1,8 +1,9 @@
 """Stores the episodes of an online training, and restores them after a kill.
 
 Every episode is a run of its own, with an id derived from the training, the update, the problem and a number. An answer
-is stored with its run before it is judged, and a verdict as soon as it is reached; each is one commit. A killed
-training therefore loses no verdict, and a resumed one does not ask for or judge again anything that is stored.
+is stored with its run before it is judged, and a verdict as soon as it is reached; those that arrive together are one
+commit. A killed training therefore loses no verdict, and a resumed one does not ask for or judge again anything that is
+stored.
 """
 
 from __future__ import annotations
@@ -121,18 +122,24 @@ class EpisodeStore:
                 end = RunEnd(run=episode.run, stop_reason=NO_ANSWER, best=None, ended_at=now)
                 self._commit([*begins, self._store.prepare(end)])
 
-    def keep_answer(self, attempt: Attempt) -> None:
-        begins = [self._store.prepare(self._runs[attempt.run])] if attempt.turn == 0 else []
-        self._commit([*begins, self._store.prepare(attempt)])
+    def keep_answers(self, attempts: Sequence[Attempt]) -> None:
+        records = []
+        for attempt in attempts:
+            if attempt.turn == 0:
+                records.append(self._store.prepare(self._runs[attempt.run]))
+            records.append(self._store.prepare(attempt))
+        self._commit(records)
 
-    def keep_verdict(self, grading: Grading) -> None:
-        run, turn = run_of(grading.attempt), int(grading.attempt.rpartition("/")[2].partition(".")[0])
-        records = [self._store.prepare(grading)]
-        is_right = cannot_be_surpassed(grading)
-        if is_right or turn + 1 == self._turns:
-            reason = RIGHT if is_right else TURNS_TAKEN
-            end = RunEnd(run=run, stop_reason=reason, best=None, ended_at=grading.graded_at)
-            records.append(self._store.prepare(end))
+    def keep_verdicts(self, gradings: Sequence[Grading]) -> None:
+        records = []
+        for grading in gradings:
+            records.append(self._store.prepare(grading))
+            run, turn = run_of(grading.attempt), int(grading.attempt.rpartition("/")[2].partition(".")[0])
+            is_right = cannot_be_surpassed(grading)
+            if is_right or turn + 1 == self._turns:
+                reason = RIGHT if is_right else TURNS_TAKEN
+                end = RunEnd(run=run, stop_reason=reason, best=None, ended_at=grading.graded_at)
+                records.append(self._store.prepare(end))
         self._commit(records)
 
     def _commit(self, records: list[Any]) -> None:

@@ -216,13 +216,14 @@ class Lines:
         self.all.append(dict(line))
         append_line(self._path, line)
 
-    def rates(self) -> dict[str, PassRate]:
-        """Return the pass rate of each problem after all lines."""
-        found: dict[str, PassRate] = defaultdict(PassRate)
-        for line in self.all:
-            for name, (passed, measured) in line["problems"].items():
-                found[name] = found[name].after(passed, measured)
-        return found
+
+def rates_after(lines: Sequence[Line]) -> dict[str, PassRate]:
+    """Return the pass rate of each problem after these updates."""
+    found: dict[str, PassRate] = defaultdict(PassRate)
+    for line in lines:
+        for name, (passed, measured) in line["problems"].items():
+            found[name] = found[name].after(passed, measured)
+    return found
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -285,19 +286,11 @@ class Updates(TrainerCallback):
         """Roll out with the trainer's weights and prepare the rows of an update."""
         number, chosen = len(self.lines.all), self.settings
         going = Going(version=f"{self.identity.training}+{number}", line={"update": number})
-        names = choose(
-            self._problems.names,
-            self.lines.rates(),
-            count=chosen.problems,
-            answers=chosen.answers,
-            seed=self._grpo.seed,
-            update=number,
-        )
         self._publish(trainer, number)
         published_s = time.monotonic()
         spent = TimeSpent()
         reached, before = self._reached(), self._stages()
-        rolled, opened_s = self._runner.run(self._roll_out(going.version, number, names, spent))
+        rolled, opened_s = self._runner.run(self._roll_out(going.version, number, spent))
         histories = [history for own in rolled.values() for history in own]
         rolled_s = time.monotonic()
         prepared = self._prepared(trainer, [item for history in histories for item in history], going)
@@ -320,6 +313,7 @@ class Updates(TrainerCallback):
                 "generation": spent.generation_s,
                 "overlapped": spent.overlapped_s,
                 "verdicts": spent.verdicts_s,
+                "storing": spent.storing_s,
                 "prepare": going.training_from_s - rolled_s,
             },
             "stages": {name: total - before.get(name, 0.0) for name, total in self._stages().items()},
@@ -335,11 +329,29 @@ class Updates(TrainerCallback):
         for old in sorted(self._grpo.output.glob("policy-*"))[:-POLICIES_KEPT]:
             shutil.rmtree(old, ignore_errors=True)
 
+    def _chosen(self, number: int) -> list[str]:
+        """Return the problems of an update. They are chosen by what was measured before the previous update, so that
+        they can be opened while it is under way.
+        """
+        if number >= self.settings.updates:
+            return []
+        return choose(
+            self._problems.names,
+            rates_after(self.lines.all[: max(number - 1, 0)]),
+            count=self.settings.problems,
+            answers=self.settings.answers,
+            seed=self._grpo.seed,
+            update=number,
+        )
+
     async def _roll_out(
-        self, version: str, number: int, names: Sequence[str], spent: TimeSpent
+        self, version: str, number: int, spent: TimeSpent
     ) -> tuple[dict[str, list[list[Graded]]], float]:
-        """Return the histories of each problem's episodes, and the seconds for opening problems."""
-        began = time.monotonic()
+        """Return the histories of each problem's episodes, and the seconds of waiting for problems to open.
+
+        The problems of the next update are opened meanwhile.
+        """
+        began, names = time.monotonic(), self._chosen(number)
         opened = {}
         for name, problem in (await self._problems.open(names)).items():
             held_out.refuse([held_out.identity(problem.view)], self._kept_back)
@@ -347,17 +359,23 @@ class Updates(TrainerCallback):
             known.judge = problem.judge  # the judge changed if the problem's evaluator was stopped meanwhile
             opened[name] = OpenProblem(view=problem.view, judge=known, rules=problem.rules)
         ready_s = time.monotonic() - began
-        histories = await roll_out(
-            self._episodes.episodes(number, opened, self.settings.answers),
-            Versioned(self._policy, version),
-            turns=self.settings.turns,
-            batch_size=self.settings.batch_size,
-            questions=self.settings.questions,
-            keeper=self._episodes,
-            machine=self._machine,
-            spent=spent,
-            until_right=True,
-        )
+        opening = asyncio.create_task(_open_too(self._problems, names, self._chosen(number + 1)))
+        try:
+            histories = await roll_out(
+                self._episodes.episodes(number, opened, self.settings.answers),
+                Versioned(self._policy, version),
+                turns=self.settings.turns,
+                batch_size=self.settings.batch_size,
+                questions=self.settings.questions,
+                keeper=self._episodes,
+                machine=self._machine,
+                spent=spent,
+                until_right=True,
+            )
+            await opening
+        finally:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
         answers = self.settings.answers
         rolled = {name: histories[place * answers : (place + 1) * answers] for place, name in enumerate(opened)}
         return rolled, ready_s
@@ -419,10 +437,15 @@ class Updates(TrainerCallback):
             going.line[name] = statistics.fmean(values) if values else None
         now_s = time.monotonic()
         seconds = going.line["seconds"] | {"update": now_s - going.training_from_s, "all": now_s - going.began_s}
-        told = ("publish", "problems", "generation", "verdicts", "prepare", "update")
+        told = ("publish", "problems", "generation", "verdicts", "storing", "prepare", "update")
         going.line["seconds"] = seconds | {"other": seconds["all"] - sum(seconds[name] for name in told)}
         self.lines.add(going.line)
         self._show(going.line)
+
+
+async def _open_too(problems: ProblemSource, used: Sequence[str], names: Sequence[str]) -> None:
+    """Open problems while others are in use."""
+    await problems.open([*used, *names])
 
 
 def _batches(

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.policy.train.online import toy
 from triton_agent.memory.records import Attempt, Grading
 from triton_agent.memory.store import Store
 from triton_agent.policy.train.extra import require_training
+from triton_agent.policy.train.online.rollouts import OpenProblem
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.ranking import standing
 
@@ -102,6 +103,26 @@ def test_a_line_for_each_update_says_what_it_gave_and_where_the_time_went(traine
         spent = dict(line["seconds"])
         overlapped, whole = spent.pop("overlapped"), spent.pop("all")
         assert sum(spent.values()) == pytest.approx(whole) and 0 <= overlapped <= spent["generation"]
+
+
+def test_problems_of_the_next_update_are_opened_while_the_one_before_is_under_way(tiny: Path, tmp_path: Path) -> None:
+    class Watched(toy.Problems):
+        def __init__(self) -> None:
+            super().__init__()
+            self.open_now: set[str] = set()
+            self.fresh: list[set[str]] = []
+
+        async def open(self, names: Sequence[str]) -> Mapping[str, OpenProblem]:
+            self.fresh.append(set(names) - self.open_now)
+            self.open_now |= set(names)
+            return await super().open(names)
+
+    problems = Watched()
+    toy.train(tiny, tmp_path, problems=problems, save_every=toy.UPDATES)
+    used = [set(line["problems"]) for line in lines(tmp_path)]
+    waited_for, meanwhile = problems.fresh[::2], problems.fresh[1::2]
+    assert waited_for[0] == used[0] and not any(waited_for[1:]), "only the first update waits for its problems"
+    assert set.union(used[0], *meanwhile) == set.union(*used)
 
 
 def test_weights_of_a_resumed_training_are_bit_by_bit_those_of_an_undisturbed_one(

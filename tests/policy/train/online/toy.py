@@ -126,6 +126,7 @@ def train(
     *,
     resume: bool = False,
     engine: PickingEngine | None = None,
+    problems: Problems | None = None,
     optimiser: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Any:
@@ -144,7 +145,7 @@ def train(
     with Store.open(folder / "runs.db") as store, mock.patch.object(session, "new_run_id", lambda now, salt: TRAINING):
         return session.train_online(
             str(model),
-            Problems(),
+            problems or Problems(),
             LanguageAuthor(engine, Sampling(temperature=1.0, max_tokens=512), render=render),
             engine.reload,
             store,
@@ -164,8 +165,8 @@ def kill_at(moment: str, count: int) -> None:
     from triton_agent.policy.train.update.grpo import LoggedTrainer
 
     places: dict[str, tuple[Any, str, bool]] = {
-        "answer": (EpisodeStore, "keep_answer", True),
-        "verdict": (EpisodeStore, "keep_verdict", True),
+        "answer": (EpisodeStore, "keep_answers", True),
+        "verdict": (EpisodeStore, "keep_verdicts", True),
         "published": (session.Updates, "_publish", True),
         "step": (LoggedTrainer, "training_step", True),
         "line": (session.Lines, "add", True),
