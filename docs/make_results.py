@@ -60,7 +60,8 @@ TRAINING = """## Training at real size
 
 A model of 1.1 billion parameters with random weights, rows of 16,384 tokens, four rows per step, by
 `benchmarks/train_size.py`. On several cards it is sharded (`--fsdp`). The losses are those of the first steps. The last
-column compares the weights of a training that was killed and resumed with those of one that was not.
+column compares the weights of a training that was killed and resumed with those of one that was not. GPU kernels add in
+varying order, so two undisturbed trainings may differ, too.
 
 """
 TRAINING_HEAD = (
