@@ -173,6 +173,13 @@ def test_file_without_model_lists_its_modules(tmp_path: Path) -> None:
     assert ":Block (line 4)" in text and ":Fancy (line 6)" in text
 
 
+def test_a_class_that_needs_arguments_is_offered_with_their_names(tmp_path: Path) -> None:
+    takes = USER.replace(
+        "class Block(nn.Module):", "class Block(nn.Module):\n    def __init__(self, width, *, bias, p=0.1): ..."
+    )
+    assert takes != USER and "--init with width, bias" in refusal(write(tmp_path, takes))
+
+
 def test_file_with_half_of_the_convention_says_which_half(tmp_path: Path) -> None:
     assert "no get_inputs()" in refusal(write(tmp_path, "class Model: pass\n"))
     assert "no class Model" in refusal(write(tmp_path, "def get_inputs(): pass\n"))

@@ -122,6 +122,15 @@ def test_a_problem_runs_as_it_was_when_its_digest_was_made(tmp_path: Path) -> No
     assert torch.equal(reference.call(reference.make_model(0), reference.make_inputs(0)), torch.ones(2))
 
 
+def test_a_module_given_inputs_of_another_dtype_is_told_both(tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(LINEAR)
+    reference = load(parse_problem(f"{path}:Model", init="16, 4", inputs=["bf16[4,16]"]))
+    with pytest.raises(ProblemError, match="same dtype") as caught:
+        reference.call(reference.make_model(0), reference.make_inputs(0))
+    assert "torch.float32" in caught.value.remedy and "self.to(torch.bfloat16)" in caught.value.remedy
+
+
 @pytest.mark.parametrize(
     ("made", "devices"),
     [

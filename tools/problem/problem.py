@@ -312,7 +312,11 @@ def _class_remedy(source: SourceFile, target: str) -> str:
     first = reversed(problem_source.outermost_modules(source.tree))
     names = list(dict.fromkeys([*first, *found]))[:4]
     shown = f"did you mean {', '.join(f'{target}:{name} (line {found[name]})' for name in names)}?"
-    return shown if "get_inputs" in own else f'{shown} A named class needs its inputs too: --input "f16[8,128,1024]"'
+    if "get_inputs" in own:
+        return shown
+    needed = problem_source.needed_arguments(source.tree, names[0])
+    takes = f""", and --init with {", ".join(needed)}""" if needed else ""
+    return f'{shown} A named class needs its inputs too: --input "f32[8,128,1024]"{takes}'
 
 
 def _digest(source: SourceFile, fields: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from triton_agent.tools.errors import ProblemError, UsageError
 
 CONVENTION = (
     "a problem file has `class Model(nn.Module)`, `get_inputs()` and `get_init_inputs()`; "
-    'or name a class of any file: path.py:ClassName --input "f16[8,128,1024]"'
+    'or name a class of any file: path.py:ClassName --input "f32[8,128,1024]"'
 )
 
 
@@ -128,6 +128,20 @@ def outermost_modules(tree: ast.Module) -> list[str]:
     for own, node in (functions(tree) | classes(tree)).items():
         named |= {item.id for item in ast.walk(node) if isinstance(item, ast.Name)} - {own}
     return [name for name in module_classes(tree) if name not in named]
+
+
+def needed_arguments(tree: ast.Module, name: str) -> list[str]:
+    """Return the names of the constructor's arguments that have no default, as far as the file shows them."""
+    known = classes(tree)
+    for item in known[name].body:
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+            told = item.args
+            positional = [*told.posonlyargs, *told.args]
+            positional = positional[1 : len(positional) - len(told.defaults)]
+            named = [argument for argument, default in zip(told.kwonlyargs, told.kw_defaults) if default is None]
+            return [argument.arg for argument in (*positional, *named)]
+    bases = [base.id for base in known[name].bases if isinstance(base, ast.Name) and base.id in known]
+    return needed_arguments(tree, bases[0]) if bases and bases[0] != name else []
 
 
 def import_root(path: Path) -> tuple[Path, str]:

@@ -208,8 +208,12 @@ class Reference:
 
     def call(self, model: nn.Module, inputs: list[Any]) -> Any:
         """Return `model(*inputs)` in the environment that the user's code needs, such as imports inside `forward`."""
-        with self.running("forward"):
-            return model(*inputs)
+        try:
+            with self.running("forward"):
+                return model(*inputs)
+        except ProblemError as error:
+            remedy = _other_dtypes(model, inputs) if self.spec.kind is ProblemKind.USER_MODULE else ""
+            raise ProblemError(error.what, where=error.where, remedy=remedy or error.remedy) from error.__cause__
 
     def running(self, action: str) -> contextlib.AbstractContextManager[None]:
         """Provide that environment for other ways to call the model; errors become a `ProblemError`."""
@@ -293,6 +297,21 @@ class Reference:
         if self.spec.kind is ProblemKind.USER_MODULE:
             return f'--init has to give the arguments of {takes}: --init "512, 8"'
         return f"get_init_inputs() has to return the arguments of {takes}"
+
+
+def _other_dtypes(model: nn.Module, inputs: list[Any]) -> str:
+    """Return what to do if no input has the dtype of the module's parameters, as of a float32 module given f16; else
+    nothing.
+    """
+    owned = {tensor.dtype for tensor in model.parameters() if tensor.is_floating_point()}
+    given = {tensor.dtype for tensor in input_tensors.tensors_in(inputs) if tensor.is_floating_point()}
+    if len(owned) != 1 or len(given) != 1 or owned == given:
+        return ""
+    [have], [want] = owned, given
+    return (
+        f"its parameters are {have}, and the inputs {want}: give inputs of that dtype, or name a class derived from it "
+        f"whose __init__ ends with self.to({want})"
+    )
 
 
 def load(spec: ProblemSpec, constants: Mapping[str, int] | None = None, *, batch: int | None = None) -> Reference:
