@@ -295,7 +295,15 @@ class Updates(TrainerCallback):
         rolled_s = time.monotonic()
         prepared = self._prepared(trainer, [item for history in histories for item in history], going)
         tokens = self._grpo.batch_tokens and self._grpo.batch_tokens * count
-        going.batches = _batches(prepared.rows, count, chosen.passes, tokens, seed=self._grpo.seed, update=number)
+        going.batches = _batches(
+            prepared.rows,
+            count,
+            chosen.passes,
+            tokens,
+            slices=self._grpo.accumulation,
+            seed=self._grpo.seed,
+            update=number,
+        )
         going.training_from_s = time.monotonic()
         going.line |= {
             "version": going.version,
@@ -449,10 +457,10 @@ async def _open_too(problems: ProblemSource, used: Sequence[str], names: Sequenc
 
 
 def _batches(
-    rows: Sequence[TrainingRow], count: int, passes: int, tokens: int | None, *, seed: int, update: int
+    rows: Sequence[TrainingRow], count: int, passes: int, tokens: int | None, *, slices: int, seed: int, update: int
 ) -> list[Sequence[TrainingRow]]:
-    """Shuffle the rows for each pass and divide them into batches, of `tokens` tokens or else of `count` rows. The last
-    batch is filled up from the beginning.
+    """Shuffle the rows for each pass and divide them into batches of `tokens` tokens, or else of about equal size, at
+    most `count` rows. Rows are repeated only to make a batch's size a multiple of `slices`.
     """
     found: list[Sequence[TrainingRow]] = []
     for number in range(passes if rows else 0):
@@ -460,8 +468,11 @@ def _batches(
         if tokens:
             found += batches_of([rows[place] for place in order], tokens)
             continue
-        for start in range(0, len(rows), count):
-            found.append([rows[order[(start + place) % len(rows)]] for place in range(count)])
+        steps = -(-len(rows) // count)
+        for step in range(steps):
+            places = order[len(rows) * step // steps : len(rows) * (step + 1) // steps]
+            places += (order * slices)[: -len(places) % slices]
+            found.append([rows[place] for place in places])
     return found
 
 

@@ -25,7 +25,7 @@ from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer
 STEPS_AT_MOST = 10**6
 """The library requires a number of steps, although the session ends the training."""
 NextBatch = Callable[["OnlineTrainer", int], Sequence[TrainingRow]]
-"""Returns the rows of the next step, as many as requested; rolls out if there are none left."""
+"""Returns the rows of the next step, at most as many as requested; rolls out if there are none left."""
 RATIO = "ratio"
 
 

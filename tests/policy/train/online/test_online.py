@@ -125,6 +125,20 @@ def test_problems_of_the_next_update_are_opened_while_the_one_before_is_under_wa
     assert set.union(used[0], *meanwhile) == set.union(*used)
 
 
+@pytest.mark.parametrize(
+    ("rows", "slices", "sizes"), [(13, 1, [6, 7]), (13, 2, [6, 8]), (8, 2, [8]), (3, 4, [4]), (17, 1, [5, 6, 6])]
+)
+def test_rows_of_an_update_are_spread_evenly_over_its_steps(rows: int, slices: int, sizes: list[int]) -> None:
+    require_training()
+    from triton_agent.policy.train.online.session import _batches
+
+    names: Any = [str(number) for number in range(rows)]
+    batches = _batches(names, 8, 1, None, slices=slices, seed=0, update=0)
+    assert [len(batch) for batch in batches] == sizes
+    assert {row for batch in batches for row in batch} == set(names)
+    assert sum(sizes) < rows + slices, "hardly any is repeated"
+
+
 def test_weights_of_a_resumed_training_are_bit_by_bit_those_of_an_undisturbed_one(
     tiny: Path, trained: Path, tmp_path: Path
 ) -> None:
