@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def honest_files(options: argparse.Namespace) -> list[Specimen]:
-    """The files asked for that are expected to pass on this device."""
+    """Return those of the files that are expected to pass on this device."""
     from tests.grading import corpus, habits, honest
 
     asked = [(ROOT / name).resolve() for name in options.files]

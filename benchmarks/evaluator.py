@@ -274,7 +274,7 @@ def _rows(
 
 
 def _p95(values: list[float]) -> float:
-    """The smallest value that 95 % do not exceed; the largest, where there are fewer than twenty."""
+    """Return the smallest value that 95% do not exceed; of fewer than twenty, the largest."""
     ordered = sorted(values)
     return ordered[-(-95 * len(ordered) // 100) - 1]
 

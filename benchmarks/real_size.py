@@ -97,7 +97,7 @@ def _lines(folder: Path) -> int:
 
 
 def figures_of(record: Record, folder: Path, seconds: float, first_row_s: float | None, kills: int) -> dict[str, Any]:
-    """One line of the results."""
+    """Return one line of the results."""
     samples = [sample for row in record.rows for sample in row.samples]
     ratios = [sample.peak_memory_ratio for sample in samples if sample.peak_memory_ratio is not None]
     compiled = sum(any(item.against == "compile" for item in row.baselines) for row in record.rows)
@@ -129,7 +129,7 @@ def judged_twice(folder: Path) -> int:
 
 
 def _all_rows(folder: Path) -> list[ProblemRow]:
-    """Every row that was written, superseded ones included."""
+    """Return all rows that were written, including superseded ones."""
     head, *lines = (folder / FILE).read_text(encoding="utf-8").splitlines(keepends=True)
     found = []
     for line in lines:

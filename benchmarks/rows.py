@@ -29,7 +29,7 @@ class SchemaMismatch(Exception):
 
 
 def provenance() -> dict[str, str]:
-    """The shared columns, as they are now; call it before measuring, so that `load` is not the benchmark's own."""
+    """Return the shared columns. Call it before measuring, so that `load` is not the benchmark's own."""
     gpus = sorted({gpu.name for gpu in hardware.gpus()})
     return {
         "measured_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -63,7 +63,7 @@ def append(path: Path, shared: Mapping[str, str], rows: Sequence[Mapping[str, ob
 
 
 def _header(path: Path) -> tuple[str, ...] | None:
-    """The columns a file has; None where there is no file, or nothing in it."""
+    """Return the columns of a file; None if there is no file or it is empty."""
     if not path.exists():
         return None
     with path.open(newline="", encoding="utf-8") as file:
@@ -77,7 +77,7 @@ def _require_same(path: Path, found: tuple[str, ...], wanted: tuple[str, ...]) -
 
 
 def commit(folder: Path) -> str:
-    """The commit checked out, with `+dirty` where files differ from it; results themselves do not count."""
+    """Return the checked-out commit, with `+dirty` if other files than results differ from it."""
     name = _git(folder, "rev-parse", "--short=12", "HEAD")
     if not name:
         return "unknown"
@@ -94,7 +94,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def cpu_model() -> str:
-    """What the processor calls itself."""
+    """Return the processor's name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

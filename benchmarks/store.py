@@ -75,7 +75,7 @@ class Material:
         return struct.unpack(f"{TOKENS}f", struct.pack(f"{TOKENS}f", *drawn))
 
     def runs(self, attempts: int) -> list[Run]:
-        """As many as the attempts fill."""
+        """Return as many runs as the attempts fill."""
         from triton_agent.memory.records import Run
 
         count = max(1, attempts // (ANSWERS * TURNS))
@@ -91,7 +91,7 @@ class Material:
         ]
 
     def turns(self, run: Run) -> Iterator[list[tuple[Attempt, Grading]]]:
-        """The attempts of a run, a turn at a time; every one with a text and a source of its own."""
+        """Yield the attempts of a run turn by turn, each with its own text and source."""
         from triton_agent.memory.observation import BudgetLeft, Observation, Rules
         from triton_agent.memory.records import attempt_key
 
@@ -131,7 +131,7 @@ class Material:
 
 
 def problem(number: int) -> ProblemView:
-    """A chain of operators; every fourth differs from others in its sizes only."""
+    """Return a chain of operators; every fourth differs from others in its sizes only."""
     from triton_agent.memory.observation import ProblemView
 
     draw = random.Random(number // 4)
@@ -274,7 +274,7 @@ def _some(material: Material, run: Run, count: int) -> list[tuple[Attempt, Gradi
 
 
 def reading(where: str, runs: list[Run]) -> dict[str, Callable[[Store], object]]:
-    """What is asked for, by name; arguments differ from one time to the next."""
+    """Return the queries by name; their arguments differ from one time to the next."""
     from triton_agent.memory.listing import RunFilter
     from triton_agent.memory.recall import recall
 

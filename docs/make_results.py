@@ -115,7 +115,7 @@ NOT_SLOWER = 0.98
 
 
 def table() -> str:
-    """One row a benchmark file, problem and latest commit: best against best."""
+    """Return a row for each benchmark and problem at its latest commit, with the best figures of both sides."""
     rows = []
     for path in sorted(RESULTS.glob("evaluator*.csv")):
         with path.open(encoding="utf-8") as file:
@@ -127,7 +127,7 @@ def table() -> str:
 
 
 def examples() -> str:
-    """What `optimize` shipped for each example when it was measured last: over eager and torch.compile."""
+    """Return what `optimize` shipped for each example in its latest measurement, over eager and torch.compile."""
     with (RESULTS / "examples.csv").open(encoding="utf-8") as file:
         found = list(csv.DictReader(file))
     latest = {row["example"]: row["measured_at"] for row in sorted(found, key=lambda row: row["measured_at"])}
@@ -148,7 +148,7 @@ def _ratio(row: dict[str, str]) -> str:
 
 
 def suite() -> str:
-    """The built-in author on those problems of the suite that were tried with a commit; unsolved counts as 1."""
+    """Return the built-in author's results on the problems of the suite that were tried; unsolved counts as 1."""
     lines = []
     for path in sorted((RESULTS / "suite_h200").glob("*.csv")):
         with path.open(encoding="utf-8") as file:
@@ -182,7 +182,7 @@ def summary() -> str:
 
 
 def products() -> str:
-    """A line for each shape."""
+    """Return a line for each shape."""
     with (RESULTS / "products.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     lines = []
@@ -263,7 +263,7 @@ def _line(cells: list[str]) -> str:
 
 
 def first_wins() -> str:
-    """Of each example when it was measured last, and the median; one without a win is later than all others."""
+    """Return the latest time of each example, and the median, where no win is later than any."""
     with (RESULTS / "first_win.csv").open(encoding="utf-8") as file:
         found = list(csv.DictReader(file))
     latest = {row["example"]: row["measured_at"] for row in sorted(found, key=lambda row: row["measured_at"])}

@@ -44,7 +44,7 @@ class Specimen:
         return f"{self.path.parent.name}/{self.path.stem}"
 
     def meets(self, outcome: Evaluation | TritonAgentError) -> bool:
-        """Whether the status, or status and finding where both are named, is an expected one."""
+        """Return whether the status, or status and finding if both are named, is an expected one."""
         return any(said in self.expected for said in (spoken(outcome), spoken(outcome).split("/")[0]))
 
 
@@ -56,7 +56,7 @@ def spoken(outcome: Evaluation | TritonAgentError) -> str:
 
 
 def specimen(path: Path, problem: Path | None = None) -> Specimen:
-    """A file whose docstring names its problem, or that belongs to the given one."""
+    """Return the specimen in a file, for the given problem or the one that its docstring names."""
     docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
     header = dict(re.findall(r"^(problem|expect|where|mode|needs): *(\S+)", docstring, re.MULTILINE))
     return Specimen(
@@ -70,7 +70,7 @@ def specimen(path: Path, problem: Path | None = None) -> Specimen:
 
 
 def _problem(folder: Path, name: str) -> Path:
-    """Of a folder's own problems, or of those that cheats and honest oddities share."""
+    """Return the path of a problem: one of the folder's own, or of those that cheats and honest files share."""
     own = folder / "problems" / f"{name}.py"
     return own if own.exists() else HERE / "cheats" / "problems" / f"{name}.py"
 
@@ -102,7 +102,7 @@ def habits() -> list[Specimen]:
 def grade(
     specimens: Iterable[Specimen], settings: EvaluatorSettings, *, jobs: int = 2, nursery: Nursery | None = None
 ) -> Iterator[tuple[Specimen, Evaluation | TritonAgentError]]:
-    """A verdict for each, problem by problem."""
+    """Yield a verdict on each, problem by problem."""
     groups: dict[tuple[Path, bool], list[Specimen]] = defaultdict(list)
     for item in specimens:
         groups[item.problem, item.allow_library].append(item)

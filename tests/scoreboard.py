@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def specimens(arguments: argparse.Namespace) -> list[Specimen]:
-    """The collections that were asked for; cheats and honest oddities where none was."""
+    """Return the collections that were asked for; by default cheats and honest files."""
     asked = [*(corpus() if arguments.corpus else ()), *(habits() if arguments.habits else ())]
     return asked or [*cheats(), *honest()]
 
@@ -130,7 +130,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _write(path: Path, about: Mapping[str, str], rows: Sequence[Row]) -> None:
-    """The rows, and beside them where, when and of what code they were measured."""
+    """Write the rows with place, time and commit of the measurement."""
     path.write_text(json.dumps({**about, "rows": [row.to_json() for row in rows]}, indent=1))
 
 

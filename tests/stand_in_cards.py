@@ -58,13 +58,13 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 
 
 def uuid_of(number: int) -> str:
-    """Of the stand-in card with that number."""
+    """Return the UUID of the stand-in card with that number."""
     digits = f"{number + 0xA0:02x}" + "0" * 30
     return f"GPU-{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def put_cards(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> tuple[str, ...]:
-    """One card for each name, which says its model; their UUIDs, in the order of nvidia-smi."""
+    """Put a card for each name, which is its model; return their UUIDs in the order of nvidia-smi."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("a stand-in driver is compiled with a C compiler, and there is none")
