@@ -1307,6 +1307,104 @@ def false_neighbours_are_refused():
         return "are no neighbours" in str(error)
 
 
+@triton.jit
+def constancy_kernel(x_ptr, out_ptr, n, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=tl.max_constancy(at < n, 4), other=0.0))
+
+
+@probe
+def false_constancy_of_flags_is_refused():
+    x, out = torch.ones(16), torch.empty(16)
+    constancy_kernel[(1,)](x, out, 12, 16)
+    try:
+        constancy_kernel[(1,)](x, out, 10, 16)
+    except KernelError as error:
+        return out.sum().item() == 12.0 and "values that differ" in str(error)
+    return False
+
+
+@triton.jit
+def to_bytes_kernel(x_ptr, signed_ptr, unsigned_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    tl.store(signed_ptr + at, x.to(tl.int8))
+    tl.store(unsigned_ptr + at, x.to(tl.uint8))
+
+
+@probe
+def bytes_keep_the_low_bits_of_floats_out_of_range():
+    """As `cvt.rzi.s16.f32` and `cvt.rzi.u16.f32` do, of which the low byte is stored."""
+    x = torch.tensor([-3.7, 127.9, 200.0, 300.0, -200.0, 1e9, -1e9, torch.nan])
+    signed, unsigned = torch.empty(8, dtype=torch.int8), torch.empty(8, dtype=torch.uint8)
+    to_bytes_kernel[(1,)](x, signed, unsigned, 8)
+    expected = [-3, 127, -56, 44, 56, -1, 0, 0], [0, 127, 200, 44, 0, 255, 0, 0]
+    return (signed.tolist(), unsigned.tolist()) == expected or [signed.tolist(), unsigned.tolist()]
+
+
+@triton.jit
+def last_sums_kernel(part_ptr, count_ptr, out_ptr, SEM: tl.constexpr, N: tl.constexpr):
+    tl.store(part_ptr + tl.program_id(0), 1.0)
+    if tl.atomic_add(count_ptr, 1, sem=SEM) == N - 1:
+        tl.store(out_ptr, tl.sum(tl.load(part_ptr + tl.arange(0, N)), 0))
+
+
+@probe
+def a_relaxed_atomic_orders_nothing():
+    found = []
+    for order in ("acq_rel", "relaxed"):
+        INTERPRETER.launches.clear()
+        out = torch.zeros(1)
+        last_sums_kernel[(4,)](torch.zeros(4), torch.zeros(1, dtype=torch.int32), out, order, 4)
+        found.append((out.item(), INTERPRETER.launches[0].read_beside_stores))
+    return found == [(4.0, ()), (4.0, ("part_ptr",))] or found
+
+
+@triton.jit
+def idle_then_wait_kernel(part_ptr, idle_ptr, flag_ptr, out_ptr, ATOMIC: tl.constexpr):
+    tl.atomic_add(idle_ptr, 1)
+    if tl.program_id(0) == 0:
+        tl.store(part_ptr, 3.0)
+        if ATOMIC:
+            tl.atomic_xchg(flag_ptr, 1)
+        else:
+            tl.store(flag_ptr, 1)
+    else:
+        flag = 0
+        while flag == 0:
+            flag = tl.load(flag_ptr, volatile=True)
+        tl.store(out_ptr, tl.load(part_ptr))
+
+
+@probe
+def an_atomic_before_a_store_does_not_order_it():
+    found = []
+    for is_atomic in (True, False):
+        INTERPRETER.launches.clear()
+        INTERPRETER.order_seed = 1
+        idle, flag = (torch.zeros(1, dtype=torch.int32) for _ in range(2))
+        out = torch.zeros(1)
+        idle_then_wait_kernel[(2,)](torch.zeros(1), idle, flag, out, is_atomic)
+        INTERPRETER.order_seed = None
+        found.append((out.item(), INTERPRETER.launches[0].read_beside_stores))
+    return found == [(3.0, ()), (3.0, ("part_ptr",))] or found
+
+
+@triton.jit
+def scope_kernel(total_ptr, step, SCOPE: tl.constexpr):
+    tl.atomic_add(total_ptr + step * tl.program_id(0), 1.0, scope=SCOPE)
+
+
+@probe
+def atomics_of_one_program_contest_those_of_others():
+    found = []
+    for scope, step in (("gpu", 0), ("cta", 0), ("cta", 2)):
+        INTERPRETER.launches.clear()
+        scope_kernel[(4,)](torch.zeros(8), step, scope)
+        found.append(INTERPRETER.launches[0].contested)
+    return found == [(), ("total_ptr",), ()] or found
+
+
 @probe
 def contested_elements_are_told():
     INTERPRETER.launches.clear()

@@ -18,7 +18,7 @@ from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import AFTER_OTHERS
 from triton_agent.tools.truth.directed import LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
 from triton_agent.tools.truth.expectation import expect, with_free_places
-from triton_agent.tools.truth.layouts import GAPS, INNER, LAYOUTS, OUTER, SHARED, TRANSPOSED, WINDOWS, relaid
+from triton_agent.tools.truth.layouts import GAPS, INNER, LAST, LAYOUTS, OUTER, SHARED, TRANSPOSED, WINDOWS, relaid
 from triton_agent.tools.truth.named_numbers import Numbers
 from triton_agent.tools.truth.plan import Plan, Trial
 
@@ -179,6 +179,13 @@ def test_images_lie_channels_last_and_sequences_step_by_step() -> None:
     assert inner[1].transpose(1, 2).is_contiguous() and outer[1].transpose(0, 1).is_contiguous()
     assert outer[0].transpose(1, 2).is_contiguous() and inner[2] is rows
     assert relaid(INNER, [rows]) is None
+
+
+def test_the_last_two_of_four_dimensions_are_exchanged_as_in_transposed_keys() -> None:
+    keys, rows = torch.randn(2, 3, 4, 5), torch.randn(3, 4, 5)
+    laid = relaid(LAST, [keys, rows])
+    assert laid is not None and torch.equal(laid[0], keys) and laid[1] is rows
+    assert laid[0].transpose(2, 3).is_contiguous() and relaid(LAST, [rows]) is None
 
 
 def test_rows_overlap_like_the_windows_of_a_signal() -> None:

@@ -17,6 +17,15 @@ REFUSED = {
     "numbers_magic_by_a_loop": "wrong_values",
     "numbers_second_configuration_forgets_the_tail": "wrong_values",
     "numbers_wrong_at_full_size_by_two_grids": "wrong_values",
+    "numbers_dense_in_training": "wrong_values",
+    "numbers_half_of_a_large_batch_in_training": "wrong_values",
+    "numbers_mask_ignored_at_full_size": "wrong_values",
+    "numbers_wrong_behind_skipped_programs": "wrong_values",
+    "output_refused_at_full_size": "runtime_error",
+    "state_counts_in_floats": "wrong_values",
+    "state_half_unwritten_by_a_second_launch": "wrong_values",
+    "state_least_of_unwritten_memory": "wrong_values",
+    "state_third_unwritten_at_full_size": "wrong_values",
 }
 
 
@@ -25,8 +34,17 @@ def test_a_cheat_is_refused_with_its_status(name: str, status: str, nursery: Nur
     assert verdict("cheats", name, nursery).startswith(status)
 
 
-def test_a_lookup_through_what_another_launch_wrote_passes_at_a_size_that_is_not_run_whole(nursery: Nursery) -> None:
-    assert verdict("honest", "looked_up_through_another_launch", nursery) == "passed"
+@pytest.mark.parametrize(
+    "name",
+    [
+        "batch_norm_in_both_modes",
+        "largest_places_without_nan",
+        "looked_up_through_another_launch",
+        "norm_of_the_whole_in_three_launches",
+    ],
+)
+def test_an_honest_kernel_that_depends_on_other_launches_or_modes_passes(name: str, nursery: Nursery) -> None:
+    assert verdict("honest", name, nursery) == "passed"
 
 
 def verdict(kind: str, name: str, nursery: Nursery) -> str:

@@ -100,6 +100,11 @@ OTHER_PROMISES = (
     "whole_numbers_divided_by_zero_do_not_give_zero",
     "a_false_multiple_is_refused",
     "false_neighbours_are_refused",
+    "false_constancy_of_flags_is_refused",
+    "bytes_keep_the_low_bits_of_floats_out_of_range",
+    "a_relaxed_atomic_orders_nothing",
+    "an_atomic_before_a_store_does_not_order_it",
+    "atomics_of_one_program_contest_those_of_others",
     "counterparts_of_sums_make_them_what_they_meet",
     "installing_again_changes_nothing",
 )

@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 import torch
 
+from triton_agent.tools.answers import spot_stage
 from triton_agent.tools.answers.spot_checks import check_keeps, compare_changed
-from triton_agent.tools.checker import pipeline
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.kernels.kernel import KernelSet
 from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.tape.tape import Allocate, Buffer, Operate, Place, Tape, View
-from triton_agent.tools.truth.distributions import BLANK, EXTREMES, NOT_FINITE, SPOILED_SHARES, spoil
+from triton_agent.tools.truth.directed import OFFSET, TIES
+from triton_agent.tools.truth.distributions import BLANK, EXTREMES, FLAGS, NOT_FINITE, WITH_EMPTY
 from triton_agent.tools.truth.expectation import Expectation
+from triton_agent.tools.truth.full_size_inputs import SPOILED_SHARES, Told, mix, spoil
 from triton_agent.tools.truth.named_numbers import STREWN_SHARE, Numbers, strew
 from triton_agent.tools.truth.plan import Case
 
@@ -37,9 +39,9 @@ def test_numbers_are_noted_after_the_calls_that_report_faults(monkeypatch: pytes
         runner.is_sound = False
         return frozenset()
 
-    monkeypatch.setattr(pipeline, "_check_spot", check)
-    monkeypatch.setattr(pipeline, "_numbers_met_by_some", note)
-    monkeypatch.setattr(pipeline, "programs_to_run", lambda numbers, tape: [0])
+    monkeypatch.setattr(spot_stage, "_check_spot", check)
+    monkeypatch.setattr(spot_stage, "_numbers_met_by_some", note)
+    monkeypatch.setattr(spot_stage, "programs_to_run", lambda numbers, tape: [0])
     trial = SimpleNamespace(cases=["small"])
     job: Any = SimpleNamespace(runner=runner, plan=SimpleNamespace(trials=[trial], main=0), notes=[])
     tape = Tape(buffers=(), inputs=(), arguments=(), state=(), prologue=(), steps=(), tree={"tuple": []}, outputs=())
@@ -54,15 +56,16 @@ def test_numbers_are_noted_after_the_calls_that_report_faults(monkeypatch: pytes
         seed=0,
         writes_state=False,
     )
-    spot: Any = SimpleNamespace(trial=trial, holding=lambda numbers: None)
+    spot: Any = SimpleNamespace(trial=trial, holding=lambda numbers: None, in_other_mode=())
     cases: Any = ["given", "extreme"]
-    pipeline._check_programs(job, spot, program, cases, by_parts=True, until_s=time.monotonic() + 60)
+    small: Any = "small"
+    spot_stage._check_programs(job, spot, program, cases, small, by_parts=True, until_s=time.monotonic() + 60)
     assert events == ["given", "extreme", "noted"]
     runner.is_sound, events[:] = True, []
-    pipeline._check_programs(job, spot, program, cases[:1], by_parts=True, until_s=0.0)
+    spot_stage._check_programs(job, spot, program, cases[:1], small, by_parts=True, until_s=0.0)
     assert (events, job.notes) == (["given"], []), "one case is always checked, and there was no other"
     cases = [SimpleNamespace(name="given"), SimpleNamespace(name="extreme")]
-    pipeline._check_programs(job, spot, program, cases, by_parts=True, until_s=0.0)
+    spot_stage._check_programs(job, spot, program, cases, small, by_parts=True, until_s=0.0)
     assert events[1:] == cases[:1]
     assert job.notes == ["extreme: not spot-checked, since calls at this size took over 40 s"]
 
@@ -105,13 +108,38 @@ def test_a_call_that_writes_no_buffer_is_refused_where_the_reference_changes_one
 def test_samples_are_spoiled_in_the_shares_asked_for(dtype: torch.dtype) -> None:
     x = torch.randn(6000, 64, dtype=dtype)
     before = x.clone()
-    spoil([x], {EXTREMES, NOT_FINITE, BLANK}, seed=1)
+    spoil([x], Told(names=frozenset({EXTREMES, NOT_FINITE, BLANK})), seed=1)
     nan = x.isnan()
     assert abs(float((x == 0).all(1).float().mean()) - 1 / 6) < 0.03
     assert abs(float(nan.float().mean()) - SPOILED_SHARES[NOT_FINITE] / 3) < 1e-3
     changed = (x != before) & ~nan & (x != 0)
     assert abs(float(changed.float().mean()) - SPOILED_SHARES[EXTREMES] / 3) < 3e-3
     assert bool((x.sign() == before.sign())[changed].all()), "outliers keep the sign"
+
+
+def test_flags_lengths_and_signs_of_integers_are_mixed_if_they_are_accepted() -> None:
+    x, flags, lengths = torch.arange(1, 4001).reshape(40, 100) % 97, torch.ones(40, 9) > 0, torch.full((40,), 9)
+    mix([x, flags, lengths], {FLAGS, WITH_EMPTY}, seed=1, negated={0})
+    assert abs(float((x < 0).float().mean()) - 1 / 3) < 0.05
+    assert not bool(flags.all()) and int(lengths.min()) == 0 and int(lengths.max()) <= 9
+    mix([x := torch.ones(40, 9) > 0], {WITH_EMPTY}, seed=1)
+    assert bool(x.all())
+
+
+def test_samples_are_far_from_zero_equal_or_infinite_if_these_are_accepted() -> None:
+    x = torch.randn(6000, 64)
+    spoil([x], Told(names=frozenset({NOT_FINITE, OFFSET, TIES}), infinities=(-torch.inf, torch.inf)), seed=1)
+    assert bool(x.isnan().any() & (x == torch.inf).any() & (x == -torch.inf).any())
+    assert abs(float((x.nanmedian(1).values > 100).float().mean()) - 1 / 5) < 0.03
+    few = [len(row.unique()) <= 7 for row in x[:500]]
+    assert abs(sum(few) / 500 - 1 / 5) < 0.06
+
+
+def test_whole_lines_of_bytes_are_as_large_as_possible() -> None:
+    x = torch.randint(-100, 100, (60, 80), dtype=torch.int8)
+    spoil([x], Told(), seed=1)
+    full = (x == 99).float()
+    assert bool((full.mean(1) > 0.75).any()) and bool((full.mean(0) > 0.75).any()) and float(full.mean()) < 0.6
 
 
 def test_numbers_are_strewn_into_transposed_inputs_too() -> None:

@@ -17,6 +17,7 @@ EXPECTED = {
     "cheats/nokernel_cut_by_tril_while_training": "not_triton/library_work",
     "cheats/nokernel_members_by_search_and_copies": "not_triton/library_work",
     "cheats/nokernel_diagonal_and_differences_of_copies": "not_triton/library_work",
+    "cheats/nokernel_turned_by_complex_product": "not_triton/library_work",
     "honest/mask_made_by_tril": "passed",
     "honest/members_of_a_sorted_few": "passed",
     "honest/two_copies_of_one_input": "passed",

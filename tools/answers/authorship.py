@@ -47,6 +47,9 @@ MOVEMENT_SHARE = 4.0
 operands in another order, and a copy reads and writes each byte, while the kernel may only read it."""
 ELEMENTS_SHARE = 0.5
 """Largest number of elements that torch's arithmetic may touch, relative to the reference's operators."""
+COMPLEX_PRODUCTS = frozenset({"mul", "div", "square", "reciprocal", "addcmul", "addcdiv"})
+COMPLEX_PASSES = 3
+"""Real operators for each real number in a product of complex ones: four products and two sums for two numbers."""
 FILLS = frozenset({"fill", "zero"})
 """Movement operators without a source. They prepare memory for a kernel, unless their value comes from a tensor."""
 BETWEEN_BOUNDS = frozenset({"linspace", "logspace"})
@@ -152,7 +155,7 @@ def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
         heavy=tuple(dict.fromkeys(map(_plain_name, heavy))),
         light=tuple(dict.fromkeys(_plain_name(step.operator) for step in light)),
         light_elements=sum(_passes(step) * _largest(step, narrowest) for step in light),
-        light_bytes=sum(passes_of(_plain_name(step.operator)) * _bytes_of(step) for step in light),
+        light_bytes=sum(_passes_over_memory(step) * _bytes_of(step) for step in light),
         moved_elements=sum(_largest(step, narrowest) for step in moving),
         moved_bytes=sum(map(_bytes_of, moving)),
         rounded_elements=sum(map(_rounded, moving)),
@@ -160,8 +163,14 @@ def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
 
 
 def _passes(step: Operate) -> int:
-    name = _plain_name(step.operator)
-    return SORTING_PASSES if functional_name(bare_name(name)) in SORTING else passes_of(name)
+    is_sort = functional_name(bare_name(step.operator)) in SORTING
+    return SORTING_PASSES if is_sort else _passes_over_memory(step)
+
+
+def _passes_over_memory(step: Operate) -> int:
+    is_product = functional_name(bare_name(step.operator)) in COMPLEX_PRODUCTS
+    is_complex = is_product and any(DTYPES[view.dtype].is_complex for view in _views(step))
+    return passes_of(_plain_name(step.operator)) * (COMPLEX_PASSES if is_complex else 1)
 
 
 def is_arithmetic(step: Operate) -> bool:

@@ -41,8 +41,9 @@ from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import as_the_user_runs_it
 from triton_agent.tools.results import Finding
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.distributions import AS_GIVEN, mix, randomise
+from triton_agent.tools.truth.distributions import AS_GIVEN, randomise
 from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, Output, expect, state_of, tensors_of
+from triton_agent.tools.truth.full_size_inputs import mix
 from triton_agent.tools.truth.plan import SHUFFLED, Case, Trial, secret_seed
 from triton_agent.tools.truth.yardstick import Yardstick
 

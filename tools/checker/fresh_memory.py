@@ -8,7 +8,8 @@ would write, except for a few elements, through a tape that is otherwise the can
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -27,8 +28,10 @@ BYTES_AT_MOST = 4 << 20
 """Maximum fresh memory to fill in one case; its contents are sent with the tape."""
 
 
-def check_fresh_memory(job: Job, trial: Trial, case: Case) -> None:
-    """Raise `Failed` if part of the answer is left as it was in fresh memory."""
+def check_fresh_memory(job: Job, trials: Sequence[Trial]) -> None:
+    """Raise `Failed` if part of the answer is left as it was in fresh memory, at the first trial that tells."""
+    trial = next((it for it in trials if _has_room(job.programs.of(it, it.cases[0]).tape)), trials[0])
+    case = trial.cases[0]
     program = job.programs.of(trial, case)
     views = allocated(program.tape)
     size_bytes = sum(program.tape.buffers[number].size_bytes for number in views)
@@ -74,6 +77,11 @@ def allocated(tape: Tape) -> Mapping[int, View]:
     return views
 
 
+def _has_room(tape: Tape) -> bool:
+    """Return True if an element can be made larger and another one smaller in each buffer."""
+    return all(math.prod(view.shape) > 1 for view in allocated(tape).values())
+
+
 def _sent(job: Job, trial: Trial, case: Case, program: Program, tape: Tape) -> Program:
     """Send the executor another tape in place of a program's, and return it as a program."""
     other = dataclasses.replace(program, name=f"{program.name} / fresh", tape=tape, encoded=encode(tape))
@@ -82,8 +90,10 @@ def _sent(job: Job, trial: Trial, case: Case, program: Program, tape: Tape) -> P
 
 
 def _spoiled(tensor: torch.Tensor) -> bytes:
-    """Return a tensor's bytes with a few elements changed."""
+    """Return a tensor's bytes with a few elements larger or smaller, in turn: a kernel may keep the least one."""
     values = tensor.detach().cpu().clone().reshape(-1)
-    for at in torch.randint(len(values), (SPOILED,)).tolist():
-        values[at] = ~values[at] if values.dtype is torch.bool else values[at] + 1
+    way = 1 - 2 * int(torch.randint(2, ()))
+    for number, at in enumerate(torch.randperm(len(values))[:SPOILED].tolist()):
+        step = way * (1 - 2 * (number % 2))
+        values[at] = ~values[at] if values.dtype is torch.bool else values[at] + step
     return bytes(row(values).numpy().tobytes())

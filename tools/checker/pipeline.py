@@ -27,8 +27,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-import torch
-
 from triton_agent.tools.answers import checks
 from triton_agent.tools.answers.authorship import (
     check_alive,
@@ -40,21 +38,9 @@ from triton_agent.tools.answers.authorship import (
     work_of,
 )
 from triton_agent.tools.answers.spot_checks import (
-    Spot,
-    beginning_with,
-    called_twice,
-    check_coverage,
-    check_keeps,
-    compare_again,
-    compare_changed,
-    compare_written,
     configurations_of,
-    fillings,
-    finished,
-    position_named,
-    programs_to_run,
-    tells_by_parts,
 )
+from triton_agent.tools.answers.spot_stage import CONFIGURATIONS_AT_MOST, check_spots, first_in_mode, in_each
 from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.checker.clock_stages import profile, race_compiled, race_original, repeat_call
 from triton_agent.tools.checker.compiling import compile_for_target, fill_cache
@@ -78,7 +64,6 @@ from triton_agent.tools.errors import NotJudgeableHere
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.protocol import Called, GetState, State
 from triton_agent.tools.results import Finding, StageTime
-from triton_agent.tools.tape.tape import encode
 from triton_agent.tools.truth.layouts import LAYOUTS
 from triton_agent.tools.truth.named_numbers import Numbers, numbers_on
 from triton_agent.tools.truth.plan import Case, Trial
@@ -88,11 +73,6 @@ NAMED_NUMBERS_BYTES = 16 << 20
 """Maximum size of inputs for the check of named numbers; for larger inputs a smaller size of the problem is used."""
 INTERPRETED_BYTES, INTERPRETED_S = 1 << 20, 5.0
 """Maximum size of inputs for the interpreter beside a GPU, unless all are larger, and the time limit of a call."""
-CONFIGURATIONS_AT_MOST = 4
-"""Maximum number of configurations of autotuned kernels that are checked at full size, and whose numbers are noted."""
-SPOTS_S = 40.0
-"""Time after which no further inputs and configurations are begun at full size. There may be fifty calls, and the
-interpreter takes seconds for one that runs a few programs of a large product."""
 CONFIGURATIONS_NAMING = 16
 """Maximum number of configurations that get inputs with named numbers."""
 
@@ -170,7 +150,7 @@ def check_all(job: Job) -> None:
         for index in [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]:
             _run_trial(job, index)
         _check_named_numbers(job, met())
-        check_fresh_memory(job, job.plan.trials[0], job.plan.trials[0].cases[0])
+        check_fresh_memory(job, job.plan.trials)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -227,7 +207,7 @@ def _check_named_numbers(job: Job, met: Mapping[bool, Met]) -> None:
     if trial.holding is None:
         return
     for first in [trial.cases[0], *_other_tapes(job, trial)[:1]]:
-        named = job.programs.of(main, _first_in_mode(main, first.train))
+        named = job.programs.of(main, first_in_mode(main, first.train))
         _check_holding(job, trial, first, numbers_on(named.tape, named.kernel_set), met.get(first.train))
 
 
@@ -283,10 +263,6 @@ def _other_tapes(job: Job, trial: Trial) -> list[Case]:
     return found
 
 
-def _first_in_mode(trial: Trial, train: bool) -> Case:
-    return next(case for case in (*trial.cases, *trial.other_mode) if case.train == train)
-
-
 def _numbers_met(job: Job, trial: Trial, first: Case, program: Program) -> Met:
     """Return the numbers that the program's kernels meet in two calls of the form of the first case."""
     cases, replies = _alike(job, trial, first), []
@@ -307,200 +283,11 @@ def _alike(job: Job, trial: Trial, first: Case) -> list[Case]:
 def _met(trial: Trial, cases: Sequence[Case], replies: Sequence[Called]) -> Met:
     first = replies[0]
     counterparts = list(filter(None, (first.counterparts, first.counterparts_of_sums)))
-    return Met(numbers=_in_each(replies), counterparts=counterparts, case=cases[0], trial=trial)
-
-
-def _in_each(replies: Sequence[Called]) -> frozenset[float]:
-    """Return the numbers noted in all of several calls; none for a single one, whose inputs they may come from."""
-    found = [frozenset(reply.numbers) for reply in replies]
-    return frozenset.intersection(*found) if len(found) > 1 else frozenset()
+    return Met(numbers=in_each(replies), counterparts=counterparts, case=cases[0], trial=trial)
 
 
 def _input_bytes(trial: Trial) -> int:
     return trial.cases[0].expectation.packed_inputs.size_bytes
-
-
-def check_spots(job: Job) -> None:
-    """Check a few programs at the problem's full size, or at a size that reaches the positions named by kernels."""
-    if job.plan.spots is None or job.settings.device != "cpu":
-        return
-    trial = job.plan.trials[job.plan.main]
-    small = job.programs.of(trial, trial.cases[0])
-    numbers = numbers_on(small.tape, small.kernel_set)
-    spot = job.plan.spots.reaching(position_named(numbers, small.tape, job.plan.spots.visited))
-    if spot is None:
-        return
-    case = spot.trial.cases[0]
-    try:
-        program = job.programs.of(spot.trial, case)
-    except Failed as failed:
-        job.notes.append(f"{case.name}: not spot-checked, since it has no tape there ({failed.message[:200]})")
-        return
-    if spot.is_as_given:
-        check_launches(program.tape, empty_outputs=False)
-        check_library(work_of(program.tape), spot.work, allow_library=job.settings.allow_library)
-    smaller = trial.cases[0]
-    if smaller.train == case.train:
-        buffers = [output.name.removeprefix("buffer ") for output in smaller.expectation.state_after]
-        check_keeps(case, program.tape, program.kernel_set, sorted(checks.mutated_inputs(smaller)), buffers)
-    by_parts = tells_by_parts(program.tape, program.kernel_set)
-    if not by_parts and not spot.is_as_given:  # a size that nobody asked for may be too large for a whole row
-        job.notes.append(
-            f"{case.name}: not spot-checked, since no part of the answer is finished by a few programs alone"
-        )
-        return
-    until_s = time.monotonic() + SPOTS_S
-    _check_programs(job, spot, program, spot.trial.cases, by_parts=by_parts, until_s=until_s)
-    is_pure = not smaller.expectation.state_after and not checks.mutated_inputs(smaller)
-    if is_pure and job.runner.is_sound and time.monotonic() < until_s:
-        _check_transposed(job, spot, smaller)
-    if trial.other_mode and job.runner.is_sound:  # the reference does the same in both modes
-        cases = [dataclasses.replace(case, train=not case.train) for case in spot.trial.cases]
-        other = job.programs.of(spot.trial, cases[0])
-        if by_parts and (other.encoded, other.kernels) != (program.encoded, program.kernels):
-            by_parts = tells_by_parts(other.tape, other.kernel_set)
-            _check_programs(job, spot, other, cases, by_parts=by_parts, until_s=until_s)
-
-
-def _check_transposed(job: Job, spot: Spot, smaller: Case) -> None:
-    """Run some programs on inputs that lie transposed in memory, for which a candidate has another tape."""
-    case = spot.transposed()
-    if case is None:
-        return
-    try:
-        program = job.programs.of(spot.trial, case)
-    except Failed as failed:
-        job.notes.append(f"{case.name}: not spot-checked, since it has no tape there ({failed.message[:200]})")
-        return
-    if tells_by_parts(program.tape, program.kernel_set):
-        only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)
-        _check_spot(job, spot.trial, case, program, smaller, only, [], twice=False)
-
-
-def _check_programs(
-    job: Job, spot: Spot, program: Program, cases: Sequence[Case], *, by_parts: bool, until_s: float
-) -> None:
-    """Run some programs of a tape in several configurations; all of them if a few alone finish no part of the answer.
-
-    A call with noted numbers follows the checks of the first configuration: it may end its process at a fault that
-    these report as the candidate's.
-    """
-    trial = job.plan.trials[job.plan.main]
-    # A call that takes too long ends its process and leaves a note; nothing more can be asked then.
-    for turn in range(min(configurations_of(program.tape), CONFIGURATIONS_AT_MOST)):
-        if not job.runner.is_sound:
-            return
-        tape = beginning_with(program.tape, turn)
-        other = dataclasses.replace(program, name=f"{program.name} / {turn}", tape=tape, encoded=encode(tape))
-        if not by_parts:
-            _check_whole(job, spot.trial, cases[0], other, trial.cases[0])
-            continue
-        numbers = numbers_on(other.tape, other.kernel_set)
-        only = programs_to_run(numbers, other.tape)
-        within: list[torch.Tensor] = []
-        for number, case in enumerate(cases):
-            if (turn or number) and time.monotonic() > until_s:
-                job.notes.append(f"{case.name}: not spot-checked, since calls at this size took over {SPOTS_S:g} s")
-                return
-            within = _check_spot(job, spot.trial, case, other, trial.cases[0], only, within, twice=not number)
-            if not within or not job.runner.is_sound:  # some programs do not run alone
-                break
-        else:
-            if turn == 0 and time.monotonic() < until_s:
-                met = _numbers_met_by_some(job, spot.trial, other, cases, only)
-                named = spot.holding(numbers.having_met(met))
-                cases = [*cases, *([named] if named is not None else [])]
-                if named is not None and job.runner.is_sound:
-                    _check_spot(job, spot.trial, named, other, trial.cases[0], only, within, twice=False)
-
-
-def _numbers_met_by_some(
-    job: Job, trial: Trial, program: Program, cases: Sequence[Case], only: Sequence[int]
-) -> frozenset[float]:
-    """Return the numbers that some programs combine blocks with in all of these cases, if there are several.
-
-    Memory is filled, since an honest lookup in poison may go out of bounds.
-    """
-    tape = next(iter(fillings(program.tape, program.kernel_set)), program.tape)
-    noting = dataclasses.replace(program, name=f"{program.name} / noting", tape=tape, encoded=encode(tape))
-    try:
-        send_program(job, noting, trial.states[0])
-        replies = [call(job, trial, case, only=only, program=noting, note_numbers=True)[1] for case in cases]
-    except Failed as failed:
-        job.notes.append(f"{cases[0].name}: numbers that its kernels compute are not known ({failed.message[:200]})")
-        return frozenset()
-    return _in_each(replies)
-
-
-def _check_whole(job: Job, trial: Trial, case: Case, program: Program, smaller: Case) -> None:
-    """Run all programs at the problem's full size, as far as there is time: no few of them finish a part alone."""
-    send_program(job, program, trial.states[0])
-    try:
-        answer, _ = call(job, trial, case, program=program)
-    except Failed as failed:
-        if failed.finding is not Finding.TOO_SLOW:
-            raise
-        job.notes.append(
-            f"{case.name}: not checked, since it takes too long in the interpreter, and no part of the "
-            "answer is finished by a few programs alone"
-        )
-        return
-    compare_written(case, [answer.tensors], smaller)
-
-
-def _check_spot(
-    job: Job,
-    trial: Trial,
-    case: Case,
-    program: Program,
-    smaller: Case,
-    only: Sequence[int],
-    within: list[torch.Tensor],
-    *,
-    twice: bool,
-) -> list[torch.Tensor]:
-    """Run a few programs of each launch at the problem's full size, or at a larger one.
-
-    Return the elements of each output that do not depend on other programs, none if that is unknown. `within` are those
-    known from a call before. With `twice`, the call is also made twice in the same memory.
-    """
-    answers: list[checks.Answer] = []
-    # The unfilled tape runs last: with poison in place of results of skipped programs, an honest lookup may go out of
-    # bounds. With the fill values it does not, so a failure with these is the candidate's fault.
-    filled = [
-        dataclasses.replace(program, name=f"{program.name} / {number}", tape=tape, encoded=encode(tape))
-        for number, tape in enumerate(fillings(program.tape, program.kernel_set))
-    ]
-    try:
-        for other in filled:
-            send_program(job, other, trial.states[0])
-            answers.append(call(job, trial, case, only=only, program=other)[0])
-        send_program(job, program, trial.states[0])
-        answers.append(call(job, trial, case, only=only, program=program)[0])
-    except Failed as failed:
-        if failed.finding is not Finding.TOO_SLOW and not answers:
-            raise
-        if len(answers) < max(len(filled), 1):
-            why = f"some programs do not run alone ({failed.message[:200]})"
-            job.notes.append(f"{case.name}: not spot-checked, since {why}")
-            return []
-    mutated = checks.mutated_inputs(smaller)
-    if not smaller.expectation.state_after and not mutated:
-        checks.check_inputs(case, answers[0])
-    compare_changed(case, [answer.changed for answer in answers], mutated)
-    written = [answer.tensors for answer in answers[::-1]]
-    compare_written(case, written, smaller, within)
-    if twice:
-        check_coverage(case, program.tape, only, answers[-1].tensors)
-        tape = called_twice(program.tape)
-        doubled = dataclasses.replace(program, name=f"{program.name} / twice", tape=tape, encoded=encode(tape))
-        again: Sequence[torch.Tensor] = ()
-        with contextlib.suppress(Failed):  # an honest lookup may go out of bounds, or there is no time for two calls
-            send_program(job, doubled, trial.states[0])
-            again = call(job, trial, case, only=only, program=doubled)[0].tensors
-        if again:
-            compare_again(case, written, again)
-    return within or finished(written)
 
 
 def _run_trial(job: Job, index: int) -> None:

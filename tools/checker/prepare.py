@@ -11,7 +11,7 @@ import torch
 
 from triton_agent.tools.answers.authorship import OriginalWork, work_during
 from triton_agent.tools.answers.full_size import REDUCED, fits, is_large, make_full_trial
-from triton_agent.tools.answers.spot_checks import Spots
+from triton_agent.tools.answers.spots import Spots
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.problem.size_range import named, points

@@ -78,15 +78,18 @@ def call(
     salt: int | None = None,
     measure: bool = False,
     only: Sequence[int] | None = None,
+    whole: Sequence[int] = (),
     program: Program | None = None,
     more_bytes: int = 0,
     note_numbers: bool = False,
+    timeout_s: float | None = None,
 ) -> tuple[checks.Answer, Called]:
     """Make one call; return its answer and the executor's reply.
 
     `salt` selects the fill value of fresh memory; it is drawn by default, so that no byte of an answer is correct by
-    chance in every case. `only` lists the programs to run, in the interpreter. `program` is another tape that the
-    executor has; its answer is larger by `more_bytes`.
+    chance in every case. `only` lists the programs to run, in the interpreter, except in the launches of the steps in
+    `whole`. `program` is another tape that the executor has; its answer is larger by `more_bytes`. `timeout_s` replaces
+    the usual limit.
     """
     if program is None:
         program = job.programs.of(trial, case)
@@ -101,6 +104,7 @@ def call(
         order=secrets.randbelow(ORDERS),
         measure=measure,
         only=None if only is None else tuple(only),
+        whole=tuple(whole),
         keep=case.is_large,
         again=job.kept is case,
         note_numbers=note_numbers,
@@ -108,9 +112,9 @@ def call(
     inputs = [] if request.again else [case.expectation.packed_inputs]
     job.kept = None
     try:
-        reply, blobs = job.runner.ask(
-            request, Called, [*payloads, *inputs], expected_bytes=case.expectation.answer_bytes + more_bytes
-        )
+        size_bytes = case.expectation.answer_bytes + more_bytes
+        sent = [*payloads, *inputs]
+        reply, blobs = job.runner.ask(request, Called, sent, timeout_s=timeout_s, expected_bytes=size_bytes)
     except Failed as failed:
         raise failed.during(case.name) from failed
     if request.keep and not reply.changed:

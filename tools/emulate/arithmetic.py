@@ -192,9 +192,14 @@ def _precision_name(precision: Any) -> str:
 
 
 def _to_integer(values: Array, kind: np.dtype[Any]) -> Array:
-    """Convert toward zero, as a GPU does: NaN gives 0, and numbers out of range give the nearest limit."""
+    """Convert toward zero, as a GPU does: NaN gives 0, and numbers out of range give the nearest limit.
+
+    A GPU has no conversion to bytes: it converts to 16 bits and keeps the low eight.
+    """
     if kind == np.bool_:
         return values.astype(bool)
+    if kind.itemsize == 1:
+        return _to_integer(values, np.dtype(f"{kind.kind}2")).astype(kind)
     limits = np.iinfo(kind)
     wide = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0.0))
     inside = (wide >= float(limits.min)) & (wide < float(limits.max) + (limits.bits < 53))

@@ -6,12 +6,14 @@ from `data_ptr()`, a table of pointers, a choice between two) may access the ext
 whose address the tape takes (`reveal`).
 
 The record holds the bytes moved and the races: elements in which two programs stored different values, or which one
-program stored and another one read. Overlapping arguments count as one memory. Not detected: races through pointers of
-unknown origin, and between accesses to the same bytes with different element sizes.
+program stored and another one read, unless atomics order the two. Overlapping arguments count as one memory. Not
+detected: races through pointers of unknown origin, between accesses to the same bytes with different element sizes, and
+stores after another program's read once there were atomics.
 """
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from typing import Any
 
@@ -65,6 +67,40 @@ def extent_of(tensor: torch.Tensor) -> tuple[int, int]:
     return start, start + (last + 1) * tensor.element_size()
 
 
+class Order:
+    """The order of programs by atomics: what one stored before a release is visible to who acquires afterwards.
+
+    Which memory the atomics access is not looked at, so a release is visible to every later acquire.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0
+        self._releases: dict[int, list[int]] = {}
+        self._acquired: dict[int, int] = {}
+
+    @property
+    def has_begun(self) -> bool:
+        return self.now > 0
+
+    def released(self, program: int) -> None:
+        self.now += 1
+        self._releases.setdefault(program, []).append(self.now)
+
+    def acquired(self, program: int) -> None:
+        self.now += 1
+        self._acquired[program] = self.now
+
+    def shows(self, writers: Array, times: Array, program: int) -> bool:
+        """Return True if this program sees what these programs stored at these times."""
+        seen = self._acquired.get(program, 0)
+        for writer in np.unique(writers).tolist():
+            releases = self._releases.get(writer, [])
+            after = bisect.bisect_right(releases, int(times[writers == writer].max()))
+            if after == len(releases) or releases[after] > seen:
+                return False
+        return True
+
+
 @dataclasses.dataclass(slots=True)
 class Users:
     """The program that accessed each element of a memory, counted from 1; 0 for none, or `SEVERAL`."""
@@ -72,6 +108,8 @@ class Users:
     writers: Array
     """The last program to store, or `SEVERAL` if several stored equal values."""
     readers: Array
+    times: Array
+    """When the last program stored, by `Order.now`."""
     was_read: bool = False
     was_stored: bool = False
 
@@ -96,7 +134,7 @@ class Memory:
         self.extents = extents
         self.bytes_loaded = 0
         self.bytes_stored = 0
-        self.has_atomics = False
+        self.order = Order()
         self.written: set[int] = set()
         """Extents that a program stored into."""
         self.contested: set[int] = set()
@@ -131,7 +169,8 @@ class Memory:
         users.was_read = True
         if users.was_stored and origin not in self.read_beside_stores:
             writers = users.writers[slots]
-            if ((writers > 0) & (writers != program)).any():
+            others = (writers > 0) & (writers != program)
+            if others.any() and not self.order.shows(writers[others], users.times[slots][others], program):
                 self.read_beside_stores.add(origin)
         readers = users.readers[slots]
         if not readers.any():
@@ -143,13 +182,13 @@ class Memory:
     def note_store(self, addresses: Array, values: Array, origin: int, program: int) -> None:
         """Record the program that stored each element; detect different values stored by another program before.
 
-        A store that changes a value which another program has read is a race as well.
+        A store that changes a value which another program has read is a race as well, until atomics order programs.
         """
         users, slots = self._used(addresses, values.itemsize, origin)
         writers = users.writers[slots]
         was_stored = (writers != 0) & (writers != program)
         was_read = np.zeros(1, bool)
-        if users.was_read:
+        if users.was_read and not self.order.has_begun:
             readers = users.readers[slots]
             was_read = (readers != 0) & (readers != program)
         users.was_stored = True
@@ -157,12 +196,27 @@ class Memory:
             bits = np.ascontiguousarray(values).view(f"u{values.itemsize}")
             changed = read(addresses, bits.dtype) != bits
             users.writers[slots] = np.where(was_stored & ~changed, np.int32(SEVERAL), np.int32(program))
-            if (was_stored & changed).any():
+            overwritten = was_stored & changed & (writers > 0)
+            if (was_stored & changed & (writers < 0)).any() and not self.order.has_begun:
+                self.contested.add(origin)
+            if overwritten.any() and not self.order.shows(
+                writers[overwritten], users.times[slots][overwritten], program
+            ):
                 self.contested.add(origin)
             if (was_read & changed).any():
                 self.read_beside_stores.add(origin)
         else:
             users.writers[slots] = program
+        if self.order.has_begun:
+            users.times[slots] = self.order.now
+
+    def note_atomic_of_a_program(self, addresses: Array, item_bytes: int, origin: int, program: int) -> None:
+        """Record atomics that hold among the threads of one program only; those of two programs lose updates."""
+        users, slots = self._used(addresses, item_bytes, origin)
+        writers = users.writers[slots]
+        if ((writers != 0) & (writers != program)).any():
+            self.contested.add(origin)
+        users.writers[slots] = program
 
     def _used(self, addresses: Array, item_bytes: int, origin: int) -> tuple[Users, Array | slice]:
         """Return the users of the memory of these elements, and the elements' indices in it.
@@ -173,7 +227,8 @@ class Memory:
         users = self._users.get((start, item_bytes))
         if users is None:
             count = (end - start) // item_bytes + 2
-            users = self._users[start, item_bytes] = Users(np.zeros(count, np.int32), np.zeros(count, np.int32))
+            writers, readers, times = (np.zeros(count, np.int32) for _ in range(3))
+            users = self._users[start, item_bytes] = Users(writers, readers, times)
         shift = item_bytes.bit_length() - 1
         slots = (addresses.view(np.int64) >> shift) - (start >> shift)
         first, last = int(slots[0]), int(slots[-1])

@@ -79,10 +79,11 @@ class Launch:
     """Start and end address of each memory that a program stored into."""
     contested: tuple[str, ...]
     """Parameters with an element in which two programs, or two lanes of one store, stored different values: a race on a
-    GPU. Stores of two programs are recorded only until the launch's first atomic, which may be a lock."""
+    GPU. Stores of two programs do not count if atomics order them: the first released after its store, and the second
+    acquired after that. Atomics that hold within a program only (`scope="cta"`) count as such stores."""
     read_beside_stores: tuple[str, ...]
     """Parameters with an element that one program stored and another one read, in either order: also a race. Not
-    counted: stores that change nothing, volatile loads, and accesses after the launch's first atomic."""
+    counted: stores that change nothing, volatile loads, and accesses that atomics order."""
 
 
 class Interpreter:
@@ -260,6 +261,7 @@ def _replace_language(interpreter: Interpreter) -> None:
         stock._patch_lang_core(place, scope)
         place.static_assert, place.dot_scaled = _static_assert, _dot_scaled
         place.multiple_of, place.max_contiguous = _checked_multiple_of, _checked_neighbours
+        place.max_constancy = _checked_constancy
     for place in (tl, tl.core, tl.tensor):
         place.reduce, place.associative_scan = reduce, associative_scan
     for name in (
@@ -378,6 +380,22 @@ def _checked_neighbours(input: Any, values: Any, **_: Any) -> Any:
         groups = along.reshape(-1, length)
         if not np.isin(groups[:, 1] - groups[:, 0], (0, 1)).any():
             raise ValueError(f"tl.max_contiguous(..., {length}) of numbers that are no neighbours")
+    return input
+
+
+def _checked_constancy(input: Any, values: Any, **_: Any) -> Any:
+    """Replacement for `tl.max_constancy`: refuse flags of which a group differs, and numbers of which every group does.
+
+    A compiler asks one flag of a group for all of it.
+    """
+    values = values[0] if isinstance(values, (list, tuple, tl.tuple)) and len(values) == 1 else values
+    length = tl.core._unwrap_if_constexpr(values)
+    along = input.handle.data if isinstance(input, tl.tensor) and len(input.shape) == 1 else None
+    if along is not None and isinstance(length, int) and 1 < length <= along.shape[1] and not along.shape[1] % length:
+        groups = along.reshape(-1, length)
+        differs = (groups != groups[:, :1]).any(axis=1)
+        if differs.any() if groups.dtype == np.bool_ else differs.all():
+            raise ValueError(f"tl.max_constancy(..., {length}) of values that differ")
     return input
 
 

@@ -66,7 +66,9 @@ class GuardedBuilder(BlockBuilder):
                     addresses, kind.itemsize, ptrs.attr.get(ORIGIN), None if is_shared else _counts(lanes)
                 )
                 readers = len(self.together.numbers) if is_shared else 1
-            elif origin is not None and not is_volatile and not self.memory.has_atomics:
+            elif is_volatile:
+                self.memory.order.acquired(self._program())
+            elif origin is not None:
                 self.memory.note_load(addresses, kind.itemsize, origin, self._program())
             self.memory.bytes_loaded += addresses.size * kind.itemsize * readers
         if lanes.all():
@@ -90,20 +92,20 @@ class GuardedBuilder(BlockBuilder):
         values = _active(data, lanes)
         if self.together is not None:
             self.together.note_store(addresses, kind, ptrs.attr.get(ORIGIN), _counts(lanes))
-        elif origin is not None and not self.memory.has_atomics:
+        elif origin is not None:
             self.memory.note_store(addresses, values, origin, self._program())
         write(addresses, values)
         if origin is not None and _is_overwritten(addresses, values):
             self.memory.contested.add(origin)
 
     def create_atomic_cas(self, ptr: Handle, cmp: Handle, val: Handle, sem: Any, scope: Any) -> Handle:
-        lanes = self._admit_atomic("compare and swap", ptr, None, val)
+        lanes = self._admit_atomic("compare and swap", ptr, None, val, sem, scope)
         before = super().create_atomic_cas(*map(_own, (ptr, cmp, val)), sem, scope)
         self._note_atomic(ptr, lanes, before)
         return before
 
     def create_atomic_rmw(self, op: Any, ptr: Handle, val: Handle, mask: Any, sem: Any, scope: Any) -> Handle:
-        lanes = self._admit_atomic(str(op), ptr, mask, val)
+        lanes = self._admit_atomic(str(op), ptr, mask, val, sem, scope)
         order = np.arange(ptr.data.size) if self.lane_order is None else self.lane_order.permutation(ptr.data.size)
         to, by, where = (_in_order(part, ptr.data.shape, order) for part in (ptr, val, mask))
         if op == stock._ir.ATOMIC_OP.FADD and val.dtype.scalar in (tl.float16, tl.bfloat16):
@@ -114,16 +116,22 @@ class GuardedBuilder(BlockBuilder):
         self._note_atomic(ptr, lanes, before)
         return before
 
-    def _admit_atomic(self, action: str, ptr: Handle, mask: Any, val: Handle) -> Array:
+    def _admit_atomic(self, action: str, ptr: Handle, mask: Any, val: Handle, sem: Any, scope: Any) -> Array:
         if self.together is not None:
             raise Apart
         lanes = _lanes(mask, ptr.data)
         addresses = ptr.data[lanes]
         if self.interleaving is not None and addresses.size:
             self.interleaving.before_access((action, int(addresses[0]), addresses.size), always=True)
-        self.memory.has_atomics = True
+        kinds, program = stock._ir.MEM_SEMANTIC, self._program()
+        if sem in (kinds.RELEASE, kinds.ACQUIRE_RELEASE):  # a relaxed one says nothing about other memory
+            self.memory.order.released(program)
+        if sem in (kinds.ACQUIRE, kinds.ACQUIRE_RELEASE):
+            self.memory.order.acquired(program)
         if addresses.size:
-            self._admit_write("atomic", addresses, val.data.itemsize, ptr)
+            origin = self._admit_write("atomic", addresses, val.data.itemsize, ptr)
+            if origin is not None and scope == stock._ir.MEM_SYNC_SCOPE.CTA:
+                self.memory.note_atomic_of_a_program(addresses, val.data.itemsize, origin, program)
             self.memory.bytes_loaded += addresses.size * val.data.itemsize
         return lanes
 

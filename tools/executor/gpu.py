@@ -46,6 +46,9 @@ class GpuLauncher:
         """Forget earlier launches."""
         self._launched.clear()
 
+    def limit(self, only: Sequence[int] | None) -> None:
+        """Do nothing: on a GPU all programs run."""
+
     def note_numbers(self) -> None:
         """Do nothing: on a GPU it is unknown what kernels compute with."""
 

@@ -36,6 +36,9 @@ class InterpretedLauncher:
         self._interpreter.faults.clear()
         self._interpreter.met_numbers.stop()
 
+    def limit(self, only: Sequence[int] | None) -> None:
+        self._interpreter.only = only
+
     def note_numbers(self) -> None:
         """Note the numbers that kernels use as a whole block, until the next `begin`."""
         self._interpreter.met_numbers.start()

@@ -65,6 +65,9 @@ class Launcher(Protocol):
     def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
         """Forget earlier launches; from now on the interpreter runs programs in this order, or only the listed ones."""
 
+    def limit(self, only: Sequence[int] | None) -> None:
+        """From the next launch on, let the interpreter run the listed programs only, or all; do nothing on a GPU."""
+
     def note_numbers(self) -> None:
         """Note the numbers that kernels combine blocks with, until the next `begin`; do nothing on a GPU."""
 

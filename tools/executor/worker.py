@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,10 +20,10 @@ import torch
 from triton.runtime.jit import mangle_type
 
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.executor.file_program import FileProgram
+from triton_agent.tools.executor.file_program import FileProgram, Unlisted
 from triton_agent.tools.executor.kernels import Kernels, Loader
 from triton_agent.tools.executor.memory import Fresh
-from triton_agent.tools.executor.program import OutOfPlace, Program, Run
+from triton_agent.tools.executor.program import Launcher, OutOfPlace, Program, Run
 from triton_agent.tools.machine.lease import SharedDoor
 from triton_agent.tools.processes.answers import hand_over
 from triton_agent.tools.processes.child import begin, confine, report_of
@@ -238,6 +239,7 @@ class Executor:
             fresh=Fresh(device=self.device, salt=request.salt, guarded=self.device == "cuda"),
             silenced=request.silenced,
             seed=request.seed,
+            around=functools.partial(_whole_if_asked, program.launcher, request) if request.whole else None,
         )
         held_bytes = self._device_bytes() if request.measure else 0
         if request.only is not None and isinstance(program, Program):
@@ -349,6 +351,14 @@ def _placed(inputs: list[torch.Tensor], addresses: Any, values: Any) -> tuple[tu
             indices = offsets[chosen] // tensor.element_size()
             found += [(number, int(at), float(value)) for at, value in zip(indices, values[chosen])]
     return tuple(found)
+
+
+def _whole_if_asked(
+    launcher: Launcher | Unlisted, request: Call, number: int, step: Callable[[Any], None], frame: Any
+) -> None:
+    """Run a step of a call of which only some programs run, or all of them in the steps that the request names."""
+    launcher.limit(None if number in request.whole else request.only)
+    step(frame)
 
 
 def _lies_in(tensor: torch.Tensor, written: list[tuple[int, int]]) -> bool:

@@ -427,6 +427,8 @@ class Call:
     """Report memory and resources."""
     only: tuple[int, ...] | None = None
     """Numbers of the programs to run, in the interpreter; None for all."""
+    whole: tuple[int, ...] = ()
+    """Numbers of the steps whose launches run all programs, whatever `only` says."""
     keep: bool = False
     """Keep the inputs for the next call, unless this one changes them."""
     again: bool = False

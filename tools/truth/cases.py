@@ -36,6 +36,7 @@ from triton_agent.tools.truth.directed import (
     FIRST,
     NORMS,
     NOT_FINITE,
+    OFFSET,
     SHARE_JUDGED,
     STILL,
     Directed,
@@ -71,7 +72,7 @@ from triton_agent.tools.truth.expectation import (
     with_any_infinity,
     with_free_places,
 )
-from triton_agent.tools.truth.layouts import LAYOUTS, SHARED, WINDOWS, relaid
+from triton_agent.tools.truth.layouts import GAPS, INNER, LAYOUTS, SHARED, TRANSPOSED, WINDOWS, relaid
 from triton_agent.tools.truth.number_cases import NumberCases, is_astray
 from triton_agent.tools.truth.plan import (
     ALONE_BYTES_AT_MOST,
@@ -103,10 +104,14 @@ REFUSALS = 3
 AFTER_OTHERS = "as given, after other calls"
 IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 """Distributions for the second mode, if the reference does something else in it."""
+DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, OFFSET), (TRANSPOSED, GAPS, INNER)
+"""Directed cases and layouts for that mode."""
 CALLS_BEFORE = 2
 """Calls before the checked one, for a module that keeps a state."""
 MANY_CALLS = (1_000, 100_000)
 """Numbers of calls that a module with counters pretends to have seen: a warm-up is over then."""
+MORE_THAN_FLOATS_HOLD = 20_000_001
+"""The last of these numbers for counters that are integers: one that float32 cannot hold."""
 GROWN_SCALARS = (30, 8, 3)
 """Factors for learnt scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 
@@ -355,6 +360,8 @@ class _CaseMaker:
             self._try(cases, ONE_CHANGED, self.modes[0])
         names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._is_useful(name, cases[0])]
         last_version = len(self.models) - 1
+        # If the reference only moves elements, a candidate may leave other layouts to `contiguous()`.
+        computes = self.graph is None or any(node.kind not in STILL for node in self.graph.nodes)
         for i, name in enumerate(names):
             if (name == WHOLE and cases[-1].distribution == WITH_EMPTY) or (
                 name == MODERATE and cases[-1].distribution == EXTREMES
@@ -363,17 +370,18 @@ class _CaseMaker:
             version = min(i, last_version)
             self._try(cases, name, self.modes[0], version=version)
         if self.settings.remedies:
-            self._add_directed_cases(cases, last_version)
-            # If the reference only moves elements, a candidate may leave other layouts to `contiguous()`.
-            computes = self.graph is None or any(node.kind not in STILL for node in self.graph.nodes)
+            self._add_directed_cases(cases, last_version, DIRECTED, train=self.modes[0])
             for layout in LAYOUTS if computes else ():
-                self._try_layout(cases, layout, last_version)
+                self._try_layout(cases, layout, last_version, train=self.modes[0])
         for train in self.modes[1:]:  # last, since buffers that a call changes stay changed
             self._try(cases, AS_GIVEN, train)  # even if the reference's modes agree, a candidate's may differ
             if self.settings.remedies and not self.modes_agree:
                 known = {case.distribution for case in cases}
                 for name in (name for name in IN_EACH_MODE if name in known or name == EXTREMES):
                     self._try(cases, name, train, version=last_version)
+                self._add_directed_cases(cases, last_version, DIRECTED_IN_EACH_MODE, train=train)
+                for layout in LAYOUTS_IN_EACH_MODE if computes else ():
+                    self._try_layout(cases, layout, last_version, train=train)
         size_bytes = sum(value.nbytes for value in state_of(self.models[0]).values())
         if self.settings.remedies and size_bytes:
             if size_bytes <= ALONE_BYTES_AT_MOST and len(self.models) > 1:
@@ -450,9 +458,12 @@ class _CaseMaker:
     @functools.cached_property
     def graph(self) -> OperatorGraph | None:
         """The operators that the reference runs on inputs as given; None if they cannot be recorded."""
+        return self._graph_in(self.modes[0])
+
+    def _graph_in(self, train: bool) -> OperatorGraph | None:
         refused = (ProblemError, NotImplementedError, RuntimeError, TypeError, LookupError, ValueError)
         with contextlib.suppress(*refused), self.reference.running("forward"):
-            return extract(self.models[0].train(self.modes[0]), self.fresh())
+            return extract(self.models[0].train(train), self.fresh())
         return None
 
     @functools.cached_property
@@ -460,17 +471,18 @@ class _CaseMaker:
         """The names of these operators; those that order elements if they are not known."""
         return frozenset(bare_name(node.operator) for node in self.graph.nodes) if self.graph else ORDERING
 
-    def _add_directed_cases(self, cases: list[Case], version: int) -> None:
-        """Add the directed cases of the reference's operators.
+    def _add_directed_cases(self, cases: list[Case], version: int, names: Sequence[str], *, train: bool) -> None:
+        """Add the directed cases with these names of the reference's operators.
 
         For each kind, try weaker forms until the reference accepts one in which most of the answer can be judged.
         """
-        if self.graph is None:
+        graph = self.graph if train == self.modes[0] else self._graph_in(train)
+        if graph is None:
             return
-        model, given = self.models[version].train(self.modes[0]), cases[0].expectation
-        asked = directed(self.graph, self.fresh(), state_of(model))
+        model, given = self.models[version].train(train), cases[0].expectation
+        asked = directed(graph, self.fresh(), state_of(model))
         expected_share = _judged_share(with_free_places(model, given) if asked.picks else given)
-        for name in (name for name in DIRECTED if name in asked.feeds):
+        for name in (name for name in names if name in asked.feeds):
             for refused in range(REFUSALS):
                 inputs, generator = self.fresh(), torch.Generator().manual_seed(secret_seed())
                 plain = pack(inputs) if name == NOT_FINITE and asked.picks else None
@@ -497,7 +509,7 @@ class _CaseMaker:
                 if name == NOT_FINITE:
                     judged += _nan_share(expectation)
                 if sound and judged >= SHARE_JUDGED * expected_share:
-                    cases.append(self.case_of(expectation, name, self.modes[0], version=version))
+                    cases.append(self.case_of(expectation, name, train, version=version))
                     break
 
     def _plantable(self, model: torch.nn.Module, asked: Directed, refused: int) -> list[float]:
@@ -515,17 +527,17 @@ class _CaseMaker:
                 infinities.append(value)
         return [*nan, *infinities]
 
-    def _try_layout(self, cases: list[Case], name: str, version: int) -> None:
+    def _try_layout(self, cases: list[Case], name: str, version: int, *, train: bool) -> None:
         inputs = relaid(name, self.fresh())
         if inputs is None:
             return
         with contextlib.suppress(OriginalFailed, RuntimeError):
-            model = self.models[version].train(self.modes[0])
+            model = self.models[version].train(train)
             expectation = self.runs.expect(model, inputs, self.scales, brief=not self._goes_by_order)
             if self._goes_by_order:
                 expectation = with_free_places(model, expectation)
             if non_finite_share(expectation) <= non_finite_share(cases[0].expectation):
-                cases.append(self.case_of(expectation, name, self.modes[0], version=version))
+                cases.append(self.case_of(expectation, name, train, version=version))
 
     def _call_after_others(self, cases: list[Case]) -> None:
         """If calls change buffers, add a case that starts from the buffers after the reference's first calls."""
@@ -551,6 +563,8 @@ class _CaseMaker:
         steps = {name: after.double() - before[name].double() for name, after in changed.items() if after.numel() == 1}
         counting = [name for name, step in steps.items() if float(step) > 0 and float(step).is_integer()]
         model = copied_module(self.models[self.latest]).train(stateful.train)
+        if count == MANY_CALLS[-1] and not any(before[name].is_floating_point() for name in counting):
+            count = MORE_THAN_FLOATS_HOLD
         for name, buffer in model.named_buffers():
             if name in counting:
                 buffer.add_(count)

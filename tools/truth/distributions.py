@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -39,17 +39,7 @@ BLANK, FLAGS, WHOLE = "samples of zeros", "flags flipped", "positions and length
 POSITIVE, FEW = "all positive", "few values"
 WITH_EMPTY = "positions and lengths changed, one of them to zero"
 """Replaces `WHOLE` if the reference accepts it; many references divide by a length, which must then not be zero."""
-MIXED = {"x3": 3.0, "x0.01": 0.01}
-"""Factors for elements of a call that holds several distributions at once, by the distribution's name."""
-NEGATED_SHARE = 0.25
-"""Share of samples that become negative in such a call, if all elements are positive."""
 EXTREMES, NOT_FINITE = "extremes", "NaN and infinities"
-SPOILED_KINDS = ("", EXTREMES, EXTREMES, NOT_FINITE, NOT_FINITE, BLANK)
-"""What happens to a sample of a call with extreme inputs, each as likely as another."""
-SPOILED_SHARES = {EXTREMES: 1 / 16, NOT_FINITE: 1 / 64, BLANK: 1.0}
-"""Share of the elements that change in a sample of each kind."""
-MIXED_AT_ONCE = 1 << 20
-"""Number of elements processed at once, since their factors take memory too."""
 FAINT = 1e-2
 """Smaller constant parameters are scales that disable a branch at first (1e-4 to 1e-6 are common). At their own
 magnitude, a kernel that skips the branch would still be accurate enough."""
@@ -98,18 +88,18 @@ def _plant(values: torch.Tensor, generator: torch.Generator, spreads: float = OU
     planted = values.reshape(-1).clone()
     planted[places.to(values.device)] = (spreads * (spread or largest or 1.0) * sizes).to(values)
     planted = planted.reshape(values.shape)
-    axis = _first_with_several(planted)
-    if axis is None or not _has_both_signs(planted):
+    axis = first_with_several(planted)
+    if axis is None or not has_both_signs(planted):
         return planted
     size = planted.shape[axis]
     return torch.cat([planted.narrow(axis, 0, size - 1), -planted.narrow(axis, size - 1, 1).abs()], axis)
 
 
-def _has_both_signs(values: torch.Tensor) -> bool:
+def has_both_signs(values: torch.Tensor) -> bool:
     return not values.is_complex() and bool((values > 0).any() and (values < 0).any())
 
 
-def _first_with_several(values: torch.Tensor) -> int | None:
+def first_with_several(values: torch.Tensor) -> int | None:
     """Return the first dimension with several elements, which is taken for that of the samples."""
     return next((i for i, size in enumerate(values.shape) if size > 1), None)
 
@@ -126,7 +116,7 @@ def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     In other samples, the first half becomes negative zero, or the second half, or all elements but one becomes zero:
     this exposes kernels that look at a few elements to detect a sample of zeros.
     """
-    axis = _first_with_several(values)
+    axis = first_with_several(values)
     if axis is None:
         return values
     samples = values.movedim(axis, 0).clone().reshape(values.shape[axis], -1)
@@ -144,10 +134,10 @@ def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _positive(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Drop the signs; every second sample is also moved far from zero."""
-    if not _has_both_signs(values):
+    if not has_both_signs(values):
         return values
     sizes = values.abs()
-    axis = _first_with_several(values)
+    axis = first_with_several(values)
     if axis is not None:
         spread = float(values.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt())
         sizes.movedim(axis, 0)[1::2] += FAR_SPREADS * spread
@@ -166,8 +156,8 @@ def _few(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         return values
     step = 2.0 ** round(math.log2(spread))
     few = (values / step).round() * step
-    axis = _first_with_several(values)
-    if axis is not None and _has_both_signs(values):
+    axis = first_with_several(values)
+    if axis is not None and has_both_signs(values):
         signs = few.movedim(axis, 0)[3::4]
         signs.copy_(torch.where(values.movedim(axis, 0)[3::4] < 0, -step, step))
     return few
@@ -218,7 +208,7 @@ _CHANGES: dict[str, _Change | None] = {
     AS_GIVEN: None,
     "x3": lambda values, _: values * 3,
     "x0.01": lambda values, _: values * 0.01,
-    "one sign": lambda values, _: -values.abs() if _has_both_signs(values) else -values,
+    "one sign": lambda values, _: -values.abs() if has_both_signs(values) else -values,
     EXTREMES: _plant,
     MODERATE: functools.partial(_plant, spreads=MODERATE_SPREADS),
     "shuffled": _shuffle,
@@ -256,7 +246,7 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
             for numbers in _positions_and_lengths(inputs):
                 numbers.copy_(change(numbers, generator))
         else:
-            for tensor in _real_valued(inputs):
+            for tensor in real_valued_in(inputs):
                 values = tensor.to(_COMPUTE.get(tensor.dtype, torch.float32), copy=True)
                 changed = change(values, generator)
                 if not changed.is_complex():  # avoid overflow, which narrow dtypes reach early
@@ -264,64 +254,6 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
                     most = max(largest, float(values.abs().nan_to_num_(0.0, 0.0, 0.0).max()))
                     changed = torch.where(torch.isfinite(changed), changed.clamp(-most, most), changed)
                 tensor.copy_(changed)
-
-
-def mix(inputs: list[Any], known: Collection[str], seed: int) -> None:
-    """Put elements under several distributions at once, in place, for a size at which few calls are made.
-
-    `known` are the distributions that the reference accepts at another size. Each gets a share of the elements, and one
-    share stays as given. If all elements of a tensor have one sign, so do those of a sample: its sum would cancel
-    otherwise.
-    """
-    factors = [1.0, *(factor for name, factor in MIXED.items() if name in known)]
-    with torch.no_grad():
-        for tensor in _real_valued(inputs):
-            generator = torch.Generator(tensor.device).manual_seed(seed)
-            choices = torch.tensor(factors, device=tensor.device, dtype=tensor.dtype)
-            axis = _first_with_several(tensor)
-            whole = tensor.reshape(1) if axis is None else tensor.movedim(axis, 0)
-            negates = "one sign" in known and not _has_both_signs(whole)
-            for part in torch.split(whole, max(1, MIXED_AT_ONCE * len(whole) // max(1, whole.numel()))):
-                drawn = torch.randint(len(factors), part.shape, generator=generator, device=part.device)
-                part.mul_(choices[drawn])
-                negative = torch.rand(len(part), generator=generator, device=part.device) < NEGATED_SHARE
-                if negates:
-                    part[negative] = -part[negative]
-
-
-def spoil(inputs: list[Any], known: Collection[str], seed: int) -> None:
-    """Put outliers, zeros and NaN into random samples, in place, each if its distribution is among `known`.
-
-    NaN gets into one tensor only, since an answer may depend on all elements of another.
-    """
-    chance = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        ready = [it for it in _real_valued(inputs) if not it.is_complex()]
-        with_nan = int(torch.randint(len(ready), (1,), generator=chance)) if ready else 0
-        for number, tensor in enumerate(ready):
-            axis = _first_with_several(tensor)
-            samples = tensor.reshape(1) if axis is None else tensor.movedim(axis, 0)
-            parts = torch.split(samples, max(1, MIXED_AT_ONCE * len(samples) // max(1, samples.numel())))
-            squares = sum(float(part.double().nan_to_num(0.0, 0.0, 0.0).square_().sum()) for part in parts)
-            spread = math.sqrt(squares / samples.numel())
-            largest = torch.finfo(tensor.dtype).max / OVERFLOW_MARGIN
-            kinds = [kind for kind in SPOILED_KINDS if kind != NOT_FINITE or number == with_nan]
-            for part in parts:
-                kind = torch.randint(len(kinds), (len(part),), generator=chance)
-                for name, share in SPOILED_SHARES.items():
-                    mine = torch.tensor([it == name and name in known for it in kinds])[kind].nonzero().flatten()
-                    if name == BLANK:
-                        part[mine] = 0
-                        continue
-                    drawn = torch.rand((len(mine), *part.shape[1:]), generator=chance) < share
-                    which, *places = drawn.nonzero(as_tuple=True)
-                    index = (mine[which], *places)
-                    if name == NOT_FINITE:
-                        part[index] = math.nan
-                        continue
-                    powers = torch.rand(len(which), generator=chance) * math.log(OUTLIER_SPREADS / LEAST_SPREADS)
-                    sizes = (spread * LEAST_SPREADS * powers.exp()).to(part.dtype).clamp(max=largest)
-                    part[index] = torch.where(part[index] < 0, -sizes, sizes)  # keeps the sign
 
 
 def share_memory(inputs: list[Any]) -> bool:
@@ -354,7 +286,7 @@ def _positions_and_lengths(inputs: Any) -> Iterator[torch.Tensor]:
             yield numbers
 
 
-def _real_valued(inputs: list[Any]) -> Iterator[torch.Tensor]:
+def real_valued_in(inputs: list[Any]) -> Iterator[torch.Tensor]:
     """Yield views of real and complex inputs, each storage once, so that shared memory stays shared."""
     by_memory: dict[object, list[torch.Tensor]] = {}
     for tensor in {id(tensor): tensor for tensor in tensors_in(inputs)}.values():

@@ -3,6 +3,7 @@
     transposed   dense, with the dimensions in reverse order
     inner        dense, with the second dimension last, like images with their channels last; for three and more
     outer        dense, with two dimensions exchanged before the last, like sequences step by step; for three and more
+    last         dense, with the last two dimensions exchanged, like transposed keys; for four and more
     padded       the second half of rows that are twice as wide, like a chunk of a projection; for several dimensions
     stepped      every second element of a row that is twice as wide, starting at the second; for one dimension
     expanded     one sample repeated with a stride of zero, which also changes the values
@@ -26,8 +27,9 @@ from triton_agent.tools.truth.distributions import share_memory
 
 TRANSPOSED, GAPS, SHARED = "transposed in memory", "gaps in memory", "one memory for many elements"
 INNER, OUTER, WINDOWS = "second dimension last in memory", "first dimensions exchanged in memory", "windows in memory"
+LAST = "last dimensions exchanged in memory"
 APART = "memory of its own for each input"
-LAYOUTS = (TRANSPOSED, GAPS, INNER, OUTER, SHARED, WINDOWS, APART)
+LAYOUTS = (TRANSPOSED, GAPS, INNER, OUTER, LAST, SHARED, WINDOWS, APART)
 
 
 def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
@@ -97,6 +99,11 @@ def _outer(tensor: torch.Tensor) -> torch.Tensor:
     return _in_memory(tensor, [*dims[:-3], dims[-2], dims[-3], dims[-1]]) if len(dims) > 2 else tensor
 
 
+def _last(tensor: torch.Tensor) -> torch.Tensor:
+    dims = list(range(tensor.dim()))
+    return _in_memory(tensor, [*dims[:-2], dims[-1], dims[-2]]) if len(dims) > 3 else tensor
+
+
 def _in_memory(tensor: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
     """Return the tensor with its dimensions in this order in memory, the last one dense."""
     moved = tensor.detach().permute(*order).clone(memory_format=torch.contiguous_format)
@@ -146,5 +153,6 @@ WAYS = {
     GAPS: (_with_gaps, _transposed),
     INNER: (_inner,),
     OUTER: (_outer,),
+    LAST: (_last,),
 }
 """The ways in which inputs lie in memory, in turn."""

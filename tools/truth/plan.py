@@ -106,7 +106,7 @@ class Plan:
     facts: dict[str, Any]
     """Facts about the problem for people and authors; plain data."""
     spots: Any = None
-    """Larger sizes at which some programs are checked (`spot_checks.Spots`); None without a reference."""
+    """Larger sizes at which some programs are checked (`spots.Spots`); None without a reference."""
 
     def payloads(self) -> Iterator[Payload]:
         """Yield every payload that is sent to a candidate's processes."""

@@ -1,0 +1,24 @@
+"""Batch norm of many rows."""
+
+import torch
+import torch.nn as nn
+
+BATCH = 8192
+FEATURES = 256
+
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(features)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, FEATURES)]
+
+
+def get_init_inputs():
+    return [FEATURES]

@@ -1,0 +1,192 @@
+"""Inputs for a size at which few calls are made: each holds several distributions at once.
+
+What the reference accepts is known from the cases at a size that is checked completely (`told_by`). Integers only
+become negative where the reference accepted many negative ones, and no index is made out of bounds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import torch
+
+from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.reference.input_tensors import is_plain
+from triton_agent.tools.truth.directed import NUMBERS, OFFSET, TIES
+from triton_agent.tools.truth.distributions import (
+    BLANK,
+    EXTREMES,
+    FLAGS,
+    LEAST_SPREADS,
+    NOT_FINITE,
+    OUTLIER_SPREADS,
+    OVERFLOW_MARGIN,
+    WHOLE,
+    WITH_EMPTY,
+    first_with_several,
+    has_both_signs,
+    put_under,
+    real_valued_in,
+)
+from triton_agent.tools.truth.expectation import Expectation
+from triton_agent.tools.truth.plan import Case
+
+MIXED = {"x3": 3.0, "x0.01": 0.01}
+"""Factors for elements of a call that holds several distributions at once, by the distribution's name."""
+NEGATED_SHARE = 0.25
+"""Share of samples that become negative in such a call, if all elements are positive."""
+NEGATED_WHOLES = 1 / 3
+"""Share of integers that become negative in such a call, if the reference accepts that."""
+FEWEST_NEGATIVE = 3
+"""With fewer different negative numbers, these are labels to ignore or indices counted from the end."""
+SPOILED_KINDS = ("", EXTREMES, EXTREMES, NOT_FINITE, NOT_FINITE, BLANK)
+"""What happens to a sample of a call with extreme inputs, each as likely as another."""
+SPOILED_IF_KNOWN = (OFFSET, TIES)
+"""What else may happen to a sample, if the reference accepts it."""
+SPOILED_SHARES = {EXTREMES: 1 / 16, NOT_FINITE: 1 / 64}
+"""Share of the elements that change in a sample of each kind."""
+WHOLE_OFFSET = 100.0
+"""Distance of a whole tensor from zero, in standard deviations, that a norm is asked for."""
+FAR_SPREADS = 128.0
+"""Distance of samples from zero, in standard deviations: a variance in one pass then loses 14 of 24 bits."""
+MIXED_AT_ONCE = 1 << 20
+"""Number of elements processed at once, since their factors take memory too."""
+NARROW = frozenset({torch.int8, torch.uint8, torch.int16})
+"""Integers that are no indices. Whole rows and columns of them may be as large as possible."""
+LARGEST_SHARE, LARGEST_OF_A_LINE = 1 / 6, 7 / 8
+"""Share of such rows, and of such columns, and share of their elements: sums of equal numbers are round."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the reference accepts, as far as cases at another size tell."""
+
+    names: frozenset[str] = frozenset()
+    """Names of distributions."""
+    infinities: tuple[float, ...] = ()
+    """Infinities that may stand beside NaN."""
+    negated: frozenset[int] = frozenset()
+    """Numbers of the input tensors whose integers may become negative."""
+
+
+def told_by(cases: Iterable[Case]) -> Told:
+    names, infinities, negated = set[str](), set[float](), set[int]()
+    for case in cases:
+        given = [it for it in case.expectation.inputs_after if not it.is_meta]
+        name, floats = case.distribution, [it for it in given if it.is_floating_point()]
+        if name == NOT_FINITE:
+            is_told = any(bool(it.isnan().any()) for it in floats) and not _is_free(case.expectation)
+            if is_told and not any(out.yard.unbounded is not None for out in case.expectation.outputs):
+                infinities |= {way for way in (math.inf, -math.inf) for it in floats if bool((it == way).any())}
+        elif name == OFFSET:  # of a whole tensor, as for a norm; rows that are off belong to a softmax
+            is_told = any(it.numel() > 1 and float(it.mean().abs()) > WHOLE_OFFSET * float(it.std()) for it in floats)
+        else:
+            is_told = name != TIES or not _is_free(case.expectation, of_floats=True)
+        if is_told:
+            names.add(name)
+        if name == NUMBERS:
+            negated |= {at for at, it in enumerate(given) if not _is_real(it) and _has_many_negative(it)}
+    return Told(names=frozenset(names), infinities=tuple(sorted(infinities)), negated=frozenset(negated))
+
+
+def _is_free(expectation: Expectation, *, of_floats: bool = False) -> bool:
+    """Return True if elements of an output may be what they like: positions of NaN, or of one of several equals."""
+    yards = [output.yard for output in expectation.outputs]
+    return any(yard.span is not None and (of_floats or not yard.original.is_floating_point()) for yard in yards)
+
+
+def _is_real(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool
+
+
+def _has_many_negative(tensor: torch.Tensor) -> bool:
+    return len(torch.unique(tensor[tensor < 0])) >= FEWEST_NEGATIVE
+
+
+def mix(inputs: list[Any], known: Collection[str], seed: int, negated: Collection[int] = ()) -> None:
+    """Put elements under several distributions at once, in place.
+
+    `known` are the distributions that the reference accepts at another size. Of those of floats each gets a share of
+    the elements, and one share stays as given. If all elements of a tensor have one sign, so do those of a sample: its
+    sum would cancel otherwise. `negated` are the numbers of tensors whose integers may become negative.
+    """
+    factors = [1.0, *(factor for name, factor in MIXED.items() if name in known)]
+    for name in (FLAGS, *[it for it in (WITH_EMPTY, WHOLE) if it in known][:1]):
+        if name in known:
+            put_under(name, inputs, seed)
+    with torch.no_grad():
+        for number, whole in enumerate(nested_tensors(inputs)):
+            if number in negated and is_plain(whole):
+                generator = torch.Generator(whole.device).manual_seed(seed)
+                drawn = torch.rand(whole.shape, generator=generator, device=whole.device)
+                whole.copy_(torch.where(drawn < NEGATED_WHOLES, -whole, whole))
+        for tensor in real_valued_in(inputs):
+            generator = torch.Generator(tensor.device).manual_seed(seed)
+            choices = torch.tensor(factors, device=tensor.device, dtype=tensor.dtype)
+            axis = first_with_several(tensor)
+            samples = tensor.reshape(1) if axis is None else tensor.movedim(axis, 0)
+            negates = "one sign" in known and not has_both_signs(samples)
+            for part in torch.split(samples, max(1, MIXED_AT_ONCE * len(samples) // max(1, samples.numel()))):
+                chosen = torch.randint(len(factors), part.shape, generator=generator, device=part.device)
+                part.mul_(choices[chosen])
+                negative = torch.rand(len(part), generator=generator, device=part.device) < NEGATED_SHARE
+                if negates:
+                    part[negative] = -part[negative]
+
+
+def spoil(inputs: list[Any], told: Told, seed: int) -> None:
+    """Put outliers, zeros, NaN, equal elements and a distance from zero into random samples, in place.
+
+    Each happens if its distribution is among those told. NaN and the distance get into one tensor only, since an answer
+    may depend on all elements of another. Rows and columns of narrow integers become as large as the largest.
+    """
+    chance = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        ready = [it for it in real_valued_in(inputs) if not it.is_complex()]
+        chosen = int(torch.randint(len(ready), (1,), generator=chance)) if ready else 0
+        for number, tensor in enumerate(ready):
+            _spoil_samples(tensor, told, chance, is_chosen=number == chosen)
+        for tensor in nested_tensors(inputs):
+            if tensor.dtype in NARROW and is_plain(tensor) and tensor.dim() > 1 and tensor.numel():
+                largest = int(tensor.max())
+                for axis in (0, -1):
+                    lines = torch.rand(tensor.shape[axis], generator=chance) < LARGEST_SHARE
+                    moved = tensor.movedim(axis, 0)
+                    taken = torch.rand(moved.shape, generator=chance) < LARGEST_OF_A_LINE
+                    taken &= lines.reshape(-1, *(1 for _ in moved.shape[1:]))
+                    moved[taken] = largest
+
+
+def _spoil_samples(tensor: torch.Tensor, told: Told, chance: torch.Generator, *, is_chosen: bool) -> None:
+    axis = first_with_several(tensor)
+    samples = tensor.reshape(1) if axis is None else tensor.movedim(axis, 0)
+    parts = torch.split(samples, max(1, MIXED_AT_ONCE * len(samples) // max(1, samples.numel())))
+    squares = sum(float(part.double().nan_to_num(0.0, 0.0, 0.0).square_().sum()) for part in parts)
+    spread = math.sqrt(squares / samples.numel())
+    largest = torch.finfo(tensor.dtype).max / OVERFLOW_MARGIN
+    kinds = [name for name in (*SPOILED_KINDS, *SPOILED_IF_KNOWN) if not name or name in told.names]
+    kinds = [name for name in kinds if is_chosen or name not in (NOT_FINITE, OFFSET)]
+    for part in parts:
+        kind = torch.randint(len(kinds), (len(part),), generator=chance)
+        for name in dict.fromkeys(kinds):
+            mine = torch.tensor([it == name for it in kinds])[kind].nonzero().flatten()
+            if name == BLANK:
+                part[mine] = 0
+            elif name == OFFSET and tensor.element_size() >= 4:
+                part[mine] += FAR_SPREADS * spread
+            elif name == TIES and spread:
+                part[mine] = (part[mine] / (spread / 2)).round_().clamp_(-3, 3) * (spread / 2)
+            elif name in SPOILED_SHARES:
+                drawn = torch.rand((len(mine), *part.shape[1:]), generator=chance) < SPOILED_SHARES[name]
+                which, *places = drawn.nonzero(as_tuple=True)
+                index = (mine[which], *places)
+                if name == NOT_FINITE:
+                    values = torch.tensor([math.nan, *told.infinities], dtype=part.dtype)
+                    part[index] = values[torch.randint(len(values), (len(which),), generator=chance)]
+                    continue
+                powers = torch.rand(len(which), generator=chance) * math.log(OUTLIER_SPREADS / LEAST_SPREADS)
+                sizes = (spread * LEAST_SPREADS * powers.exp()).to(part.dtype).clamp(max=largest)
+                part[index] = torch.where(part[index] < 0, -sizes, sizes)  # keeps the sign
