@@ -421,9 +421,11 @@ class _CaseMaker:
         """Add a case in which parameters of one element are many times as large, as a learnt scale may become."""
         for times in GROWN_SCALARS:
             model = copied_module(self.models[self.latest])
-            single = [it for it in model.parameters() if it.is_floating_point() and it.numel() == 1]
-            for parameter in single:
-                parameter.data.mul_(times)
+            single = [name for name, it in model.named_parameters() if it.is_floating_point() and it.numel() == 1]
+            for name in single:  # one version may have half of what the constructor gave
+                own = model.get_parameter(name).detach()
+                largest = max(abs(float(version.get_parameter(name))) for version in self.models)
+                own.copy_(torch.full_like(own, times * largest).copysign(own))
             with contextlib.suppress(OriginalFailed):
                 what, sound = f"scalar parameters times {times}", lambda it: self._is_finite(it) and not is_astray(it)
                 if not single or self._add_with_own_model(cases, model, what, sound):
