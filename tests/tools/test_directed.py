@@ -18,7 +18,18 @@ from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import AFTER_OTHERS
 from triton_agent.tools.truth.directed import LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
 from triton_agent.tools.truth.expectation import expect, with_free_places
-from triton_agent.tools.truth.layouts import GAPS, INNER, LAST, LAYOUTS, OUTER, SHARED, TRANSPOSED, WINDOWS, relaid
+from triton_agent.tools.truth.layouts import (
+    GAPS,
+    INNER,
+    LAST,
+    LAYOUTS,
+    OUTER,
+    SHARED,
+    TRANSPOSED,
+    WINDOWS,
+    relaid,
+    safe,
+)
 from triton_agent.tools.truth.named_numbers import Numbers
 from triton_agent.tools.truth.plan import Plan, Trial
 
@@ -205,6 +216,12 @@ def test_cases_are_few_and_keep_their_layouts(tmp_path: Path) -> None:
     laid = {case.distribution: case for case in trial.cases if case.distribution in LAYOUTS}
     assert laid[TRANSPOSED].expectation.packed_inputs.unpack()[0].stride() == (1, 24)
     assert laid[GAPS].expectation.packed_inputs.unpack()[0].stride() == (140, 1)
+
+
+def test_fused_attention_is_spared_layouts_on_a_gpu_only(tmp_path: Path) -> None:
+    trial = main_trial(tmp_path, "nn.functional.scaled_dot_product_attention(x, x, x)", "[torch.randn(2, 2, 8, 16)]")
+    assert {INNER, WINDOWS} <= {case.distribution for case in trial.cases}, "without a GPU all are asked for"
+    assert set(LAYOUTS) - set(safe(LAYOUTS)) == {INNER, LAST, WINDOWS}
 
 
 def test_what_only_moves_elements_is_not_asked_for_layouts(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.reference_runs import OriginalRuns
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.directed import (
+    ATTENTION,
     CONVOLUTIONS,
     DIRECTED,
     FIRST,
@@ -72,7 +73,16 @@ from triton_agent.tools.truth.expectation import (
     with_any_infinity,
     with_free_places,
 )
-from triton_agent.tools.truth.layouts import GAPS, INNER, LAYOUTS, SHARED, TRANSPOSED, WINDOWS, relaid
+from triton_agent.tools.truth.layouts import (
+    GAPS,
+    INNER,
+    LAYOUTS,
+    SHARED,
+    TRANSPOSED,
+    WINDOWS,
+    relaid,
+    safe,
+)
 from triton_agent.tools.truth.number_cases import NumberCases, is_astray
 from triton_agent.tools.truth.plan import (
     ALONE_BYTES_AT_MOST,
@@ -371,7 +381,7 @@ class _CaseMaker:
             self._try(cases, name, self.modes[0], version=version)
         if self.settings.remedies:
             self._add_directed_cases(cases, last_version, DIRECTED, train=self.modes[0])
-            for layout in LAYOUTS if computes else ():
+            for layout in self._layouts(LAYOUTS) if computes else ():
                 self._try_layout(cases, layout, last_version, train=self.modes[0])
         for train in self.modes[1:]:  # last, since buffers that a call changes stay changed
             self._try(cases, AS_GIVEN, train)  # even if the reference's modes agree, a candidate's may differ
@@ -380,7 +390,7 @@ class _CaseMaker:
                 for name in (name for name in IN_EACH_MODE if name in known or name == EXTREMES):
                     self._try(cases, name, train, version=last_version)
                 self._add_directed_cases(cases, last_version, DIRECTED_IN_EACH_MODE, train=train)
-                for layout in LAYOUTS_IN_EACH_MODE if computes else ():
+                for layout in self._layouts(LAYOUTS_IN_EACH_MODE) if computes else ():
                     self._try_layout(cases, layout, last_version, train=train)
         size_bytes = sum(value.nbytes for value in state_of(self.models[0]).values())
         if self.settings.remedies and size_bytes:
@@ -424,7 +434,7 @@ class _CaseMaker:
             single = [name for name, it in model.named_parameters() if it.is_floating_point() and it.numel() == 1]
             for name in single:  # one version may have half of what the constructor gave
                 own = model.get_parameter(name).detach()
-                largest = max(abs(float(version.get_parameter(name))) for version in self.models)
+                largest = max(abs(float(version.get_parameter(name).detach())) for version in self.models)
                 own.copy_(torch.full_like(own, times * largest).copysign(own))
             with contextlib.suppress(OriginalFailed):
                 what, sound = f"scalar parameters times {times}", lambda it: self._is_finite(it) and not is_astray(it)
@@ -528,6 +538,10 @@ class _CaseMaker:
             if not any(bool(torch.isnan(output).any()) for output in outputs if output.is_floating_point()):
                 infinities.append(value)
         return [*nan, *infinities]
+
+    def _layouts(self, names: Sequence[str]) -> Sequence[str]:
+        attends = bool(self.operators & ATTENTION)
+        return safe(names) if attends and self.settings.device == "cuda" else names
 
     def _try_layout(self, cases: list[Case], name: str, version: int, *, train: bool) -> None:
         inputs = relaid(name, self.fresh())
