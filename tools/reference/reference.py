@@ -213,7 +213,9 @@ class Reference:
                 return model(*inputs)
         except ProblemError as error:
             remedy = _other_dtypes(model, inputs) if self.spec.kind is ProblemKind.USER_MODULE else ""
-            raise ProblemError(error.what, where=error.where, remedy=remedy or error.remedy) from error.__cause__
+            if not remedy or type(error) is not ProblemError:  # others catch the kinds of it
+                raise
+            raise ProblemError(error.what, where=error.where, remedy=remedy) from error.__cause__
 
     def running(self, action: str) -> contextlib.AbstractContextManager[None]:
         """Provide that environment for other ways to call the model; errors become a `ProblemError`."""
