@@ -88,7 +88,7 @@ def check_spots(job: Job) -> None:
     except Failed as failed:
         if spot.is_as_given and failed.finding not in UNTOLD:
             raise failed.during(case.name) from failed
-        job.notes.append(f"{case.name}: not spot-checked, since it has no tape there ({failed.message[:200]})")
+        _note_no_tape(job, case, failed)
         return
     if spot.is_as_given:
         check_launches(program.tape, empty_outputs=False)
@@ -115,6 +115,10 @@ def check_spots(job: Job) -> None:
         _check_other_mode(job, spot, program, cases, first_in_mode(trial, cases[0].train), until_s)
 
 
+def _note_no_tape(job: Job, case: Case, failed: Failed) -> None:
+    job.notes.append(f"{case.name}: not spot-checked, since it has no tape there ({failed.message[:200]})")
+
+
 def _check_other_mode(
     job: Job, spot: Spot, program: Program, cases: Sequence[Case], smaller: Case, until_s: float
 ) -> None:
@@ -124,7 +128,7 @@ def _check_other_mode(
     except Failed as failed:
         if spot.is_as_given:
             raise
-        job.notes.append(f"{cases[0].name}: not spot-checked, since it has no tape there ({failed.message[:200]})")
+        _note_no_tape(job, cases[0], failed)
         return
     if (other.encoded, other.kernels) == (program.encoded, program.kernels):
         return
@@ -149,7 +153,7 @@ def _check_transposed(job: Job, spot: Spot, smaller: Case) -> None:
     try:
         program = job.programs.of(spot.trial, case)
     except Failed as failed:
-        job.notes.append(f"{case.name}: not spot-checked, since it has no tape there ({failed.message[:200]})")
+        _note_no_tape(job, case, failed)
         return
     if tells_by_parts(program.tape, program.kernel_set):
         only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)

@@ -29,7 +29,9 @@ BYTES_AT_MOST = 4 << 20
 
 
 def check_fresh_memory(job: Job, trials: Sequence[Trial]) -> None:
-    """Raise `Failed` if part of the answer is left as it was in fresh memory, at the first trial that tells."""
+    """Raise `Failed` if part of the answer is left as it was in fresh memory. One trial is run: the first with several
+    elements in each buffer.
+    """
     trial = next((it for it in trials if _has_room(job.programs.of(it, it.cases[0]).tape)), trials[0])
     case = trial.cases[0]
     program = job.programs.of(trial, case)

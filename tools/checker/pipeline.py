@@ -37,9 +37,7 @@ from triton_agent.tools.answers.authorship import (
     least_kernel_bytes,
     work_of,
 )
-from triton_agent.tools.answers.spot_checks import (
-    configurations_of,
-)
+from triton_agent.tools.answers.spot_checks import configurations_of
 from triton_agent.tools.answers.spot_stage import CONFIGURATIONS_AT_MOST, check_spots, first_in_mode, in_each
 from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.checker.clock_stages import profile, race_compiled, race_original, repeat_call

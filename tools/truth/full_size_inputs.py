@@ -37,7 +37,7 @@ from triton_agent.tools.truth.plan import Case
 MIXED = {"x3": 3.0, "x0.01": 0.01}
 """Factors for elements of a call that holds several distributions at once, by the distribution's name."""
 NEGATED_SHARE = 0.25
-"""Share of samples that become negative in such a call, if all elements are positive."""
+"""Share of samples that become negative in inputs at full size, if all elements are positive."""
 NEGATED_WHOLES = 1 / 3
 """Share of integers that become negative in such a call, if the reference accepts that."""
 FEWEST_NEGATIVE = 3
