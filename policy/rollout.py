@@ -123,10 +123,8 @@ async def roll_out(
                     ready.append(episode)
             ask()  # before storing, so that the policy does not wait for the disk
             began = time.monotonic()
-            if keeper and answered:
-                await asyncio.to_thread(keeper.keep_answers, [attempt for _, attempt in answered])
-            if keeper and verdicts:
-                await asyncio.to_thread(keeper.keep_verdicts, [grading for _, _, grading in verdicts])
+            if keeper:
+                await _store(keeper, [attempt for _, attempt in answered], [grading for _, _, grading in verdicts])
             spent.storing_s += time.monotonic() - began
             for episode, attempt in answered:
                 judge(episode, attempt)
@@ -135,6 +133,24 @@ async def roll_out(
             task.cancel()
         await asyncio.gather(*asked, *judged, return_exceptions=True)
     return [episode.history for episode in episodes]
+
+
+async def _store(keeper: Keeper, attempts: Sequence[Attempt], gradings: Sequence[Grading]) -> None:
+    """Store what has arrived, in a thread. A rollout that is cancelled meanwhile ends only once it is stored."""
+
+    def write() -> None:
+        if attempts:
+            keeper.keep_answers(attempts)
+        if gradings:
+            keeper.keep_verdicts(gradings)
+
+    # A future, not a task: Ctrl-C cancels every task of the loop, and a cancelled one loses what waits for its thread.
+    written = asyncio.get_running_loop().run_in_executor(None, write)
+    try:
+        await asyncio.shield(written)
+    except asyncio.CancelledError:
+        await written
+        raise
 
 
 def _done(tasks: Iterable[asyncio.Task[Result]]) -> list[asyncio.Task[Result]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.policy.llm.asking import VIEW, render
@@ -110,6 +112,43 @@ def test_an_episode_takes_its_next_turn_while_others_wait_for_their_verdicts() -
     assert order.index("b/1.0") < order.index("verdict a/0.0") < order.index("a/1.0")
     assert order.index("verdict b/0.0") < order.index("b/1.0"), "no turn without the verdict of the one before"
     assert spent.generation_s > 0
+
+
+def test_a_cancelled_rollout_stores_what_has_arrived() -> None:
+    """The policy cancels the rollout while the answers before wait for a thread, as an interrupted engine does."""
+    stored: list[str] = []
+
+    class Stored:
+        def keep_answers(self, attempts: Sequence[Attempt]) -> None:
+            stored.extend(attempt.key for attempt in attempts)
+
+        def keep_verdicts(self, gradings: Sequence[Grading]) -> None:
+            stored.extend(f"verdict {grading.attempt}" for grading in gradings)
+
+    class Cancelling(FileEngine):
+        """An engine that cancels all tasks, as Ctrl-C does, when it is asked for the third time."""
+
+        asked = 0
+
+        async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
+            self.asked += 1
+            if self.asked == 3:
+                for task in asyncio.all_tasks():
+                    task.cancel()
+            return await super().answer(questions)
+
+    async def go() -> None:
+        loop, free = asyncio.get_running_loop(), threading.Event()
+        loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
+        loop.run_in_executor(None, free.wait)
+        loop.call_later(0.2, free.set)
+        episodes = [Episode(run=run, problem=VIEW, judge=NoJudge(), rules=Rules()) for run in "abcd"]
+        author = LanguageAuthor(Cancelling(), render=render)
+        await roll_out(episodes, author, turns=1, batch_size=1, questions=2, keeper=Stored())
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(go())
+    assert stored == ["a/0.0", "b/0.0"]
 
 
 @pytest.mark.parametrize(("right", "turns_taken"), [(passed(), 2), (passed(timing(1.5)), 4)], ids=["untimed", "timed"])
