@@ -42,6 +42,8 @@ class EvaluatorSettings:
     remedies: bool = True
     shapes: str = "family"
     """`family`: check variants of the problem's sizes too; `given`: check only the given (or scaled-down) sizes."""
+    layouts: bool = True
+    """Call the reference with inputs in other memory layouts. Off for a reference that does not survive them."""
     lengths: tuple[tuple[int, ...], ...] = ()
     """Lengths of the problem's ranges to judge at; if empty, the checker chooses them."""
     precision: str = "same"

@@ -273,6 +273,38 @@ def test_a_sample_of_equal_elements_is_not_asked_for_where_their_order_decides(
     assert cases("w[x.topk(3)[1]].sum(-1)") < cases("x.topk(3)[0].sum(-1)")
 
 
+@pytest.mark.parametrize("ends", [True, False], ids=["ends its process", "breaks its GPU"])
+def test_a_reference_that_does_not_survive_other_layouts_is_judged_without_them(
+    nursery: Nursery, tmp_path: Path, ends: bool
+) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(
+        HEAD
+        + textwrap.dedent(
+            f"""
+            import os
+            broken = []
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    if not x.is_contiguous():
+                        {"os.abort()" if ends else "broken.append(x)"}
+                    if broken:
+                        raise RuntimeError("CUDA error: misaligned address")
+                    return x * 2
+
+            def get_inputs():
+                return [torch.randn(12, 20)]
+            """
+        )
+    )
+    right = HEAD + DOUBLE_KERNEL + "class ModelNew(nn.Module):\n    def forward(self, x):\n        return doubled(x)\n"
+    wrong = right.replace("* 2, mask", "* 3, mask")
+    with Evaluator(parse_problem(str(path)), EvaluatorSettings(target=None), nursery=nursery) as evaluator:
+        assert any("memory layouts were not checked" in note for note in evaluator.facts.notes)
+        assert [evaluator.evaluate(it).status for it in (right, wrong)] == [Status.PASSED, Status.WRONG_VALUES]
+
+
 def test_inputs_with_gaps_are_read_by_their_strides(judge) -> None:  # type: ignore[no-untyped-def]
     problem = """
     ROWS, COLUMNS = 6, 14

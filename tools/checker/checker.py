@@ -148,7 +148,9 @@ class Checker:
                 self.clock = LateClock(functools.partial(self._make_clock, self.plan, compiled))
                 self.clock.begin()
         except BaseException as error:
-            return reported(memory_was_taken_from(error) or error)
+            # A card that fails with other layouts is reported as that: the problem is then loaded without them.
+            cause = behind(error) if self.settings.layouts else error
+            return reported(memory_was_taken_from(error) or cause)
         self.facts = ProblemFacts(
             **self.plan.facts,
             torch=torch.__version__,

@@ -87,16 +87,34 @@ class CheckerProcess:
         channel.send(to_plain(LoadProblem()))
 
     def facts(self) -> ProblemLoaded:
-        """Wait until the checker has loaded the problem, and return the facts about it."""
+        """Wait until the checker has loaded the problem, and return the facts about it.
+
+        A reference may end its process, or break its GPU's context, with inputs in a memory layout that its kernels
+        cannot read. The problem is then loaded once more without other layouts.
+        """
+        try:
+            prepared = self._loaded()
+        except WorkerLost:
+            if not self._settings.settings.layouts:
+                raise
+            self._end()
+            self._settings = dataclasses.replace(
+                self._settings, settings=dataclasses.replace(self._settings.settings, layouts=False)
+            )
+            self.begin()
+            prepared = self._loaded()
         assert self._channel is not None
-        with _deaths_reported(self._nursery, "while it loaded the problem"):
-            plain, _ = self._channel.receive(SILENCE_S)
-        prepared = required(ProblemLoaded, understood(ProblemLoaded | Refused | Bug, plain))
         self.lent = {(device, number): size for device, number, size in prepared.lent}
         with self._lock:
             self._lost = ""
         threading.Thread(target=self._listen, args=(self._channel,), daemon=True).start()
         return prepared
+
+    def _loaded(self) -> ProblemLoaded:
+        assert self._channel is not None
+        with _deaths_reported(self._nursery, "while it loaded the problem"):
+            plain, _ = self._channel.receive(SILENCE_S)
+        return required(ProblemLoaded, understood(ProblemLoaded | Refused | Bug, plain))
 
     def close(self) -> None:
         with self._lock:

@@ -116,6 +116,9 @@ IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 """Distributions for the second mode, if the reference does something else in it."""
 DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, OFFSET), (TRANSPOSED, GAPS, INNER)
 """Directed cases and layouts for that mode."""
+NO_LAYOUTS = (
+    "inputs in other memory layouts were not checked: the reference ended its process, or broke the GPU, with some"
+)
 CALLS_BEFORE = 2
 """Calls before the checked one, for a module that keeps a state."""
 MANY_CALLS = (1_000, 100_000)
@@ -540,6 +543,9 @@ class _CaseMaker:
         return [*nan, *infinities]
 
     def _layouts(self, names: Sequence[str]) -> Sequence[str]:
+        if not self.settings.layouts:
+            self.notes.append(NO_LAYOUTS)
+            return ()
         attends = bool(self.operators & ATTENTION)
         return safe(names) if attends and self.settings.device == "cuda" else names
 
