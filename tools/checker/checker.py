@@ -148,8 +148,9 @@ class Checker:
                 self.clock = LateClock(functools.partial(self._make_clock, self.plan, compiled))
                 self.clock.begin()
         except BaseException as error:
-            # A card that fails with other layouts is reported as that: the problem is then loaded without them.
-            cause = behind(error) if self.settings.layouts else error
+            cause = behind(error)
+            if not (self.settings.layouts and isinstance(device_trouble(cause), WorkerLost)):
+                cause = error  # a broken GPU is reported only as long as the problem can be loaded without other layouts
             return reported(memory_was_taken_from(error) or cause)
         self.facts = ProblemFacts(
             **self.plan.facts,
