@@ -59,7 +59,7 @@ def test_sums_in_one_walk_are_right(kind: str, tmp_path: Path, nursery: Nursery)
 
 
 LONG_AS_GIVEN = """
-BATCH, CHANNELS, HEIGHT, WIDTH = 16, 64, 256, 256
+BATCH, CHANNELS, HEIGHT, WIDTH = 4, 32, 128, 128
 
 
 class Model(nn.Module):
