@@ -10,7 +10,9 @@ import numpy
 import pytest
 import torch
 
+from triton_agent.tools.answers.checks import Answer, measure
 from triton_agent.tools.checker.prepare import prepare_plan
+from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference import facts
@@ -20,9 +22,9 @@ from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth import expectation
 from triton_agent.tools.truth.cases import AFTER_OTHERS
 from triton_agent.tools.truth.directed import DIRECTED
-from triton_agent.tools.truth.expectation import PACKED_BESIDE_BYTES, OriginalFailed, behaviour, expect
+from triton_agent.tools.truth.expectation import PACKED_BESIDE_BYTES, Expectation, OriginalFailed, behaviour, expect
 from triton_agent.tools.truth.layouts import LAYOUTS
-from triton_agent.tools.truth.plan import Plan
+from triton_agent.tools.truth.plan import Case, Plan
 
 PROBLEM = """
 import torch
@@ -206,3 +208,49 @@ def test_a_mode_that_is_left_out_is_left_out_at_all_sizes(tmp_path: Path) -> Non
     plan = prepare_plan(parse_problem(str(path)), EvaluatorSettings())
     assert any(case.expectation.inputs_after[0].numel() == 1 for trial in plan.trials for case in trial.cases)
     assert not any(case.train for trial in plan.trials for case in trial.cases)
+
+
+class Squashed(torch.nn.Module):
+    """Tells apart only products near zero, such as those in which large terms cancel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.randn(18, 8, generator=torch.Generator().manual_seed(0)) / 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x @ self.weight)
+
+
+def cancelling(seed: int) -> torch.Tensor:
+    """Return rows of small products, and one in which large terms cancel."""
+    generator, weight = torch.Generator().manual_seed(seed), Squashed().weight[:, 0].double()
+    rows = 0.3 * torch.randn(800, 18, generator=generator)
+    rows[7] = 4 * torch.randn(18, generator=generator)
+    rows[7, -1] += (0.2 - rows[7].double() @ weight) / weight[-1]
+    return rows
+
+
+def test_an_error_that_two_draws_do_not_show_is_compared_with_more_before_it_is_refused(spec: ProblemSpec) -> None:
+    runs = OriginalRuns(reference=load(spec), settings=EvaluatorSettings())
+
+    def limits(seed: int) -> tuple[Expectation, float, float]:
+        first = runs.expect(Squashed(), [cancelling(seed)], {}, brief=True)
+        assert first.brief and first.closer is not None
+        second = first.closer()
+        assert second.closer is not None
+        third = second.closer()
+        assert third.closer is None
+        low, high = (it.outputs[0].yard.limits.allowed["max"] for it in (second, third))  # type: ignore[union-attr]
+        return first, low, high
+
+    first, low, high = next(found for found in map(limits, range(20)) if found[2] > 1.5 * found[1])
+    yard = first.outputs[0].yard
+
+    def failure(error: float) -> Failed | None:
+        answer = yard.original.clone()
+        answer[7, 0] = yard.truth[7, 0] + error * yard.truth.abs().max()
+        case = Case(name="case", variant="", distribution="", expectation=first)
+        return measure(case, Answer(tree=first.tree, tensors=(answer,)))[1]
+
+    assert failure((low + high) / 2) is None
+    assert failure(1.1 * high) is not None

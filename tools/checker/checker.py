@@ -149,9 +149,9 @@ class Checker:
                 self.clock.begin()
         except BaseException as error:
             cause = behind(error)
-            if not (self.settings.layouts and isinstance(device_trouble(cause), WorkerLost)):
-                cause = error  # a broken GPU is reported only as long as the problem can be loaded without other layouts
-            return reported(memory_was_taken_from(error) or cause)
+            # The driver loads the problem again without other layouts if the GPU broke.
+            broken = self.settings.layouts and isinstance(device_trouble(cause), WorkerLost)
+            return reported(memory_was_taken_from(error) or (cause if broken else error))
         self.facts = ProblemFacts(
             **self.plan.facts,
             torch=torch.__version__,

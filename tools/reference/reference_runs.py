@@ -18,6 +18,8 @@ from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import Around, as_the_user_runs_it, at_the_coarsest
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.expectation import (
+    NUDGES,
+    NUDGES_AT_FIRST,
     Behaviour,
     Expectation,
     OriginalFailed,
@@ -26,6 +28,9 @@ from triton_agent.tools.truth.expectation import (
     expect,
     hinges_on_ties,
 )
+
+Closer = Callable[[Payload], Expectation]
+"""Makes an expectation with more randomly rounded runs."""
 
 BRIEF_BYTES = 64 << 20
 """Largest inputs with a brief expectation. Completing larger ones beside a candidate would take too much memory."""
@@ -47,24 +52,33 @@ class OriginalRuns:
     def expect(
         self, model: torch.nn.Module, inputs: list[Any] | Payload, scales: dict[str, float], *, brief: bool = False
     ) -> Expectation:
-        """Return the expectation of a case; with `brief` one that is completed when an answer asks for it, if the
+        """Return the expectation of a case; with `brief` one that is made closer when an answer asks for it, if the
         inputs are small. The model may change to the other mode meanwhile, but its parameters may not change.
         """
         self.pause()
-        coarse = at_the_coarsest(self.settings.conditions, self.settings.device)
-        complete = self._completing(model, scales) if brief and _size_of(inputs) <= BRIEF_BYTES else None
-        with self._running():
-            return expect(model, inputs, scales=scales, around=self._around, coarse=coarse, complete=complete)
+        if not brief or _size_of(inputs) > BRIEF_BYTES:
+            return self._expect(model, inputs, scales, NUDGES_AT_FIRST)
+        closest = self._closer(model, scales, NUDGES)
+        return self._expect(model, inputs, scales, 0, self._closer(model, scales, NUDGES_AT_FIRST, closest))
 
-    def _completing(self, model: torch.nn.Module, scales: dict[str, float]) -> Callable[[Payload], Expectation]:
-        """Return a function that makes the complete expectation in the model's present mode."""
+    def _closer(
+        self, model: torch.nn.Module, scales: dict[str, float], draws: int, closer: Closer | None = None
+    ) -> Closer:
+        """Return a function that makes an expectation with so many draws in the model's present mode."""
         train = model.training
-        runs = dataclasses.replace(self, pause=_no_pause)  # a candidate waits for it
+        return lambda packed: self._expect(copied_module(model).train(train), packed, scales, draws, closer)
 
-        def complete(packed: Payload) -> Expectation:
-            return runs.expect(copied_module(model).train(train), packed, scales)
-
-        return complete
+    def _expect(
+        self,
+        model: torch.nn.Module,
+        inputs: list[Any] | Payload,
+        scales: dict[str, float],
+        draws: int,
+        closer: Closer | None = None,
+    ) -> Expectation:
+        coarse = at_the_coarsest(self.settings.conditions, self.settings.device)
+        with self._running():
+            return expect(model, inputs, scales=scales, around=self._around, coarse=coarse, draws=draws, closer=closer)
 
     def hinges_on_ties(self, model: torch.nn.Module, expectation: Expectation) -> bool:
         with self._running():

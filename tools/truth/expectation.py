@@ -4,7 +4,8 @@ Computed once per problem and shared by all candidates. A case is a variant, a d
 and a mode (train or eval). Only the packed inputs and parameters ever enter a candidate's process.
 
 A dozen runs of the reference go into the limits of errors. Most right answers stay within narrower limits that take
-three runs, so small cases begin with a *brief* expectation. It makes the complete one for the first answer that fails.
+three runs, so small cases begin with a *brief* expectation. For the first answer that fails it makes one with randomly
+rounded runs, and that makes one with more of them for an answer that fails by little.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ from triton_agent.tools.truth.yardstick import RARE_FLIPS, Places, Yardstick, le
 NUDGE = 2.0**-24
 """Half a unit in the last place of float32, the precision in which kernels usually compute."""
 NUDGE_DOUBLE = 2.0**-53
+NUDGES_AT_FIRST = 2
+"""Number of randomly rounded runs that usually suffice."""
 NUDGES = 8
 """Number of randomly rounded runs if two leave much to chance. That all eight err by a quarter of the usual size or
 less happens in two cases of a million."""
@@ -97,11 +100,13 @@ class Expectation:
     """Outputs of the reference in which several elements share one place in memory."""
     strides: tuple[tuple[int, ...], ...] = ()
     """Strides of each output."""
-    complete: Callable[[], Expectation] | None = None
-    """Makes the complete expectation, whose limits are nowhere narrower; None if this one is complete."""
+    brief: bool = False
+    """True if no randomly rounded runs were made."""
+    closer: Callable[[], Expectation] | None = None
+    """Makes an expectation with more randomly rounded runs, whose limits are nowhere narrower, if there is one."""
 
     def completed(self) -> Expectation:
-        return self if self.complete is None else self.complete()
+        return self.closer() if self.brief and self.closer is not None else self
 
     @property
     def answer_bytes(self) -> int:
@@ -125,12 +130,14 @@ def expect(
     scales: dict[str, float] | None = None,
     around: Around = contextlib.nullcontext,
     coarse: Around | None = None,
-    complete: Callable[[Payload], Expectation] | None = None,
+    draws: int = NUDGES_AT_FIRST,
+    closer: Callable[[Payload], Expectation] | None = None,
 ) -> Expectation:
     """Run the reference on one set of inputs, packed or not; `model` itself does not change.
 
     `around` enters the user's precision and autocast; `coarse` enters less accurate arithmetic that is also allowed.
-    With `complete` the expectation is brief, and that function makes the complete one from the packed inputs.
+    `draws` is the least number of randomly rounded runs. With none the expectation is brief, unless the answer jumps
+    somewhere. `closer` makes an expectation with more of them from the packed inputs.
     """
     with contextlib.closing(Given(args)) as given:
         doubles, operands = _computes_in_double(model, given, around)
@@ -140,8 +147,11 @@ def expect(
         jumps = _Jumps(operands)
         exact = _lifted(model, given.values, seen, jumps.watch())
         # Where the answer jumps, the reference's own error may be a jump, and is no limit for others.
-        is_brief = complete is not None and exact is not None and not operands
-        nudged = [] if exact is None or is_brief else _nudged(model, given.values, seen, exact, jumps, doubles=doubles)
+        is_brief = not draws and exact is not None and not operands
+        nudged = []
+        if exact is not None and not is_brief:
+            least = max(draws, NUDGES_AT_FIRST)
+            nudged = _nudged(model, given.values, seen, exact, jumps, doubles=doubles, least=least)
         yards = [
             _yardstick(original, truth, [run[i] for run in nudged], (scales or {}).get(name, 0.0))
             for i, (name, original, truth) in enumerate(zip(names, seen.tensors, exact or seen.tensors))
@@ -178,8 +188,14 @@ def expect(
                 if it.layout is torch.strided and is_expanded(it.shape, it.stride())
             ),
             strides=tuple(it.stride() if it.layout is torch.strided else () for it in seen.outputs),
-            complete=functools.cache(functools.partial(complete, given.packed())) if is_brief and complete else None,
+            brief=is_brief,
+            closer=_later(closer, given.packed()) if is_brief or draws else None,
         )
+
+
+def _later(closer: Callable[[Payload], Expectation] | None, packed: Payload) -> Callable[[], Expectation] | None:
+    """Return a function that makes the closer expectation of these inputs once."""
+    return None if closer is None else functools.cache(functools.partial(closer, packed))
 
 
 class Given:
@@ -396,9 +412,16 @@ def _lifted(
 
 
 def _nudged(
-    model: torch.nn.Module, args: list[Any], seen: _Observed, exact: list[torch.Tensor], jumps: _Jumps, *, doubles: bool
+    model: torch.nn.Module,
+    args: list[Any],
+    seen: _Observed,
+    exact: list[torch.Tensor],
+    jumps: _Jumps,
+    *,
+    doubles: bool,
+    least: int,
 ) -> list[list[torch.Tensor]]:
-    """Run the reference in randomly rounding arithmetic: twice, and more often if two runs leave much to chance.
+    """Run the reference in randomly rounding arithmetic: `least` times, and more often if that leaves much to chance.
 
     If it computes in float64 itself, only the inputs are rounded: such a problem asks for float64 accuracy.
     """
@@ -413,14 +436,14 @@ def _nudged(
             moved = _lifted(model, args, seen, jumps.watch(Nudge(relative=relative, draw=draw, everywhere=False)))
         return moved
 
-    runs = [moved for moved in map(run, range(2)) if moved is not None]
-    if any(
+    runs = [moved for moved in map(run, range(least)) if moved is not None]
+    if least < NUDGES and any(
         true.is_floating_point()
         and original.is_floating_point()
         and left_to_chance(true, [run[i] for run in runs if run[i].shape == true.shape], original.dtype)
         for i, (true, original) in enumerate(zip(exact, seen.tensors))
     ):
-        runs += [moved for moved in map(run, range(2, NUDGES)) if moved is not None]
+        runs += [moved for moved in map(run, range(least, NUDGES)) if moved is not None]
     return runs
 
 
