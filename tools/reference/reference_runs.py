@@ -32,8 +32,8 @@ from triton_agent.tools.truth.expectation import (
 Closer = Callable[[Payload], Expectation]
 """Makes an expectation with more randomly rounded runs."""
 
-BRIEF_BYTES = 64 << 20
-"""Largest inputs with a brief expectation. Completing larger ones beside a candidate would take too much memory."""
+SMALL_BYTES = 64 << 20
+"""Largest inputs whose reference is run again beside a candidate. Larger ones would take too much memory."""
 
 
 def _no_pause() -> None:
@@ -52,13 +52,17 @@ class OriginalRuns:
     def expect(
         self, model: torch.nn.Module, inputs: list[Any] | Payload, scales: dict[str, float], *, brief: bool = False
     ) -> Expectation:
-        """Return the expectation of a case; with `brief` one that is made closer when an answer asks for it, if the
-        inputs are small. The model may change to the other mode meanwhile, but its parameters may not change.
+        """Return the expectation of a case. If the inputs are small, an answer that is refused has a closer one made.
+
+        With `brief` the first one has no randomly rounded runs then. The model may change to the other mode meanwhile,
+        but its parameters may not change.
         """
         self.pause()
-        if not brief or _size_of(inputs) > BRIEF_BYTES:
+        if _size_of(inputs) > SMALL_BYTES:
             return self._expect(model, inputs, scales, NUDGES_AT_FIRST)
         closest = self._closer(model, scales, NUDGES)
+        if not brief:
+            return self._expect(model, inputs, scales, NUDGES_AT_FIRST, closest)
         return self._expect(model, inputs, scales, 0, self._closer(model, scales, NUDGES_AT_FIRST, closest))
 
     def _closer(

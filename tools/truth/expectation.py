@@ -514,7 +514,8 @@ def with_free_places(
         return dataclasses.replace(output, yard=dataclasses.replace(yard, span=span, places=places))
 
     outputs = tuple(opened(i, output) for i, output in enumerate(expectation.outputs))
-    return dataclasses.replace(expectation, outputs=outputs)
+    closer = _changed(expectation.closer, lambda it: with_free_places(model, it, inputs))
+    return dataclasses.replace(expectation, outputs=outputs, closer=closer)
 
 
 def with_any_infinity(expectation: Expectation, spoiled: Sequence[torch.Tensor]) -> Expectation:
@@ -532,7 +533,15 @@ def with_any_infinity(expectation: Expectation, spoiled: Sequence[torch.Tensor])
         return dataclasses.replace(output, yard=dataclasses.replace(yard, original=original, unbounded=unbounded))
 
     outputs = tuple(opened(output, other) for output, other in zip(expectation.outputs, spoiled))
-    return dataclasses.replace(expectation, outputs=outputs)
+    closer = _changed(expectation.closer, lambda it: with_any_infinity(it, spoiled))
+    return dataclasses.replace(expectation, outputs=outputs, closer=closer)
+
+
+def _changed(
+    closer: Callable[[], Expectation] | None, change: Callable[[Expectation], Expectation]
+) -> Callable[[], Expectation] | None:
+    """Return a function that makes the closer expectation and changes it, once."""
+    return None if closer is None else functools.cache(lambda: change(closer()))
 
 
 class Ordered(UncompiledMode):  # type: ignore[no-untyped-call]
