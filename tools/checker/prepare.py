@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from triton_agent.tools.answers.authorship import OriginalWork, work_during
 from triton_agent.tools.answers.full_size import REDUCED, fits, is_large, make_full_trial
 from triton_agent.tools.answers.spots import Spots
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
+from triton_agent.tools.graph.fingerprint import fingerprint
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.problem.size_range import named, points
 from triton_agent.tools.processes.payloads import Payload, pack
@@ -27,7 +29,7 @@ from triton_agent.tools.reference.facts import (
     calls_of,
     facts_of,
 )
-from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, Limits, prove
+from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, Limits, prove, silent_fakes
 from triton_agent.tools.reference.input_tensors import leading_size
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
@@ -213,16 +215,27 @@ def _known(
 def _near_given_sizes(spec: ProblemSpec, *, train: bool) -> list[ReferenceCall]:
     """Call the reference at the given sizes, or at the largest ones that a CPU runs in about a second.
 
-    A number that is the same at all scaled-down sizes, such as the width of a head, may be different there.
+    A number that is the same at all scaled-down sizes, such as the width of a head, may be different there. If the
+    given sizes are too large, the reference also runs there on fake tensors, as far as it does the same: two numbers
+    that are equal at one size are often equal at its halves.
     """
     found = scaled_down(spec, secret_seed(), limits=FULL_SIZE)
-    with contextlib.suppress(ProblemError):
-        if found is not None:
-            reference = load(spec, found.variant.constants, batch=found.variant.batch)
-            made, inputs = reference.make_model(secret_seed()), reference.make_inputs(secret_seed())
-            with reference.running("forward"):
-                return [ReferenceCall(made, inputs, train=train)]
-    return []
+    calls: list[ReferenceCall] = []
+    if found is not None:
+        with contextlib.suppress(ProblemError):
+            calls.append(_called(load(spec, found.variant.constants, batch=found.variant.batch), train=train))
+    if calls and found is not None and found.variant != AS_GIVEN and not calls[0].graph.contents:
+        with contextlib.suppress(ProblemError), silent_fakes(), FakeTensorMode(allow_non_fake_inputs=True):
+            call = _called(load(spec), train=train)
+            if fingerprint(call.graph) == fingerprint(calls[0].graph):
+                calls.append(call)
+    return calls
+
+
+def _called(reference: Reference, *, train: bool) -> ReferenceCall:
+    made, inputs = reference.make_model(secret_seed()), reference.make_inputs(secret_seed())
+    with reference.running("forward"):
+        return ReferenceCall(made, inputs, train=train)
 
 
 def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[Any], trial: Trial) -> OriginalWork:

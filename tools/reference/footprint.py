@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import math
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -172,7 +173,7 @@ def estimate(reference: Reference, seed: int, *, limit: TimeLimit | None = None)
     model = _fake_if_possible(lambda: _model(reference, seed), fake, limit)
     inputs = [map_tensors(value, lambda t: t if isinstance(t, FakeTensor) else fake.from_tensor(t)) for value in inputs]
     try:
-        with _silent(), torch.no_grad(), fake, meter, counter, calls:
+        with silent_fakes(), torch.no_grad(), fake, meter, counter, calls:
             outputs = reference.call(model, inputs)
     except TooLarge:
         raise
@@ -183,7 +184,7 @@ def estimate(reference: Reference, seed: int, *, limit: TimeLimit | None = None)
 
 def _fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, limit: TimeLimit | None) -> _Made:
     try:
-        with _silent(), fake:
+        with silent_fakes(), fake:
             return make()
     except ProblemError:
         with _Meter(MOST_UNCUT_ELEMENTS, limit):
@@ -195,12 +196,14 @@ def _model(reference: Reference, seed: int) -> nn.Module:
 
 
 @contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Silence torch's log about failures on fake tensors, which are expected here."""
+def silent_fakes() -> Iterator[None]:
+    """Silence torch's log and warnings about fake tensors; failures on them are expected here."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         log.disabled = before
 
