@@ -24,6 +24,7 @@ from pathlib import Path
 from triton_agent.runs.ship import evidence
 from triton_agent.runs.ship.copied.judged import JUDGED, judged
 from triton_agent.runs.ship.facts import CallForm, Gpu, ShippedFacts
+from triton_agent.runs.ship.plan import COUNTING
 from triton_agent.runs.ship.source.original import ORIGINAL, Original, take_out
 from triton_agent.runs.ship.source.source_parts import Import, Part, Parts, import_block, is_docstring, joined
 from triton_agent.tools.problem.problem import ProblemSpec
@@ -33,7 +34,15 @@ MARKER = "# -- which calls run the kernels"
 """Line of `machinery.py` at which the copied text begins."""
 SMALLER = "\nSMALLER = "
 """Beginning of the table of plans at the sizes of the check, in files that have such plans."""
-FEATURES = ("ORDER_IS_FREE", "CALLS_LIBDEVICE", "SERVES_RANGES", "REPLAYS_GRAPHS", "TAKES_COMPLEX")
+FEATURES = (
+    "ORDER_IS_FREE",
+    "CALLS_LIBDEVICE",
+    "SERVES_RANGES",
+    "REPLAYS_GRAPHS",
+    "TAKES_COMPLEX",
+    "HAS_TIES",
+    "WRITES",
+)
 """Features of some files. An `if` of the guard that begins with such a name is copied into these files only, without
 the name."""
 UNUSED = "\0"
@@ -161,7 +170,7 @@ def _copied(name: str) -> Parts:
 def reserved_names(problem: ProblemSpec) -> dict[str, str]:
     """Return names that neither plans nor reference may take: builtins, and the names of machinery and class."""
     names = dict.fromkeys(dir(builtins), "") | bound_names(_machinery()) | bound_names(_copied("graph_replay.py"))
-    names |= dict.fromkeys(("STATE", "CALLS", "SMALLER", *JUDGED), "")
+    names |= dict.fromkeys(("STATE", "TIED", "CALLS", "SMALLER", *JUDGED), "")
     return names | dict.fromkeys((problem.class_name or "Model", ORIGINAL, "ModelNew"), "")
 
 
@@ -185,7 +194,7 @@ def _changes(written: Parts, reserved: dict[str, str]) -> dict[str, str]:
 
 def _is_of_the_plans(name: str) -> bool:
     """Return whether a name of a file of plans is one that the guard and the judged class use."""
-    return name in JUDGED or bool(re.fullmatch(r"(STATE|plan_for)(_\d+)?|CALLS|SMALLER|layout_of_\w+", name))
+    return name in JUDGED or bool(re.fullmatch(r"(STATE|plan_for)(_\d+)?|TIED|CALLS|SMALLER|layout_of_\w+", name))
 
 
 # -- sections ----------------------------------------------------------------------------------------------------------
@@ -252,6 +261,9 @@ def _plain_and_guard(machinery: Parts, features: Collection[str], constants: str
                 )
     text = "\n".join(line for line in lines if line != UNUSED)
     text = text[text.index(MARKER) :].strip("\n").replace(f"{plain}\n\n\n", "")
+    if "WRITES" not in features:
+        overlap = next(part.text for part in machinery.parts if "_overlap" in part.binds)
+        text = text.replace(f"{overlap}\n\n\n", "")
     if IN_ORDER not in constants:
         text = text.replace("*_in_order(*args, **kwargs)", "*args, **kwargs")
     if CONSTRUCTOR not in constants:
@@ -268,7 +280,7 @@ def _bare(guard: str) -> str:
             guard = guard.replace(part.text, replacing[name].text)
         elif name == "OF_TENSORS":
             guard = guard.replace(f"{part.text}\n", "")
-        elif name == "_verified_state":
+        elif name in ("_reached", "_verified_state"):
             guard = guard.replace(f"{part.text}\n\n\n", "")
     return guard
 
@@ -276,7 +288,7 @@ def _bare(guard: str) -> str:
 def _features(plans: str, facts: ShippedFacts) -> set[str]:
     found = {"ORDER_IS_FREE": not _is_deterministic(plans, facts), "CALLS_LIBDEVICE": "libdevice" in plans}
     found |= {"SERVES_RANGES": "\ndef layout_of_" in plans, "REPLAYS_GRAPHS": facts.cuda_graph}
-    found |= {"TAKES_COMPLEX": "complex" in plans}
+    found |= {"TAKES_COMPLEX": "complex" in plans, "HAS_TIES": "\nTIED = {" in plans, "WRITES": COUNTING in plans}
     return {name for name, has in found.items() if has}
 
 
@@ -302,9 +314,10 @@ def _constants(
         f"CONSTRUCTED = {_construction(call) if constructor or call.constructed is None else '((), {})'}",
         "# whether the kernels were faster than the reference, by GPU, its compute capability, torch and triton",
         measured_table(rows),
-        "# how torch was set: whether products of float32 may be TF32, and the dtype of autocast",
+        "# how torch was set: whether products of float32 may be TF32, the dtype of autocast, and the default one",
         f"TF32 = {environment.precision == 'tf32'}",
         f"AUTOCAST = {f'torch.{environment.autocast}' if environment.autocast else None}",
+        f"DEFAULT_DTYPE = torch.{call.default_dtype}",
         f"OPERATOR = {_quoted(operator)}  # the kernels' name in graphs of torch.compile",
     ]
     return "\n".join(lines)
@@ -368,7 +381,7 @@ def _quoted(text: str) -> str:
 
 
 def _slug(name: str) -> str:
-    return re.sub(r"\W", "_", name)
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def _minor(version: str) -> str:

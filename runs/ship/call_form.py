@@ -83,6 +83,7 @@ def _from_json(data: Mapping[str, Any]) -> CallForm:
         parameters=tuple(data["parameters"]),
         keyword_only=data["keyword_only"],
         defaults=ast.literal_eval(data["defaults"]),
+        default_dtype=data["default_dtype"],
         is_bare=data["is_bare"],
         state=tuple((name, _form_from(form)) for name, form in data["state"]),
         calls=tuple(
@@ -144,6 +145,7 @@ def _examine(spec: ProblemSpec) -> dict[str, Any]:
         "keyword_only": len(reference.keyword_only()),
         "defaults": repr({item.name: item.default for item in taken if _literal(item.default) is not None}),
         "state": written,
+        "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "is_bare": is_bare,
         "calls": calls,
     }

@@ -57,6 +57,8 @@ class CallForm:
     """Defaults of forward's parameters that can be written as text."""
     state: tuple[tuple[str, TensorForm], ...]
     """Names and forms of the parameters, then of the buffers."""
+    default_dtype: str = "float32"
+    """Torch's default dtype once the problem's file was imported."""
     is_bare: bool = False
     """True if the model has no parameters, buffers or submodules."""
     calls: tuple[Call, ...]

@@ -43,6 +43,7 @@ OWN_NAMES = (
         "STATE",
         "CALLS",
         "SMALLER",
+        "TIED",
         "plan_for",
     ),
     *(*JUDGED, *LAUNCHING.bound()),
@@ -165,17 +166,21 @@ def _loosened(function: JitFunction, loose: Collection[Loose]) -> JitFunction:
 
 
 def as_called(module: Module, written: WrittenParameters) -> Module:
-    """Leave out other layouts of the arguments, which were not measured, unless the module writes to its arguments."""
+    """Leave out calls that look like earlier ones, and other layouts of the arguments, which were not measured, unless
+    the module writes to its arguments.
+    """
+    first, any_layout = [*_conditions(module.forms[0])], any(_writes_to_inputs(form, written) for form in module.forms)
+    known: dict[tuple[bool, str], Form] = {}
     for form in module.forms:
-        inputs = {view.buffer for view in form.tape.inputs}
-        if any(effect_of(step, written).writes & inputs for step in form.tape.steps):
-            return module
-    first = [*_conditions(module.forms[0])]
-    known: dict[bool, Form] = {}
-    for form in module.forms:
-        if [*_conditions(form)] == first:
-            known.setdefault(form.train, form)
+        conditions = [*_conditions(form)]
+        if any_layout or conditions == first:
+            known.setdefault((form.train, "\n".join(conditions)), form)
     return dataclasses.replace(module, forms=[*known.values()])
+
+
+def _writes_to_inputs(form: Form, written: WrittenParameters) -> bool:
+    inputs = {view.buffer for view in form.tape.inputs}
+    return any(effect_of(step, written).writes & inputs for step in form.tape.steps)
 
 
 def _conditions(form: Form) -> Iterator[str]:

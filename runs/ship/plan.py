@@ -66,6 +66,8 @@ ALIGNMENT = 16
 """Alignment in bytes. Triton compiles kernels differently for addresses and numbers that are not divisible by it."""
 LAYOUT = "with_strides"
 ALLOCATOR = "allocate"
+COUNTING = "torch.autograd.graph.increment_version"
+"""Tells torch that the contents of a tensor have changed, which it cannot see if a kernel has written them."""
 ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 """Exists on a CPU only; see `executor/operators.py`."""
 
@@ -157,6 +159,7 @@ class PlanWriter:
             body.line(prefixed(f"{targets} = ", call("{prepare}", ["device", *sources])))
         self._steps(tape.steps, len(tape.prologue), stay={view.buffer for view in returned(tape)})
         self._copy_back()
+        self._count_writes()
         body.line(prefixed("return ", self._returned(tape.tree)))
         if body.needs_device:
             body.lines[head:] = _with_device(self._device(), body.lines[head:])
@@ -451,6 +454,14 @@ class PlanWriter:
         packed = [entry for number in written & self._packed.keys() for entry in self._packed[number]]
         for name, view in (*self._tape.rebound, *packed):
             self._body.line(f"{state_path(name)}.copy_({self._body.tensor(view)})")
+
+    def _count_writes(self) -> None:
+        """Count the changes that kernels have made to memory from outside, as operators of torch count their own."""
+        launches = [step for step in self._tape.steps if isinstance(step, Launch)]
+        written = {number for step in launches for number in effect_of(step, self._around.written).writes}
+        bases = [base for number, base in self._body.bases.items() if number in written and not base.is_own]
+        if bases:
+            self._body.line(call(COUNTING, [tuple_of([base.name for base in bases])]))
 
     def _returned(self, tree: Any) -> Text:
         if "tensor" in tree:

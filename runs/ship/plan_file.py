@@ -19,7 +19,7 @@ from typing import Any
 from triton_agent.runs.ship.copied.judged import judged
 from triton_agent.runs.ship.facts import NotEmitted
 from triton_agent.runs.ship.module_forms import LAUNCHING, Kernels, Module, as_called, checks_of, given_names
-from triton_agent.runs.ship.plan import Plan, argument_paths
+from triton_agent.runs.ship.plan import COUNTING, Plan, argument_paths
 from triton_agent.runs.ship.plan import form as form_of
 from triton_agent.runs.ship.python_text import WIDTH, Group, Names, Text, lines, literal, prefixed, tuple_of
 from triton_agent.runs.ship.ranges.brackets import Bracket
@@ -31,8 +31,9 @@ from triton_agent.tools.kernels import modules as kernel_modules
 from triton_agent.tools.problem.size_range import SizeRange
 from triton_agent.tools.processes.protocol import StateTensor, TapedModule
 from triton_agent.tools.processes.tensors import DTYPES
-from triton_agent.tools.tape.tape import Descriptor, Launch
+from triton_agent.tools.tape.tape import Descriptor, Launch, View
 
+TIED_COMMENT = "# parameters and buffers that are the same tensor as another one"
 STATE_COMMENT = "# parameters and buffers: kind, shape, dtype, strides"
 SMALLER_COMMENT = "# for the check, which was made at smaller sizes: the constructor's arguments, the state, the calls"
 
@@ -78,7 +79,12 @@ def file_of(data: Sequence[TapedModule], ranges: Sequence[SizeRange] = (), brack
     for one, name in zip(sized, remaining):
         one.name = name
     functions += _layouts(sized, rows, names)
+    body = "\n".join(line for function in functions for line in function)
+    tied = _tied([*modules, *map(Module.read, at_sizes)])
     tables = [_tables(module, own_calls[at], at, () if at else sized) for at, module in enumerate(modules)]
+    if tied or COUNTING in body:
+        items = [prefixed(f"{literal(name)}: ", literal(first)) for name, first in tied.items()]
+        tables.insert(0, "\n".join([TIED_COMMENT, *lines(Group("TIED = {", items, "}"), 0)]))
     if len(modules) > 1:
         others = enumerate(modules[1:], 2)
         smaller = [tuple_of([module.made_with(), f"STATE_{at}", f"plan_for_{at}"]) for at, module in others]
@@ -86,7 +92,6 @@ def file_of(data: Sequence[TapedModule], ranges: Sequence[SizeRange] = (), brack
     table = [line for name, row in rows.items() for line in lines(Group(f'"{name}": (', row, "),"), 4)]
     definitions = joined([part for part in parts.parts if not part.imports], {})
     launched = [line for name, made in launches.values() for line in lines(prefixed(f"{name} = ", made), 0)]
-    body = "\n".join(line for function in functions for line in function)
     needed = "\n".join([body, *launched])
     helpers = [part for part in LAUNCHING.parts if any(re.search(rf"\b{name}\b", needed) for name in part.binds)]
     sections = [
@@ -103,6 +108,15 @@ def file_of(data: Sequence[TapedModule], ranges: Sequence[SizeRange] = (), brack
     at_once = [*modules, *(Module.read(module) for module in at_sizes)]
     imports = "\n".join(_imports(at_once, parts, definitions + needed, used))
     return f"{head}\n\n{imports}\n\n\n" + "\n\n\n".join(section for section in sections if section)
+
+
+def _tied(modules: Sequence[Module]) -> dict[str, str]:
+    """Return for each name of a tensor that has several the first of them, under which plans read it."""
+    tied: dict[str, str] = {}
+    for tape in (form.tape for module in modules for form in module.forms):
+        first: dict[View, str] = {}
+        tied |= {name: first[view] for name, view in tape.state if first.setdefault(view, name) != name}
+    return tied
 
 
 def _told_apart(modules: Sequence[Module]) -> list[Module]:

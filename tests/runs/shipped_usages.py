@@ -25,8 +25,10 @@ from typing import Any
 import torch
 import torch.distributed
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parametrize
+from torch.utils.flop_counter import FlopCounterMode
 
 Use = Callable[[nn.Module, list[torch.Tensor]], Any]
 USES: dict[str, Use] = {}
@@ -258,6 +260,58 @@ def _(model, inputs):
 @quiet("torch.export")
 def _(model, inputs):
     return torch.export.export(model, tuple(inputs)).module()(*inputs)
+
+
+@quiet("torch.export, any size")
+def _(model, inputs):
+    any_size = [{0: torch.export.Dim("rows", min=2, max=64)}] * len(inputs)
+    program = torch.export.export(model, tuple(inputs), dynamic_shapes=any_size).module()
+    return [program(*inputs), program(*(value[:5] for value in inputs))]
+
+
+@quiet("torch.compile, sizes marked as dynamic")
+def _(model, inputs):
+    torch.compiler.reset()  # a graph of these sizes would be taken
+    for value in inputs:
+        torch._dynamo.mark_dynamic(value, 0)
+    return torch.compile(model, backend="eager", fullgraph=True)(*inputs)
+
+
+@quiet("torch.compile, hook on all modules")
+def _(model, inputs):
+    torch.compiler.reset()
+    handle = nn.modules.module.register_module_forward_hook(lambda module, given, result: result + 1)
+    try:
+        model.compile(backend="eager", fullgraph=True)
+        return model(*inputs)
+    finally:
+        handle.remove()
+
+
+@quiet("make_fx")
+def _(model, inputs):
+    graph = make_fx(lambda first: model(first, *inputs[1:]))(inputs[0])
+    return graph(inputs[0] * 2)
+
+
+@quiet("torch.func.functionalize")
+def _(model, inputs):
+    return torch.func.functionalize(model)(*inputs)
+
+
+@quiet("operators counted")
+def _(model, inputs):
+    with FlopCounterMode(display=False) as counter:
+        return [model(*inputs), counter.get_total_flops()]
+
+
+@quiet("another default dtype")
+def _(model, inputs):
+    torch.set_default_dtype(torch.float64)
+    try:
+        return model(*inputs)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 @quiet("torch.jit.trace")

@@ -11,6 +11,8 @@ import pytest
 import torch
 import triton
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from triton_agent.runs.ship.copied import machinery
 from triton_agent.runs.ship.copied.machinery import Watch
@@ -28,6 +30,16 @@ class Layer(nn.Module):
         self.scale = nn.Parameter(torch.ones(1))
         self.register_buffer("steps", torch.zeros(()))
         self.dilation = [1, 2]
+        self.nested = ([0.5, [1.5]], {"scale": 2.0})
+        self.settings = Settings()
+        self.table = torch.ones(3)
+
+
+class Settings:
+    """An object of the user's, which a forward may read."""
+
+    def __init__(self) -> None:
+        self.eps, self.inner = 0.5, SimpleNamespace(layers=[1, 2])
 
 
 def swapped(module: nn.Module) -> None:
@@ -51,6 +63,11 @@ CHANGES: dict[str, Change] = {
     "an attribute is gone": lambda layer: delattr(layer.norm, "eps"),
     "an attribute is new": lambda layer: setattr(layer.norm, "forward", lambda x: x),
     "a list": lambda layer: layer.dilation.append(3),
+    "a list in a list": lambda layer: layer.nested[0][1].append(3),
+    "a dictionary in a tuple": lambda layer: layer.nested[1].update(scale=3.0),
+    "an object": lambda layer: setattr(layer.settings, "eps", 1.0),
+    "a list in an object in an object": lambda layer: layer.settings.inner.layers.append(3),
+    "a tensor that is no buffer": lambda layer: layer.table.mul_(2),
     "another parameter": lambda layer: setattr(layer.linear, "weight", nn.Parameter(torch.ones(4, 4))),
     "an equal parameter of one number": lambda layer: setattr(layer, "scale", nn.Parameter(torch.ones(1))),
     "an equal buffer of one number": lambda layer: setattr(layer, "steps", torch.zeros(())),
@@ -72,7 +89,7 @@ CHANGES: dict[str, Change] = {
 
 def examined(model: nn.Module) -> Watch:
     watch = Watch(model, True)
-    watch.examine(model)
+    watch.state_of(model)
     assert not watch.differs(vars(model)) and not watch.differs(vars(model))
     return watch
 
@@ -83,6 +100,86 @@ def test_a_change_of_the_model_is_seen(what: str) -> None:
     seen = examined(model)
     CHANGES[what](model[0])
     assert seen.differs(vars(model))
+
+
+@pytest.mark.parametrize("what", ["a list in a list", "an object", "a list in an object in an object"])
+def test_a_model_that_was_changed_is_not_the_verified_one(what: str) -> None:
+    model = nn.Sequential(Layer())
+    seen = examined(model)
+    assert seen.made == machinery._made_of(model)
+    CHANGES[what](model[0])
+    assert seen.state_of(model) is None
+
+
+def test_an_error_while_a_model_is_examined_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors of several numbers cannot be compared, so the first call after such a change ended with an error; the
+    second one took the state of before the change.
+    """
+    model = nn.Sequential(Layer())
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    state = {name: ("parameter", tuple(t.shape), t.dtype, t.stride()) for name, t in tensors.items()}
+    monkeypatch.setattr(machinery, "STATE", state)
+    seen = Watch(model, True)
+    assert seen.state_of(model) == tensors
+    model[0].table = torch.zeros(3)
+    for _ in range(2):
+        with pytest.raises(machinery.NOT_PLAIN):
+            seen.state_of(model)
+
+
+def test_complex_numbers_that_are_conjugated_lazily_are_not_those_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machinery, "TAKES_COMPLEX", True)
+    monkeypatch.setattr(machinery, "STATE", {"turns": ("buffer", (3,), torch.complex64, (1,))})
+    model = nn.Module()
+    model.register_buffer("turns", torch.complex(torch.ones(3), torch.ones(3)))
+    seen = Watch(model, True)
+    assert seen.state_of(model) is not None
+    model.turns.data = model.turns.data.conj()
+    assert seen.state_of(model) is None
+
+
+def test_plans_read_tied_tensors_only_while_they_are_tied(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = ("parameter", (4, 4), torch.float32, (4, 1))
+    monkeypatch.setattr(machinery, "STATE", {"0.weight": form, "1.weight": form})
+    monkeypatch.setattr(machinery, "TIED", {"1.weight": "0.weight"})
+    monkeypatch.setattr(machinery, "HAS_TIES", True)
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    model[1].weight = model[0].weight
+    seen = Watch(model, True)
+    assert seen.state_of(model) is not None
+    model[1].weight = nn.Parameter(model[0].weight.detach().clone())
+    assert seen.state_of(model) is None
+
+
+def test_kernels_that_write_take_no_tensors_that_share_memory() -> None:
+    x, bias = torch.ones(4, 4), torch.ones(4)
+    assert not machinery._overlap({"bias": bias}, [x[:2], x[2:]])
+    for shared in ([x, x], [x[:3], x[1:]], [x, bias]):
+        assert machinery._overlap({"bias": bias}, shared)
+
+
+class Doubling(TorchFunctionMode):
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return function(*args, **kwargs or {}) * 2
+
+
+@pytest.mark.parametrize("mode", [Doubling, lambda: FlopCounterMode(display=False)])
+def test_kernels_step_aside_for_modes_that_would_not_see_them(mode: Callable[[], Any]) -> None:
+    assert not machinery._is_observed()
+    with mode():
+        assert machinery._is_observed()
+    with torch.device("cpu"):  # the same kind of mode, for a default device
+        assert not machinery._is_observed()
+
+
+def test_kernels_step_aside_under_another_default_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machinery, "known", {"cpu": True})
+    assert machinery._may_run_on(torch.device("cpu"), True, False)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert not machinery._may_run_on(torch.device("cpu"), True, False)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_memory_that_is_not_contiguous_is_known_by_its_strides() -> None:
@@ -104,6 +201,8 @@ def test_new_values_are_no_change() -> None:
 SEEN_IN_GRAPHS: dict[str, Change] = {
     "training": CHANGES["training"],
     "an attribute": CHANGES["an attribute"],
+    "an object": CHANGES["an object"],
+    "a list in a list": CHANGES["a list in a list"],
     "a submodule is gone": lambda layer: setattr(layer, "act", None),
     "another forward": lambda layer: setattr(layer.act, "forward", lambda x: x),
     "the forward of another module": lambda layer: setattr(layer.act, "forward", layer.norm.forward),
@@ -114,7 +213,8 @@ SEEN_IN_GRAPHS: dict[str, Change] = {
 @pytest.mark.parametrize("what", SEEN_IN_GRAPHS)
 def test_a_compiled_graph_sees_a_change_of_the_model(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     layer = Layer()
-    layer.dilation, layer.act = 2, nn.GELU()
+    layer.act = nn.GELU()
+    del layer.table
     model = nn.Sequential(layer)
     model._watch = Watch(model, True)
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
@@ -132,6 +232,17 @@ def test_a_compiled_graph_sees_a_change_of_the_model(what: str, monkeypatch: pyt
     assert compiled(torch.ones(2))[1]
     SEEN_IN_GRAPHS[what](layer)
     assert not compiled(torch.ones(2))[1]
+
+
+@pytest.mark.slow  # starts torch.compile
+def test_a_compiled_graph_of_a_function_that_torch_func_transforms_needs_operators() -> None:
+    torch.compiler.reset()
+
+    def asked(x: torch.Tensor) -> torch.Tensor:
+        return x + int(machinery._needs_operators())
+
+    assert torch.compile(asked, backend="eager", fullgraph=True)(torch.zeros(2)).tolist() == [0, 0]
+    assert torch.compile(torch.vmap(asked), backend="eager", fullgraph=True)(torch.zeros(2)).tolist() == [1, 1]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from triton_agent.tools.errors import ProblemError, UsageError
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
-from triton_agent.tools.results import Determinism, Finding, Interval, Status
+from triton_agent.tools.results import Determinism, Interval, Status
 
 CANDIDATE = """
 import torch
@@ -88,7 +88,7 @@ def test_a_shipped_file_passes_with_its_own_kernels_at_work(folder: str, name: s
     with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
         verdict = evaluator.evaluate(forced(text), as_given=True, file=switched_on(text))
         assert verdict.status is Status.PASSED, verdict.message
-        assert evaluator.evaluate(text).finding is Finding.NO_LAUNCH  # a draft runs the reference
+        assert evaluator.evaluate(text).status is not Status.PASSED  # with its guard it is no candidate
 
 
 def test_a_file_with_cuda_graphs_launches_its_kernels_where_there_is_no_gpu(nursery: Nursery) -> None:
@@ -225,6 +225,84 @@ with torch.no_grad():
         TRITON_INTERPRET="1",
     )
     assert said.split() == ["True", "False", "False", "False", "False", "2.0"]
+
+
+def test_what_kernels_write_is_counted_and_shares_no_memory(tmp_path: Path, nursery: Nursery) -> None:
+    """The file is imported under a name that is not ASCII, too, which a name of an operator cannot have."""
+    (tmp_path / "problem.py").write_text(
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def forward(self, x, y):\n"
+        "        x.add_(y)\n        return x * 2.0\n"
+        "def get_inputs():\n    return [torch.randn(8, 16), torch.randn(8, 16)]\n"
+    )
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    source = (
+        CANDIDATE.replace("x_ptr, y_ptr, count", "x_ptr, y_ptr, z_ptr, count")
+        .replace(
+            "tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < count) * 2.0", "x = LOAD\n    tl.store(x_ptr + at, x"
+        )
+        .replace("LOAD", "tl.load(x_ptr + at, mask=at < count) + tl.load(y_ptr + at, mask=at < count)")
+        .replace("\n\n\nclass", "\n    tl.store(z_ptr + at, x * 2.0, mask=at < count)\n\n\nclass")
+        .replace("        self.weight = nn.Parameter(torch.zeros(3))\n", "")
+        .replace("(self, x):", "(self, x, y):")
+        .replace(
+            "y = torch.empty_like(x)", "given, x, y = x, x.contiguous(), y.contiguous()\n        z = x.new_empty(8, 16)"
+        )
+        .replace("](x, y, x.numel()", "](x, y, z, x.numel()")
+        .replace("return y", "if x is not given:\n            given.copy_(x)\n        return z")
+    )
+    facts = samples.facts(spec, form=call_form.find(spec))
+    text = ship(spec, samples.plans(spec, source, nursery), facts, draft=True)
+    (tmp_path / "sch\u00f6n.py").write_text(text)
+    said = run_python(
+        tmp_path,
+        """
+import torch, sch\u00f6n
+torch.set_grad_enabled(False)
+model, x = sch\u00f6n.Model(), torch.ones(9, 16)
+model.use_kernels = "always"
+for given in ((x[:8].clone(), x[:8]), (x[:8], x[:8]), (x[:8], x[1:])):
+    print(sch\u00f6n._admitted(model, given, {}) is not None, end=" ")
+given, version = x[:8].clone(), x._version
+print(model(given, x[:8]).unique().tolist(), given._version)
+""",
+        TRITON_INTERPRET="1",
+    )
+    assert said.split() == ["True", "False", "False", "[4.0]", "1"]
+
+
+def test_tied_weights_that_a_plan_reads_once_have_to_be_tied(tmp_path: Path, nursery: Nursery) -> None:
+    (tmp_path / "problem.py").write_text(
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.a = nn.Parameter(torch.ones(3))\n        self.b = self.a\n"
+        "    def forward(self, x):\n        return x * self.a * self.b\n"
+        "def get_inputs():\n    return [torch.randn(3)]\n"
+    )
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    source = (
+        CANDIDATE.replace("x_ptr, y_ptr, count", "x_ptr, a_ptr, y_ptr, count")
+        .replace("* 2.0", "* tl.load(a_ptr + at, mask=at < count) * tl.load(a_ptr + at, mask=at < count)")
+        .replace("self.weight = nn.Parameter(torch.zeros(3))", "self.a = self.b = nn.Parameter(torch.ones(3))")
+        .replace("](x, y, x.numel()", "](x, self.a, y, x.numel()")
+    )
+    facts = samples.facts(spec, form=call_form.find(spec))
+    text = ship(spec, samples.plans(spec, source, nursery), facts, draft=True)
+    (tmp_path / "fast.py").write_text(text)
+    said = run_python(
+        tmp_path,
+        """
+import copy, torch, fast
+torch.set_grad_enabled(False)
+fast.ModelNew.use_kernels = "always"
+model, x = fast.Model(), torch.ones(3)
+def runs_kernels(model):
+    return fast._admitted(model, (x,), {}) is not None
+print(runs_kernels(model), runs_kernels(copy.deepcopy(model)), end=" ")
+model.load_state_dict({"a": torch.full((3,), 2.0), "b": torch.full((3,), 3.0)}, assign=True)
+print(runs_kernels(model), model(x).mean().item())
+""",
+        TRITON_INTERPRET="1",
+    )
+    assert said.split() == ["True", "True", "False", "6.0"]
 
 
 def test_kernels_do_not_stand_in_for_a_model_made_with_other_numbers(tmp_path: Path, nursery: Nursery) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
 
-from triton_agent.runs.ship.copied.machinery import HOOKS_ON_ALL, _attributes, _noted
+from triton_agent.runs.ship.copied.machinery import HOOKS_ON_ALL, _attributes, _is_as_noted, _noted
 
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
 
@@ -46,6 +45,6 @@ class Watch:
 def _traced_state(model: Any) -> Any:
     """Return parameters and buffers by name, in code that torch.compile follows; None if the reference has to run."""
     for name, value in model._watch.made.items():
-        if isinstance(getattr(model, name), torch.Tensor) or getattr(model, name) != value:
+        if not _is_as_noted(getattr(model, name), value):
             return None
     return None if len(model._parameters) or len(model._buffers) or len(model._modules) else {}

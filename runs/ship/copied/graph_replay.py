@@ -55,10 +55,10 @@ def _replayed(watch: Any, plan: Any, state: Any, tensors: Any) -> Any:
     versions = [tensor._version for tensor in state.values()]  # of what plans prepare from parameters
     with replaying:
         seen, at, replay = known.get(call, (None, None, None))
-        if seen is watch.seen and at == versions and (replay is None or replay.is_exact):
+        if seen is watch.found and at == versions and (replay is None or replay.is_exact):
             replay = replay or Replay(plan, state, tensors)
-            known[call] = watch.seen, versions, replay
+            known[call] = watch.found, versions, replay
             return replay(tensors) if replay.is_exact else plan(state, *tensors)
         if call in known or len(known) < GRAPHS_AT_MOST:
-            known[call] = watch.seen, versions, None
+            known[call] = watch.found, versions, None
     return plan(state, *tensors)

@@ -5,16 +5,18 @@ and without each `if` that begins with a name of `artefact.FEATURES` that the fi
 in for the file's own text: the reference's class, the plans, and the verified facts. The guard is not judged
 (`artefact.forced`), but a file is measured with it.
 
-Not covered: `torch.jit.script`, which cannot read a forward with `*args`; tracers that record real tensors below
-Python (`make_fx`), which see the kernels' launches as nothing; a weight rewritten through `.data` where the kernels
-keep a copy of it that goes by its version counter; a method that is replaced in a class after the model was made.
+Not covered: `torch.jit.script`, which cannot read a forward with `*args`; a weight rewritten through `.data` where the
+kernels keep a copy of it that goes by its version counter, and any tensor rewritten so that is neither parameter nor
+buffer; what is replaced in classes and modules (methods, functions, constants) after the file was imported; an
+attribute replaced by an equal number of another type (2 by 2.0). A parameter that is replaced lives until the next
+call. `docs/usage.md` says this to users.
 """
 
 from __future__ import annotations
 
 import functools
 import warnings
-from itertools import chain, starmap
+from itertools import chain, pairwise, starmap
 from operator import attrgetter, getitem, itemgetter
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +24,8 @@ from typing import Any
 import torch
 import triton
 from torch import nn
+from torch.utils._device import DeviceContext
+from torch.utils._pytree import tree_leaves
 
 
 class OriginalModel(nn.Module):
@@ -48,13 +52,15 @@ def _replayed(watch: Any, plan: Any, state: Any, tensors: Any) -> Any:
 
 
 STATE: dict[str, Any] = {}
+TIED: dict[str, str] = {}
 CALLS: dict[str, Any] = {}
 USE_KERNELS = "never"
 CONSTRUCTED: Any = _constructor()
 MEASURED: dict[Any, bool] = {}
 TF32 = False
 AUTOCAST: Any = None
-ORDER_IS_FREE = CALLS_LIBDEVICE = SERVES_RANGES = REPLAYS_GRAPHS = TAKES_COMPLEX = False
+DEFAULT_DTYPE = torch.float32
+ORDER_IS_FREE = CALLS_LIBDEVICE = SERVES_RANGES = REPLAYS_GRAPHS = TAKES_COMPLEX = HAS_TIES = WRITES = False
 OPERATOR = "stand_in"
 
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
@@ -88,11 +94,40 @@ def _attributes(module: Any) -> dict[str, Any]:
     return {k: v for k, v in vars(module).items() if k not in OF_ANY_MODULE and not (of_torch and k[0] == "_")}
 
 
-def _noted(value: Any) -> Any:
+class Held(dict[str, Any]):
+    """The attributes of an object of the user's classes."""
+
+
+def _inside(value: Any) -> Any:
+    """Return the container that a value is, or the attributes of an object of the user's classes."""
+    if isinstance(value, (list, tuple, dict, set)):
+        return value
+    kind = type(value)
+    is_object = hasattr(value, "__dict__") and not (callable(value) or isinstance(value, torch.Tensor))
+    is_enum = hasattr(kind, "__members__")
+    of_library = kind.__module__.split(".")[0] in ("torch", "logging")
+    return vars(value) if is_object and not is_enum and not of_library else None
+
+
+def _reached(values: Any, depth: int = 4) -> Any:
+    """Yield the values, and those in them."""
+    for value in values:
+        yield value
+        inside = _inside(value) if depth else None
+        yield from _reached(inside.values() if isinstance(inside, dict) else inside or (), depth - 1)
+
+
+def _noted(value: Any, depth: int = 4) -> Any:
     """Return what shows later whether a value was changed."""
+    inside = _inside(value) if depth else None
+    if isinstance(inside, dict):
+        noted = {name: _noted(item, depth - 1) for name, item in inside.items()}
+        return noted if inside is value else Held(noted)
+    if isinstance(inside, (list, tuple)):
+        return (list if isinstance(inside, list) else tuple)(_noted(item, depth - 1) for item in inside)
     if isinstance(value, torch.Tensor):
         return value, value._version
-    return value.copy() if isinstance(value, (list, dict, set)) else value
+    return value if inside is None else inside.copy()
 
 
 def _made_of(model: nn.Module) -> dict[str, Any]:
@@ -108,6 +143,8 @@ def _verified_state(model: nn.Module) -> dict[str, torch.Tensor] | None:
         tensor = named.get(name)
         if tensor is None or tensor.shape != shape or tensor.dtype != dtype or tensor.stride() != strides:
             return None
+        if HAS_TIES and tensor is not named.get(TIED.get(name, name)):
+            return None
     return {name: named[name] for name in STATE} if len(named) == len(STATE) else None
 
 
@@ -120,59 +157,79 @@ class Watch:
 
     def __init__(self, model: nn.Module, verified: bool) -> None:
         self.made: Any = _made_of(model) if verified else None
-        self.parameters: Any = None
+        self.device: Any = None
+        self.found: Any = None  # the model's parameters, what to compare, what was seen there, the state by name
 
     def __getstate__(self) -> Any:
-        return {"made": self.made, "parameters": None}  # a copy of the model is examined itself
+        return {"made": self.made, "device": None, "found": None}  # a copy of the model is examined itself
 
     def state_of(self, model: Any) -> Any:
         """Return parameters and buffers by name; None if the reference has to run."""
-        if self.parameters is None or self.differs(vars(model)):
-            if self.parameters is not None and self.parameters is not model._parameters:
+        found = self.found
+        if found is None or self.differs(vars(model)):
+            if found is not None and found[0] is not model._parameters:
                 return None  # a replica that shares this object, perhaps with other threads
-            self.examine(model)
-        return self.state
+            found = self.found = self.examined(model)
+        return found[3]
 
-    def examine(self, model: Any) -> None:
-        """Note all that a call depends on, and whether the model is as it was made and verified."""
+    def examined(self, model: Any) -> Any:
+        """Return all that a call depends on, and the state if the model is as it was made and verified."""
         modules, own = [*model.modules()], vars(model)
-        inner, values = modules[1:], [value for m in modules for value in _attributes(m).values()]
+        inner, values = modules[1:], [*_reached(value for m in modules for value in _attributes(m).values())]
         slots = [(vars(m), name) for m in inner for name in ("training", *_attributes(m))]
         held = [named for m in modules for named in (m._parameters, m._buffers)]
         tensors = [tensor for named in held for tensor in named.values() if tensor is not None]
         numbers = [(named, name) for named in held for name, t in named.items() if t is not None and t.numel() == 1]
         hooks = [hooks for m in inner for hooks in (m._forward_hooks, m._forward_pre_hooks)] + HOOKS_ON_ALL
-        mappings = [*held, *(m._modules for m in modules), *hooks]
-        self.full, self.empty = [one for one in mappings if one], [one for one in mappings if not one]
-        self.own = itemgetter("training", "_parameters", "_buffers", "_modules", *_attributes(model))
+        containers = [inside for inside in map(_inside, values) if isinstance(inside, (list, dict, set))]
+        mappings = [*held, *(m._modules for m in modules), *hooks, *containers]
+        full, empty = [one for one in mappings if one], [one for one in mappings if not one]
         looks: list[Any] = [  # a function, and what it is called with
             (getitem, *zip(*slots)),
             (len, [*map(vars, inner)]),
             (type, inner),
-            (_noted, [value for value in values if isinstance(value, (list, dict, set, torch.Tensor))]),
+            (attrgetter("_version"), [value for value in values if isinstance(value, torch.Tensor)]),
             (lambda named, name: id(named[name]), *zip(*numbers)),  # equal numbers make dictionaries equal
             *((read, tensors) for read in OF_TENSORS),
             (torch.Tensor.stride, [tensor for tensor in tensors if not tensor.is_contiguous()]),
         ]
-        self.looks = [look for look in looks if look[1:] and look[1]]  # not those with nothing to read
-        self.seen = self.look(own)
-        self.seen[0] = [dict(one) for one in self.full]
+        if TAKES_COMPLEX and tensors:
+            looks.append((torch.Tensor.is_conj, tensors))
+        looks = [look for look in looks if look[1:] and look[1]]  # not those with nothing to read
+        read_own = itemgetter("training", "_parameters", "_buffers", "_modules", *_attributes(model))
+        compared = full, empty, read_own, looks
+        seen = self.look(compared, own)
+        seen[0] = [one.copy() for one in full]
         self.device = tensors[0].device if tensors else None
         as_made = _made_of(model) == self.made and all(m.training == model.training for m in inner) and not any(hooks)
+        if TAKES_COMPLEX and any(tensor.is_conj() for tensor in tensors):  # the memory holds other numbers
+            as_made = False
         kinds = {(type(t), t.is_inference(), t.device, t.data_ptr() % 16) for t in tensors}
         usual = kinds <= {(kind, False, self.device, 0) for kind in (torch.Tensor, nn.Parameter)}
-        self.state = _verified_state(model) if as_made and usual else None
-        self.parameters = model._parameters
+        return model._parameters, compared, seen, _verified_state(model) if as_made and usual else None
 
-    def look(self, own: dict[str, Any]) -> list[Any]:
+    def look(self, compared: Any, own: dict[str, Any]) -> list[Any]:
         """Return all that a call depends on; `own` are the model's attributes, which this object may not keep alive."""
-        return [self.full, any(self.empty), len(own), self.own(own), *chain.from_iterable(starmap(map, self.looks))]
+        full, empty, read_own, looks = compared
+        return [full, any(empty), len(own), read_own(own), *chain.from_iterable(starmap(map, looks))]
 
     def differs(self, own: dict[str, Any]) -> bool:
+        found: tuple[Any, Any, list[Any], Any] = self.found
         try:
-            return self.look(own) != self.seen
+            return self.look(found[1], own) != found[2]
         except NOT_PLAIN:
             return True  # an attribute is gone, or a tensor was compared with another one
+
+
+def _is_as_noted(value: Any, noted: Any) -> bool:
+    """Return whether a value is as it was noted, in code that torch.compile follows."""
+    if isinstance(value, torch.Tensor):
+        return False
+    if isinstance(noted, Held):
+        return all(_is_as_noted(getattr(value, name, None), item) for name, item in noted.items())
+    if isinstance(noted, (list, tuple)):
+        return len(value) == len(noted) and all(map(_is_as_noted, value, noted))
+    return value == noted  # type: ignore[no-any-return]
 
 
 def _traced_state(model: Any) -> Any:
@@ -188,7 +245,7 @@ def _traced_state(model: Any) -> Any:
         if path and (hooked or module.forward.__func__ is not kind.forward):
             return None
         for name, value in values.items():
-            if isinstance(getattr(module, name), torch.Tensor) or getattr(module, name) != value:
+            if not _is_as_noted(getattr(module, name), value):
                 return None
     return _verified_state(model)
 
@@ -215,15 +272,38 @@ def _is_fit(place: Any) -> bool:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _is_exporting() -> bool:
-    """Return whether torch.export traces; in graphs of torch 2.11, torch's own function always says so."""
-    return torch.compiler.is_exporting()
+def _needs_operators() -> bool:
+    """Return whether a graph is for torch.export or torch.func, which can do nothing with the kernels.
+
+    In graphs of torch 2.11, torch's own function always says that it exports.
+    """
+    return torch.compiler.is_exporting() or torch._C._functorch.maybe_current_level() is not None
+
+
+def _is_observed() -> bool:
+    """Return whether torch records, counts or replaces operators, or computes tangents, and would miss the kernels."""
+    if torch._C._len_torch_function_stack():
+        modes = torch.overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+        if any(type(mode) is not DeviceContext for mode in modes):
+            return True
+    if torch._C._len_torch_dispatch_stack() or torch.autograd.forward_ad._current_level >= 0:
+        return True
+    return torch.jit.is_tracing()  # type: ignore[attr-defined, no-any-return, no-untyped-call]
+
+
+def _overlap(state: Any, tensors: Any) -> bool:
+    """Return whether tensors share memory, so that what kernels write into one of them changes another one."""
+    held = [*(tensor for name, tensor in state.items() if name not in TIED), *tensors]
+    spans = sorted((address, address + tensor.nbytes) for tensor in held if (address := tensor.data_ptr()))
+    return any(end > start for (_, end), (start, _) in pairwise(spans))
 
 
 def _may_run_on(device: torch.device, forced: bool, traced: bool) -> bool:
     """Check how torch is set, and the device."""
     kind = device.type
     if (torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None) is not AUTOCAST:
+        return False
+    if torch.get_default_dtype() is not DEFAULT_DTYPE:
         return False
     if ORDER_IS_FREE and torch.are_deterministic_algorithms_enabled():  # programs add up in any order
         return False
@@ -237,28 +317,35 @@ def _may_run_on(device: torch.device, forced: bool, traced: bool) -> bool:
 def _admitted(model: Any, args: Any, kwargs: Any) -> Any:
     """Return the plan of a call, the model's state and the call's tensors; None where the reference has to run."""
     found, watch = plan_for(model.training, *_in_order(*args, **kwargs)), model._watch
-    recorded = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-    recorded = recorded or torch.autograd.forward_ad._current_level >= 0  # tangents would be lost
-    if found is None or type(model) is not ModelNew or watch.made is None or recorded:
+    if found is None or type(model) is not ModelNew or watch.made is None or _is_observed():
         return None
     plan, tensors = found
     state = watch.state_of(model)
     if state is None or (torch.is_grad_enabled() and any(t.requires_grad for t in (*state.values(), *tensors))):
         return None
     device = watch.device or tensors[0].device
-    for tensor in tensors:  # what torch.func wraps has no address and raises
-        if type(tensor) is not torch.Tensor or tensor.device != device or tensor.data_ptr() % 16:
+    for tensor in tensors:  # what torch.func wraps has no address, or raises
+        if type(tensor) is not torch.Tensor or tensor.device != device:
+            return None
+        if not (address := tensor.data_ptr()) or address % 16:
             return None
         if TAKES_COMPLEX and tensor.is_conj():  # the memory holds other numbers
             return None
+    if WRITES and _overlap(state, tensors):
+        return None
     return (plan, state, tensors) if _may_run_on(device, model.use_kernels == "always", False) else None
 
 
 def _admitted_in_graph(model: Any, args: Any, kwargs: Any) -> Any:
     """Return what `_admitted` returns, in code that torch.compile follows."""
+    if type(model) is not ModelNew or model._watch.made is None or _needs_operators() or any(map(len, HOOKS_ON_ALL)):
+        return None
+    given = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+    if any(hasattr(tensor, "_dynamo_dynamic_indices") for tensor in given):
+        return None  # sizes that the user has marked as dynamic may not be compared
     found = plan_for(model.training, *_in_order(*args, **kwargs))
-    if found is None or type(model) is not ModelNew or model._watch.made is None or _is_exporting():
-        return None  # exported programs are for others, who may not have the kernels
+    if found is None:
+        return None
     plan, tensors = found
     state = _traced_state(model) if tensors and CALLS[plan.__name__][2] else None
     used = (*tensors, *(state or {}).values())
@@ -285,7 +372,7 @@ def _laid_out(tensor: Any, strides: Any) -> Any:
 
 
 @torch.library.custom_op(
-    f"triton_agent::{OPERATOR}_{''.join(letter if letter.isalnum() else '_' for letter in __name__)}",
+    f"triton_agent::{OPERATOR}_{''.join(a if a.isascii() and a.isalnum() else '_' for a in __name__)}",
     mutates_args=(),
     schema="(Tensor[] tensors, Tensor[] state, str name) -> Tensor[]",
 )
