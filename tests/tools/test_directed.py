@@ -17,7 +17,7 @@ from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import AFTER_OTHERS
 from triton_agent.tools.truth.directed import LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
-from triton_agent.tools.truth.expectation import expect, with_free_places
+from triton_agent.tools.truth.expectation import expect
 from triton_agent.tools.truth.layouts import (
     GAPS,
     INNER,
@@ -32,6 +32,7 @@ from triton_agent.tools.truth.layouts import (
 )
 from triton_agent.tools.truth.named_numbers import Numbers
 from triton_agent.tools.truth.plan import Plan, Trial
+from triton_agent.tools.truth.ties import with_free_places
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nROWS, COLUMNS = 24, 70\n"
 

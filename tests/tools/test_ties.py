@@ -12,7 +12,8 @@ from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS
-from triton_agent.tools.truth.expectation import expect, hinges_on_ties, with_free_places
+from triton_agent.tools.truth.expectation import expect
+from triton_agent.tools.truth.ties import _InAnotherOrder, hinges_on_ties, with_free_places
 
 PROBLEM = """
 import torch
@@ -84,3 +85,72 @@ def test_each_of_some_equal_elements_may_be_named_and_none_twice() -> None:
     assert judge(right, yard).ok
     for wrong in ([4, 4], [4, 5], [4, 30], [-1, 4]):
         assert not judge(torch.tensor([wrong]).expand(20, 2).contiguous(), yard).ok
+
+
+class Load(torch.nn.Module):
+    """How often each column is among the two best of a row. Negative numbers are all zero, so equal."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        best = torch.relu(x).topk(2, dim=-1).indices
+        return torch.nn.functional.one_hot(best, x.shape[-1]).sum((0, 1)).float()
+
+
+def one_positive(rows: int, width: int) -> torch.Tensor:
+    """Return rows with the largest number in the last column and nothing else above zero."""
+    x = -torch.rand(rows, width, generator=torch.Generator().manual_seed(3)) - 0.1
+    x[:, -1] = 1.0
+    return x
+
+
+def test_what_is_computed_from_places_is_free_where_these_are() -> None:
+    x = one_positive(40, 20)
+    yard = with_free_places(Load(), expect(Load(), [x])).outputs[0].yard
+    for second in (0, 7, 18):
+        load = torch.zeros(20)
+        load[second] = load[-1] = 40.0
+        assert judge(load, yard).ok
+    load[-1] = 39.0
+    assert not judge(load, yard).ok, "the largest number is not equal to others"
+
+
+class Underflowing(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x, -1).topk(2).indices.flip(-1)
+
+
+def test_numbers_that_another_exponential_takes_for_zero_count_as_equal() -> None:
+    x = 300.0 * one_positive(40, 20)
+    assert not bool((torch.softmax(x.double(), -1) == 0).any()) and bool((torch.softmax(x, -1) == 0).any())
+    yard = with_free_places(Underflowing(), expect(Underflowing(), [x])).outputs[0].yard
+    assert judge(torch.tensor([[0, 19]]).expand(40, 2).contiguous(), yard).ok
+    assert not judge(torch.tensor([[19, 0]]).expand(40, 2).contiguous(), yard).ok
+
+
+class Stable(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sort(stable=True).indices
+
+
+class First(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.argmax(-1)
+
+
+@pytest.mark.parametrize("model", [Stable(), First()], ids=["stable sort", "first of the largest"])
+def test_where_torch_promises_an_order_no_other_is_right(model: torch.nn.Module) -> None:
+    x = torch.zeros(4, 6)
+    yard = with_free_places(model, expect(model, [x])).outputs[0].yard
+    assert judge(yard.original, yard).ok
+    assert not judge(5 - yard.original, yard).ok
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_equal_numbers_are_rotated_and_others_stay_in_order(share: float) -> None:
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([[1.0, 2.0, 2.0, 2.0, nan, inf, inf, 0.0, -0.0, -inf]])
+    with _InAnotherOrder(share):
+        values, places = x.sort()
+    assert torch.equal(x.gather(-1, places).nan_to_num(9.0), values.nan_to_num(9.0))
+    shift = round(share * 2)
+    expected = [0, 1, 2][-shift:] + [0, 1, 2][:-shift] if shift else [0, 1, 2]
+    assert (places[0, 4:7] - 1).tolist() == expected

@@ -25,9 +25,10 @@ from triton_agent.tools.truth.expectation import (
     OriginalFailed,
     behaviour,
     bytes_of,
+    changed,
     expect,
-    hinges_on_ties,
 )
+from triton_agent.tools.truth.ties import hinges_on_ties, with_free_places
 
 Closer = Callable[[Payload], Expectation]
 """Makes an expectation with more randomly rounded runs."""
@@ -87,6 +88,14 @@ class OriginalRuns:
     def hinges_on_ties(self, model: torch.nn.Module, expectation: Expectation) -> bool:
         with self._running():
             return hinges_on_ties(model, expectation)
+
+    def with_free_places(
+        self, model: torch.nn.Module, expectation: Expectation, inputs: list[Any] | Payload | None = None
+    ) -> Expectation:
+        with self._running():
+            found = with_free_places(model, expectation, inputs, around=self._around)
+        closer = changed(expectation.closer, lambda it: self.with_free_places(model, it, inputs))
+        return dataclasses.replace(found, closer=closer)
 
     def behaviour(self, model: torch.nn.Module, packed: Payload) -> Behaviour:
         with self._running():

@@ -71,7 +71,6 @@ from triton_agent.tools.truth.expectation import (
     scales_of,
     state_of,
     with_any_infinity,
-    with_free_places,
 )
 from triton_agent.tools.truth.layouts import (
     GAPS,
@@ -496,7 +495,7 @@ class _CaseMaker:
             return
         model, given = self.models[version].train(train), cases[0].expectation
         asked = directed(graph, self.fresh(), state_of(model))
-        expected_share = _judged_share(with_free_places(model, given) if asked.picks else given)
+        expected_share = _judged_share(self.runs.with_free_places(model, given) if asked.picks else given)
         for name in (name for name in names if name in asked.feeds):
             for refused in range(REFUSALS):
                 inputs, generator = self.fresh(), torch.Generator().manual_seed(secret_seed())
@@ -511,7 +510,7 @@ class _CaseMaker:
                         asked.change(name, inputs, generator, refused)
                     expectation = self.runs.expect(model, inputs, self.scales)
                     if plain is not None or asked.orders:
-                        expectation = with_free_places(model, expectation, plain)
+                        expectation = self.runs.with_free_places(model, expectation, plain)
                     if adds_infinity:
                         spoiled = self.runs.behaviour(
                             model, pack([map_tensors(it, _infinities_to_nan) for it in inputs])
@@ -557,7 +556,7 @@ class _CaseMaker:
             model = self.models[version].train(train)
             expectation = self.runs.expect(model, inputs, self.scales, brief=not self._goes_by_order)
             if self._goes_by_order:
-                expectation = with_free_places(model, expectation)
+                expectation = self.runs.with_free_places(model, expectation)
             if non_finite_share(expectation) <= non_finite_share(cases[0].expectation):
                 cases.append(self.case_of(expectation, name, train, version=version))
 

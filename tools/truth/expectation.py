@@ -22,7 +22,6 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.problem.named_tuples import is_named
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import Foreign, aliases, flatten, is_expanded, leaves, nested_tensors
@@ -33,16 +32,13 @@ from triton_agent.tools.reference.user_code import seed_torch
 from triton_agent.tools.truth.jumps import (
     AtJumps,
     Operands,
-    Span,
-    anything_where,
     decided_calls,
-    joined,
     margins,
     span_between,
 )
-from triton_agent.tools.truth.random_rounding import DoublesSeen, Moved, Nudge, TieBreak
+from triton_agent.tools.truth.random_rounding import DoublesSeen, Moved, Nudge
 from triton_agent.tools.truth.truth import run_lifted
-from triton_agent.tools.truth.yardstick import RARE_FLIPS, Places, Yardstick, left_to_chance, near
+from triton_agent.tools.truth.yardstick import Yardstick, left_to_chance, near
 
 NUDGE = 2.0**-24
 """Half a unit in the last place of float32, the precision in which kernels usually compute."""
@@ -55,11 +51,6 @@ less happens in two cases of a million."""
 
 PACKED_BESIDE_BYTES = 4 << 20
 """Size of inputs below which packing is faster than starting a thread for it."""
-
-FEW_PLACES = 8
-"""If more elements than this, and more than a hundredth of an output, depend on ties, that is no accident."""
-TIE_BREAKS = 5
-"""Number of draws; each makes one of two equal elements the larger at random."""
 
 
 class OriginalFailed(Exception):
@@ -470,54 +461,6 @@ def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.T
     return Yardstick(truth=truth.clone(), original=original.clone(), nudged=same_shape, scale=scale)
 
 
-def _with_ties_broken(model: torch.nn.Module, given: Given) -> list[list[torch.Tensor]]:
-    runs = (run_lifted(model, given.values, nudge=TieBreak(draw=draw)) for draw in range(TIE_BREAKS))
-    return [nested_tensors(run[0]) for run in runs if run is not None]
-
-
-def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
-    """Return True if a few integer outputs depend on which of two equal elements comes first."""
-    return any(
-        0
-        < int((other.to(output.yard.truth.device) != output.yard.truth).sum())
-        <= max(FEW_PLACES, RARE_FLIPS * other.numel())
-        for run in _with_ties_broken(model, Given(expectation.packed_inputs))
-        for output, other in zip(expectation.outputs, run)
-        if not output.yard.truth.is_floating_point() and other.shape == output.yard.truth.shape
-    )
-
-
-def with_free_places(
-    model: torch.nn.Module, expectation: Expectation, inputs: list[Any] | Payload | None = None
-) -> Expectation:
-    """Accept any value in elements that depend on which of two equal elements comes first.
-
-    With `inputs`, integers that differ for those inputs are accepted as well.
-    """
-    others = _with_ties_broken(model, Given(expectation.packed_inputs))
-    with Ordered() as ordered:
-        run_lifted(model, Given(expectation.packed_inputs).values)
-    plain = run_lifted(model, Given(inputs).values) if inputs is not None else None
-    elsewhere = nested_tensors(plain[0]) if plain is not None else []
-
-    def opened(i: int, output: Output) -> Output:
-        yard = output.yard
-        truth, apart = yard.truth, torch.zeros_like(yard.truth, dtype=torch.bool)
-        if truth.is_complex():
-            return output
-        for other in [run[i] for run in others if len(run) > i and run[i].shape == truth.shape]:
-            apart |= _are_apart(near(other), truth)
-        if not truth.is_floating_point() and len(elsewhere) > i and elsewhere[i].shape == truth.shape:
-            apart |= near(elsewhere[i]) != truth
-        span: Span | None = joined(yard.span, anything_where(apart, truth))
-        places = ordered.places(truth) if span is not None and inputs is None else None
-        return dataclasses.replace(output, yard=dataclasses.replace(yard, span=span, places=places))
-
-    outputs = tuple(opened(i, output) for i, output in enumerate(expectation.outputs))
-    closer = _changed(expectation.closer, lambda it: with_free_places(model, it, inputs))
-    return dataclasses.replace(expectation, outputs=outputs, closer=closer)
-
-
 def with_any_infinity(expectation: Expectation, spoiled: Sequence[torch.Tensor]) -> Expectation:
     """Accept NaN and infinities in elements that are NaN in these outputs.
 
@@ -533,47 +476,15 @@ def with_any_infinity(expectation: Expectation, spoiled: Sequence[torch.Tensor])
         return dataclasses.replace(output, yard=dataclasses.replace(yard, original=original, unbounded=unbounded))
 
     outputs = tuple(opened(output, other) for output, other in zip(expectation.outputs, spoiled))
-    closer = _changed(expectation.closer, lambda it: with_any_infinity(it, spoiled))
+    closer = changed(expectation.closer, lambda it: with_any_infinity(it, spoiled))
     return dataclasses.replace(expectation, outputs=outputs, closer=closer)
 
 
-def _changed(
+def changed(
     closer: Callable[[], Expectation] | None, change: Callable[[Expectation], Expectation]
 ) -> Callable[[], Expectation] | None:
     """Return a function that makes the closer expectation and changes it, once."""
     return None if closer is None else functools.cache(lambda: change(closer()))
-
-
-class Ordered(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Records the sorting operators that run inside, with their operands and the positions they return."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._seen: list[tuple[torch.Tensor, int, torch.Tensor]] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        at = {"aten::sort": 1, "aten::topk": 2}.get(func._schema.name)
-        if at is not None and isinstance(result, (list, tuple)) and args[0].dim():
-            dim = (kwargs or {}).get("dim", args[at] if len(args) > at and func._overloadname != "stable" else -1)
-            if isinstance(dim, int):
-                self._seen.append((args[0].clone(), dim % args[0].dim(), result[1].clone()))
-        return result
-
-    def places(self, truth: torch.Tensor) -> Places | None:
-        """Return the sorted operand if one of the recorded operators returned these positions, else None."""
-        for operand, dim, positions in self._seen:
-            if not truth.is_floating_point() and positions.shape == truth.shape and torch.equal(near(positions), truth):
-                return Places(operand=near(operand), dim=dim)
-        return None
-
-
-def _are_apart(other: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """Return the elements in which two outputs differ by more than a negligible amount."""
-    if not truth.is_floating_point():
-        return other != truth
-    rms = truth.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
-    return (other - truth).abs() > 1e-6 * (truth.abs() + rms)
 
 
 def scales_of(expectation: Expectation) -> dict[str, float]:

@@ -29,7 +29,6 @@ from triton_agent.tools.truth.expectation import (
     OriginalFailed,
     non_finite_share,
     state_of,
-    with_free_places,
 )
 from triton_agent.tools.truth.jumps import WHOLE as WHOLE_DTYPES
 from triton_agent.tools.truth.named_numbers import (
@@ -176,7 +175,7 @@ class NumberCases:
         ordered = bool(self._source.operators & ORDERING)
         expectation = self._source.runs.expect(model, inputs, self._source.scales, brief=not ordered)
         if ordered:
-            expectation = with_free_places(model, expectation)
+            expectation = self._source.runs.with_free_places(model, expectation)
         if non_finite_share(expectation) > non_finite_share(self._source.given) or is_astray(expectation):
             return None
         return self._source.case_of(expectation, distribution, train)

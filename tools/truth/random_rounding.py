@@ -130,9 +130,6 @@ BY_HAND: dict[str, Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tensor
 }
 """Decompositions of these operators. torch's own tables would take half a second to import."""
 
-NEXT_TO_NOTHING = 2.0**-40
-"""Relative difference that separates equal numbers in float64 and is far below the spacing of float32."""
-
 COMPOUND = frozenset(
     {
         *("_safe_softmax", "native_layer_norm", "native_group_norm", "_fused_rms_norm"),
@@ -226,18 +223,6 @@ class Moved:
 
     def _moved(self, value: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TieBreak(Moved):
-    """Moves every float by a negligible amount that depends on its place, so that equal values differ."""
-
-    draw: int
-
-    def _moved(self, value: torch.Tensor) -> torch.Tensor:
-        generator = torch.Generator(value.device).manual_seed(self.draw)
-        chance = torch.rand(value.shape, generator=generator, device=value.device, dtype=value.dtype)
-        return value * (1 + NEXT_TO_NOTHING * (chance - 0.5))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

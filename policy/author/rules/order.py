@@ -221,8 +221,6 @@ def _topk(builder: Builder, call: Call) -> list[str]:
     shape, dtype = builder.shape(name), call.dtype
     if not isinstance(count, int) or count < 1 or not shape:
         raise BeyondAuthor("a number of elements that changes with the sizes")
-    if builder.on_cpu and call.aligned.node.output_name(1) in builder.used:
-        raise BeyondAuthor("on a CPU torch's order of equal elements is not defined")
     dim, largest = int(call.plain("dim", -1)) % len(shape), bool(call.plain("largest", True))
     if count > MOST_OF_TOP or dtype not in FLOATS:
         keys = _ordered(builder, name, dim, descending=largest)

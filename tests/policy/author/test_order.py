@@ -25,6 +25,8 @@ PICKED = plain(
     "x.quantile(0.25, dim=1), y.sort(-1, descending=True).values"
 )
 
+BEST = plain("best = x.topk(2, dim=-1)\n        return best.values[:, 0] - best.values[:, 1], best.indices[:, 0]")
+
 RUNNING = plain("return torch.logcumsumexp(x * 30, 1), x.cummax(0).values, x.cummin(1)[0], (x * 0.1 + 1).cumprod(-1)")
 
 LONG = """
@@ -96,11 +98,17 @@ KINDS = {
     "running totals that are reduced": REDUCED,
     "equal elements, with where they were": STABLE,
     "one of those in order": PICKED,
+    "the best two, with where they were": BEST,
     "running totals": RUNNING,
     "running totals of long rows, and the first of them": LONG,
     "bounds": BUCKETS,
 }
-QUICK = ("one of those in order", "running totals", "running totals that are reduced")
+QUICK = (
+    "one of those in order",
+    "the best two, with where they were",
+    "running totals",
+    "running totals that are reduced",
+)
 
 
 @pytest.mark.parametrize("kind", [k if k in QUICK else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])

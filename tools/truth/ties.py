@@ -1,0 +1,199 @@
+"""Equal elements that an operator puts in order: which of them comes first is open, so any order is right.
+
+Stable sorts are no such operators, and neither is `argmax`, which promises the first of equal elements. The reference
+runs several times with equal elements in another order, in float64 and as it is, since elements may be equal in one of
+them only. Whatever differs is left free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.graph.operators import ORDERING
+from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.reference.tensor_cores import Around
+from triton_agent.tools.truth.expectation import Expectation, Given, OriginalFailed, Output, behaviour
+from triton_agent.tools.truth.jumps import Span, anything_where, joined
+from triton_agent.tools.truth.truth import run_lifted
+from triton_agent.tools.truth.yardstick import RARE_FLIPS, SAME_SIZE, Places, near
+
+FEW_PLACES = 8
+"""If more elements than this, and more than a hundredth of an output, depend on ties, that is no accident."""
+AT_FIRST = 4
+"""Number of runs; only if their outputs differ are there more."""
+ORDERS = 33
+"""Number of orders of equal elements. Of up to 33, each one is the last in one order, and so is the first of many."""
+
+
+def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
+    """Return True if a few integer outputs depend on which of two equal elements comes first."""
+    return any(
+        0
+        < int((other.to(output.yard.truth.device) != output.yard.truth).sum())
+        <= max(FEW_PLACES, RARE_FLIPS * other.numel())
+        for run in _in_other_orders(lambda: _lifted(model, expectation))
+        for output, other in zip(expectation.outputs, run)
+        if not output.yard.truth.is_floating_point() and other.shape == output.yard.truth.shape
+    )
+
+
+def with_free_places(
+    model: torch.nn.Module,
+    expectation: Expectation,
+    inputs: list[Any] | Payload | None = None,
+    *,
+    around: Around = contextlib.nullcontext,
+) -> Expectation:
+    """Accept any value in elements that depend on which of two equal elements comes first.
+
+    With `inputs`, integers that differ for those inputs are accepted as well. `around` enters the user's precision.
+    """
+    exact = _in_other_orders(lambda: _lifted(model, expectation))
+    as_it_is = _in_other_orders(lambda: behaviour(model, expectation.packed_inputs, around).outputs)
+    with Ordered() as ordered:
+        run_lifted(model, Given(expectation.packed_inputs).values)
+    plain = run_lifted(model, Given(inputs).values) if inputs is not None else None
+    elsewhere = nested_tensors(plain[0]) if plain is not None else []
+
+    def opened(i: int, output: Output) -> Output:
+        yard = output.yard
+        truth, apart = yard.truth, torch.zeros_like(yard.truth, dtype=torch.bool)
+        if truth.is_complex():
+            return output
+        for runs, usual in ((exact, truth), (as_it_is, yard.original)):
+            for other in [run[i] for run in runs if len(run) > i and run[i].shape == truth.shape]:
+                apart |= _are_apart(near(other), usual)
+        if not truth.is_floating_point() and len(elsewhere) > i and elsewhere[i].shape == truth.shape:
+            apart |= near(elsewhere[i]) != truth
+        span: Span | None = joined(yard.span, anything_where(apart, truth))
+        places = ordered.places(truth) if span is not None and inputs is None else None
+        return dataclasses.replace(output, yard=dataclasses.replace(yard, span=span, places=places))
+
+    outputs = tuple(opened(i, output) for i, output in enumerate(expectation.outputs))
+    return dataclasses.replace(expectation, outputs=outputs)
+
+
+class _InAnotherOrder(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Lets operators inside that put elements in order rotate those that are equal."""
+
+    def __init__(self, share: float) -> None:
+        """Rotate equal elements by this share of their number, from 0 for not at all to 1 for the last one first."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._share = share
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        found = func(*args, **kwargs)
+        if func._schema.name.removeprefix("aten::") not in ORDERING or not isinstance(found, (list, tuple)):
+            return found
+        values, places = found
+        x = args[0]
+        if _named(func, "stable", args, kwargs) or not x.dim() or not places.numel():
+            return found
+        dim = _named(func, "dim", args, kwargs)
+        ranks = _with_equals_rotated(x, dim, self._share)
+        if x.is_floating_point() and "median" in func._schema.name:  # NaN comes before any number, or is left out
+            ranks = ranks.masked_fill(x.isnan(), math.nan)
+        if func._schema.name == "aten::mode":
+            keep = bool(_named(func, "keepdim", args, kwargs))
+            is_there = x == (values if keep else values.unsqueeze(dim))
+            return values, torch.where(is_there, ranks, -1.0).argmax(dim, keepdim=keep)
+        return values, func(ranks, *args[1:], **kwargs)[1]
+
+
+def _named(func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return an argument of an operator, given by position or by name, or its default."""
+    for place, argument in enumerate(func._schema.arguments):
+        if argument.name == name:
+            return args[place] if place < len(args) else kwargs.get(name, argument.default_value)
+    return None
+
+
+def _with_equals_rotated(x: torch.Tensor, dim: int, share: float) -> torch.Tensor:
+    """Return different numbers that are in the order of these, and equal ones in the order of their places, rotated.
+
+    NaN counts as the largest number, and all NaN as equal. Numbers that differ by next to nothing in their row count as
+    equal, too, such as probabilities of 1e-40 and 1e-44, which another exponential takes for zero.
+    """
+    values = x.nan_to_num(0.0, math.inf, -math.inf) if x.is_floating_point() else x
+    ranks: torch.Tensor = torch.unique(values, return_inverse=True)[1].double()
+    if x.is_floating_point():
+        ranks = ranks.masked_fill(x.isnan(), float(x.numel()))
+    ranks, order = ranks.movedim(dim, -1).sort(stable=True)
+    ordered = x.movedim(dim, -1).gather(-1, order).double()
+    spread = x.movedim(dim, -1).double().nan_to_num(0.0, 0.0, 0.0).square().mean(-1, keepdim=True).sqrt()
+    at = torch.arange(ranks.shape[-1], device=x.device).expand(ranks.shape)
+    begins = torch.ones_like(ranks, dtype=torch.bool)
+    begins[..., 1:] = (ranks.diff() != 0) & ~(ordered.diff() <= SAME_SIZE * spread)
+    ends = begins.roll(-1, -1)
+    first = torch.where(begins, at, 0).cummax(-1).values
+    count = torch.where(ends, at, ranks.shape[-1]).flip(-1).cummin(-1).values.flip(-1) + 1 - first
+    rotated = (at - first + (share * (count - 1)).round().long()) % count
+    moved = torch.empty_like(ranks).scatter_(-1, order, ranks.gather(-1, first) + 0.5 * rotated / count)
+    return moved.movedim(-1, dim).contiguous()
+
+
+def _in_other_orders(run: Callable[[], Sequence[torch.Tensor] | None]) -> list[Sequence[torch.Tensor]]:
+    """Return the outputs of several runs with equal elements in other orders, without those that failed."""
+    found: list[Sequence[torch.Tensor]] = []
+    for number in range(ORDERS):
+        if number == AT_FIRST and all(_are_alike(found[0], other) for other in found[1:]):
+            break
+        share = number // 2 / (ORDERS - 1)
+        with _InAnotherOrder(1.0 - share if number % 2 else share), contextlib.suppress(OriginalFailed):
+            outputs = run()
+            found += [] if outputs is None else [outputs]
+    return found
+
+
+def _are_alike(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    return len(some) == len(others) and not any(
+        a.shape != b.shape or a.is_complex() or bool(_are_apart(a, b).any()) for a, b in zip(some, others)
+    )
+
+
+def _lifted(model: torch.nn.Module, expectation: Expectation) -> list[torch.Tensor] | None:
+    run = run_lifted(model, Given(expectation.packed_inputs).values)
+    return None if run is None else nested_tensors(run[0])
+
+
+def _are_apart(other: torch.Tensor, usual: torch.Tensor) -> torch.Tensor:
+    """Return the elements in which two outputs differ by more than a negligible amount."""
+    if not usual.is_floating_point():
+        return other != usual
+    rms = usual.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
+    differ = (other - usual).abs() > 1e-6 * (usual.abs() + rms)
+    finite = torch.isfinite(other) & torch.isfinite(usual)
+    return torch.where(finite, differ, (other != usual) & ~(other.isnan() & usual.isnan()))
+
+
+class Ordered(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Records the sorting operators that run inside, with their operands and the positions they return."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._seen: list[tuple[torch.Tensor, int, torch.Tensor]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        at = {"aten::sort": 1, "aten::topk": 2}.get(func._schema.name)
+        if at is not None and isinstance(result, (list, tuple)) and args[0].dim():
+            dim = (kwargs or {}).get("dim", args[at] if len(args) > at and func._overloadname != "stable" else -1)
+            if isinstance(dim, int):
+                self._seen.append((args[0].clone(), dim % args[0].dim(), result[1].clone()))
+        return result
+
+    def places(self, truth: torch.Tensor) -> Places | None:
+        """Return the sorted operand if one of the recorded operators returned these positions, else None."""
+        for operand, dim, positions in self._seen:
+            if not truth.is_floating_point() and positions.shape == truth.shape and torch.equal(near(positions), truth):
+                return Places(operand=near(operand), dim=dim)
+        return None
