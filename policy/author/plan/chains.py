@@ -56,6 +56,10 @@ MOST_ELEMENTS = 8192
 """Most elements of a float32 matrix, with sizes rounded up. A larger one does not fit into registers beside the rest
 (measured on an H200).
 """
+MOST_ELSEWHERE = 16
+"""Multiple of these elements that a matrix may have at other known sizes. With four times the width, which all files are
+judged at, it is slow but compiles. A matrix that was scaled down for the interpreter may be thousands of times as large.
+"""
 MOST_PRODUCTS = 48
 _ROW, _COLUMN, _INNER = "row", "column", "inner"
 _SPLITS_AT_MOST = 64
@@ -426,6 +430,10 @@ def steps_of(kernel: Kernel) -> dict[Size, int]:
                 raise BeyondAuthor("a matrix too large for the registers of a program")
             lanes[wide] //= 2
             steps[wide] = lanes[wide]
+    for inner, column, most in matrices:
+        along = [[steps.get(size) or power_of_two(count) for count in size] for size in (inner, column)]
+        if max(a * b for a, b in zip(*along)) > MOST_ELSEWHERE * most:
+            raise BeyondAuthor("a matrix too large for the registers of a program at other sizes")
     if any(inner in steps and column in steps for inner, column, _ in matrices):
         raise BeyondAuthor("two wide layers one after another")
     if any(lanes_of(size) > WIDEST for size in whole):
