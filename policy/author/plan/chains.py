@@ -57,8 +57,8 @@ MOST_ELEMENTS = 8192
 (measured on an H200).
 """
 MOST_ELSEWHERE = 16
-"""Multiple of these elements that a matrix may have at other known sizes. With four times the width, which all files are
-judged at, it is slow but compiles. A matrix that was scaled down for the interpreter may be thousands of times as large.
+"""Multiple of these elements that a matrix may have at other known sizes. With four times the width, at which files are
+judged, it is slow but compiles. A matrix scaled down for the interpreter may be thousands of times as large as given.
 """
 MOST_PRODUCTS = 48
 _ROW, _COLUMN, _INNER = "row", "column", "inner"
