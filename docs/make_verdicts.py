@@ -52,11 +52,13 @@ guard cannot check them without reading them, and they differ from call to call.
   inputs is refused (`retained_input`); a workspace that each call initialises is allowed.
 - A number in the text that only fits the inputs as given (a scale, a range, a count of rows) fails at other sizes,
   magnitudes, signs and orders, as `values`, `non_finite` or `unwritten_output`. Some inputs equal the values that the
-  reference compares them with, some rows begin or end with zeros, hold one sign, or few different values, and inputs
-  that share memory also get memory of their own. At full size the inputs hold several magnitudes and signs at once, in
-  other calls outliers, NaN and the numbers that kernels name. Parameters and buffers that a new module fills with one
-  value also get other values, and those of one sign get both signs if the reference accepts that. Parameters of one
-  element also get larger values, and buffers that count calls count on.
+  reference compares them with, some rows begin or end with zeros, hold one sign, or few different values, or are
+  as small as an epsilon, and inputs that share memory also get memory of their own. At full size the inputs hold
+  several magnitudes and signs at once, in other calls outliers, NaN, repeated and negative indices, full and empty
+  masks, and the numbers that kernels name. Parameters and buffers that a new module fills with one value also get
+  other values, and those of one sign get both signs if the reference accepts that. Learnt scales also get larger
+  values, some rows of a weight are zero, and buffers that count calls count on, also to the numbers that the
+  reference names.
 - If the reference does the same in training and evaluation mode, a file that does something else in one of them is
   checked in both alike.
 - A mode in which the reference draws random numbers (dropout in training mode) is not checked, since two right answers

@@ -1332,6 +1332,23 @@ def to_bytes_kernel(x_ptr, signed_ptr, unsigned_ptr, N: tl.constexpr):
     tl.store(unsigned_ptr + at, x.to(tl.uint8))
 
 
+@triton.jit
+def sums_of_flags_kernel(a_ptr, b_ptr, sum_ptr, difference_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    a, b = tl.load(a_ptr + at), tl.load(b_ptr + at)
+    tl.store(sum_ptr + at, a + b)
+    tl.store(difference_ptr + at, a - b)
+
+
+@probe
+def sums_of_flags_keep_one_bit():
+    """As on a GPU, where the compiler makes `xor` of both."""
+    a, b = torch.tensor([False, False, True, True]), torch.tensor([False, True, False, True])
+    added, subtracted = torch.empty_like(a), torch.empty_like(a)
+    sums_of_flags_kernel[(1,)](a, b, added, subtracted, 4)
+    return torch.equal(added, a ^ b) and torch.equal(subtracted, a ^ b)
+
+
 @probe
 def bytes_keep_the_low_bits_of_floats_out_of_range():
     """As `cvt.rzi.s16.f32` and `cvt.rzi.u16.f32` do, of which the low byte is stored."""

@@ -16,7 +16,7 @@ from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import AFTER_OTHERS
-from triton_agent.tools.truth.directed import LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
+from triton_agent.tools.truth.directed import FAINT, LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
 from triton_agent.tools.truth.expectation import expect
 from triton_agent.tools.truth.layouts import (
     GAPS,
@@ -145,6 +145,67 @@ def test_numbers_below_zero_and_beyond_32_bits_are_asked_of_arithmetic_only() ->
 
 def F_embedding(numbers: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
     return nn.functional.embedding(numbers, table)
+
+
+def test_extrema_of_integers_get_rows_near_both_limits_of_their_dtype() -> None:
+    for dtype in (torch.int8, torch.int32, torch.int64):
+        (x,) = changed(lambda x: x.amax(-1), NUMBERS, WHOLE.to(dtype))
+        ends = torch.iinfo(dtype)
+        assert int((x.amax(-1) < ends.min + 101).sum()) == int((x.amin(-1) > ends.max - 101).sum()) == 1
+
+
+@pytest.mark.filterwarnings("ignore:The reduce argument")
+def test_places_are_repeated_where_elements_of_one_place_are_combined() -> None:
+    places, values = torch.randperm(24), torch.randn(24)
+    for function in (
+        lambda at, x: torch.zeros(24).index_put((at,), x, accumulate=True),
+        lambda at, x: torch.zeros(24).scatter_reduce(0, at, x, "amax"),
+        lambda at, x: torch.zeros(24).scatter(0, at, x, reduce="add"),
+    ):
+        assert len(changed(function, NUMBERS, places, values)[0].unique()) < 24
+    assert torch.equal(changed(lambda at, x: torch.zeros(24).index_put((at,), x), NUMBERS, places, values)[0], places)
+
+
+def test_a_mask_of_whole_numbers_holds_others_than_one_if_it_is_only_asked_if_they_are_set() -> None:
+    mask = torch.randint(0, 2, (24, 70), generator=torch.Generator().manual_seed(4))
+    (_, kept) = changed(lambda x, m: torch.where(m.bool(), x.sin(), 0.0), NUMBERS, X, mask)
+    assert {-1, 0, 1, 2} == set(kept.unique().tolist())
+    (_, used) = changed(lambda x, m: torch.where(m.bool(), x.sin(), 0.0) * m, NUMBERS, X, mask)
+    assert torch.equal(used, mask), "a factor is more than a question"
+
+
+def test_many_rows_of_flags_are_full_and_many_are_empty() -> None:
+    flags = torch.rand(1000, 64, generator=torch.Generator().manual_seed(4)) > 0.5
+    (_, some) = changed(lambda x, m: torch.where(m, x, 0.0), NUMBERS, torch.randn(1000, 64), flags)
+    assert int(some.all(-1).sum()) == int((~some).all(-1).sum()) == 200
+
+
+def test_rows_of_the_sizes_of_epsilons_are_asked_where_something_is_divided() -> None:
+    (x,) = changed(lambda x: x / (x.norm(dim=-1, keepdim=True) + 1e-8), FAINT, X)
+    assert 6 <= int((x.abs().amax(-1) < 1e-2).sum()) <= 8
+    (images,) = changed(lambda x: nn.functional.normalize(x, dim=1), FAINT, torch.randn(6, 8, 5, 7))
+    assert bool((images.norm(dim=1) < 1e-3).any())
+    assert FAINT not in asked(lambda x: torch.tanh(x).sum(-1), X).feeds
+
+
+def test_nan_lies_where_the_reference_leaves_it_out() -> None:
+    flags = torch.rand(24, 70, generator=torch.Generator().manual_seed(4)) > 0.02
+    x, flags = X.clone(), flags.clone()
+    asked(lambda x, m: torch.where(m, x, 0.0), x, flags).plant(
+        inputs := [x, flags], [float("nan")], torch.Generator().manual_seed(3)
+    )
+    assert bool(inputs[0][~flags].isnan().any()) and bool(inputs[0][flags].isnan().any())
+    square = torch.randn(16, 16)
+    asked(torch.tril, square).plant([square], [float("nan")], torch.Generator().manual_seed(3))
+    assert bool(square[0, -1].isnan())
+
+
+def test_a_row_holds_infinities_only_where_an_extremum_is_sought(tmp_path: Path) -> None:
+    for forward, wanted in (("x.amax(-1)", True), ("x - x.amax(-1, keepdim=True)", False)):
+        trial = main_trial(tmp_path, forward, "[torch.randn(ROWS, COLUMNS)]")
+        (case,) = (case for case in trial.cases if case.distribution == NOT_FINITE)
+        (x,) = case.expectation.packed_inputs.unpack()
+        assert bool(((x == -torch.inf).float().mean(-1) > 0.9).any()) is wanted
 
 
 def test_ignored_labels_are_asked_of_a_cross_entropy() -> None:
@@ -327,8 +388,9 @@ def test_parameters_hold_nan_and_learnt_scalars_grow(tmp_path: Path) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(COLUMNS))
         self.scale = nn.Parameter(torch.tensor(10.0))
+        self.each = nn.Parameter(torch.full((ROWS, 1), 0.5))
     def forward(self, x):
-        return torch.softmax(self.scale * torch.tanh(x * self.weight), -1)
+        return torch.softmax(self.scale * self.each * torch.tanh(x * self.weight), -1)
 def get_inputs():
     return [torch.randn(ROWS, COLUMNS)]
 """
@@ -338,6 +400,7 @@ def get_inputs():
     named = {case.name.rpartition(" / ")[2]: trial.states[case.version].unpack() for case in trial.cases}
     assert int(named["NaN in parameters"]["weight"].isnan().sum()) == 1
     assert abs(float(named["scalar parameters times 30"]["scale"])) > 100
+    assert float(named["scalar parameters times 30"]["each"].abs().min()) > 5
 
 
 def test_complex_inputs_hold_nan_and_named_numbers(tmp_path: Path) -> None:
@@ -377,6 +440,26 @@ def get_inputs():
     cases = [case for case in plan.trials[plan.main].cases if case.distribution == AFTER_OTHERS]
     assert [float(case.expectation.state_before["calls"]) for case in cases] == [2, 1_000, 100_000]
     assert all(case.stale is None for case in cases)
+
+
+def test_counters_reach_the_numbers_that_the_reference_names(tmp_path: Path) -> None:
+    text = """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("kept", torch.zeros(COLUMNS))
+    def forward(self, x):
+        self.calls += 1
+        self.kept.copy_(torch.where(self.calls % 7 == 0, x[0], self.kept))
+        return x - self.kept
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+"""
+    (tmp_path / "problem.py").write_text(HEAD + text)
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
+    cases = [case for case in plan.trials[plan.main].cases if case.distribution == AFTER_OTHERS]
+    (seventh,) = (case for case in cases if int(case.expectation.state_before["calls"]) == 6)
+    assert "buffer kept" in {output.name for output in seventh.expectation.state_after}
 
 
 def test_one_version_changes_one_parameter_alone(tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ OTHER_PROMISES = (
     "false_neighbours_are_refused",
     "false_constancy_of_flags_is_refused",
     "bytes_keep_the_low_bits_of_floats_out_of_range",
+    "sums_of_flags_keep_one_bit",
     "a_relaxed_atomic_orders_nothing",
     "an_atomic_before_a_store_does_not_order_it",
     "atomics_of_one_program_contest_those_of_others",

@@ -17,7 +17,7 @@ from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.kernels.kernel import KernelSet
 from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.tape.tape import Allocate, Buffer, Operate, Place, Tape, View
-from triton_agent.tools.truth.directed import OFFSET, TIES
+from triton_agent.tools.truth.directed import FAINT, LIMITS, NUMBERS, OFFSET, TIES
 from triton_agent.tools.truth.distributions import BLANK, EXTREMES, FLAGS, NOT_FINITE, WITH_EMPTY
 from triton_agent.tools.truth.expectation import Expectation
 from triton_agent.tools.truth.full_size_inputs import SPOILED_SHARES, Told, mix, spoil
@@ -133,6 +133,22 @@ def test_samples_are_far_from_zero_equal_or_infinite_if_these_are_accepted() -> 
     assert abs(float((x.nanmedian(1).values > 100).float().mean()) - 1 / 5) < 0.03
     few = [len(row.unique()) <= 7 for row in x[:500]]
     assert abs(sum(few) / 500 - 1 / 5) < 0.06
+
+
+def test_samples_are_faint_and_integers_change_if_that_is_accepted() -> None:
+    x, labels = torch.randn(6000, 64), torch.arange(6000)
+    told = Told(names=frozenset({FAINT, NUMBERS}), change=lambda inputs, _: inputs[1].fill_(-100))
+    spoil([x, labels], told, seed=1)
+    assert abs(float((x.abs().amax(1) < 1e-2).float().mean()) - 1 / 2) < 0.03
+    assert bool((labels == -100).all())
+    spoil([x, labels := torch.arange(6000)], dataclasses.replace(told, names=frozenset()), seed=1)
+    assert int(labels[-1]) == 5999, "the reference refuses such integers"
+
+
+def test_outliers_are_beyond_the_exponential_if_huge_numbers_are_accepted() -> None:
+    for names, beyond in ((EXTREMES,), False), ((EXTREMES, LIMITS), True):
+        spoil([x := 0.1 * torch.randn(6000, 64)], Told(names=frozenset(names)), seed=1)
+        assert bool((x.abs() > 120).any()) is beyond
 
 
 def test_whole_lines_of_bytes_are_as_large_as_possible() -> None:

@@ -27,6 +27,7 @@ from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.size_trials import LEADING, Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
+from triton_agent.tools.truth.directed import NUMBERS
 from triton_agent.tools.truth.distributions import (
     BLANK,
     EXTREMES,
@@ -44,6 +45,8 @@ from triton_agent.tools.truth.yardstick import Yardstick
 
 LIMITS = Limits(elements_at_most=1 << 26, flops_at_most=20_000_000_000, seconds_at_most=20.0)
 """Limits of one run of the reference: about a second and a GiB."""
+GROWN_SHARE, GROWN_AT_MOST = 1 / 8, 8.0
+"""Share of the elements of a parameter that become larger, and the largest factor."""
 MOSTLY_NUMBERS = 0.6
 """Largest share of NaN in an answer to extreme inputs."""
 
@@ -142,9 +145,7 @@ class _Calls:
     def __init__(self, reference: Reference, name: str, told: Told, *, train: bool) -> None:
         self.reference = reference
         self.model = reference.make_model(secret_seed()).train(train)
-        randomise(self.model, secret_seed())
-        self._negated = [name for name, value in self.model.named_parameters() if has_one_sign(value)]
-        negate_some(self.model, self._negated)
+        self._were_equal = randomise(self.model, secret_seed())
         self._name = name
         self._told = told
         self._holding: dict[Numbers, Case | None] = {}
@@ -153,34 +154,44 @@ class _Calls:
     def given(self) -> tuple[Case, OriginalWork]:
         """Return a case with inputs of several magnitudes and signs, and the work of the reference.
 
-        Parameters of a single sign get both signs, unless the answer is not finite then.
+        Parameters of a single sign get both signs, and some that were equal are larger, unless the answer is not finite
+        then.
         """
+        drawn = self.model
+        one_sign = [name for name, value in drawn.named_parameters() if has_one_sign(value)]
+        ways = [(False, False), *([(False, True)] if one_sign else []), *([(True, True)] if self._were_equal else [])]
+        for grows, negates in reversed(ways):
+            self.model = copied_module(drawn)
+            if negates:
+                negate_some(self.model, one_sign)
+            if grows:
+                _grow_some(self.model, self._were_equal)
+            try:
+                case, work = self._mixed()
+                if all(bool(torch.isfinite(it.yard.original).all()) for it in case.expectation.outputs):
+                    return case, work
+            except (ProblemError, RuntimeError):
+                if not grows and not negates:
+                    raise
+        return self._case(self.reference.make_inputs(secret_seed()), ""), work
+
+    def _mixed(self) -> tuple[Case, OriginalWork]:
         inputs = self.reference.make_inputs(secret_seed())
         mix(inputs, self._told.names, secret_seed(), self._told.negated)
         packed = pack(inputs)
-        try:
-            outputs, work = work_during(lambda: self.reference.call(copied_module(self.model), inputs))
-            if _are_finite(outputs):
-                return self._case_of(packed, inputs, outputs, ""), work
-        except (ProblemError, RuntimeError):
-            if not self._negated:
-                raise
-        if self._negated:
-            negate_some(self.model, self._negated)
-            self._negated = []
-            return self.given()
-        return self._case(self.reference.make_inputs(secret_seed()), ""), work
+        outputs, work = work_during(lambda: self.reference.call(copied_module(self.model), inputs))
+        return self._case_of(packed, inputs, outputs, ""), work
 
     def extreme(self) -> list[Case]:
         """Return a case with outliers and NaN in some samples, with less of them if the reference refuses, or none."""
         told = self._told
-        for left_out in (set[str](), {NOT_FINITE}, {EXTREMES}):
+        for left_out in (set[str](), {NOT_FINITE}, {EXTREMES}, {NUMBERS}, {NUMBERS, NOT_FINITE}, {NUMBERS, EXTREMES}):
             inputs = self.reference.make_inputs(secret_seed())
             is_narrow = any(it.dtype in NARROW for it in nested_tensors(inputs))
-            if left_out - told.names or not (told.names & {EXTREMES, NOT_FINITE, BLANK} or is_narrow):
+            if left_out - told.names or not (told.names & {EXTREMES, NOT_FINITE, BLANK, NUMBERS} or is_narrow):
                 continue
-            spoil(inputs, dataclasses.replace(told, names=told.names - left_out), secret_seed())
-            with contextlib.suppress(ProblemError, RuntimeError):
+            with contextlib.suppress(ProblemError, RuntimeError, IndexError, ValueError):
+                spoil(inputs, dataclasses.replace(told, names=told.names - left_out), secret_seed())
                 case = self._case(inputs, ", extreme inputs")
                 if _is_sound(case, infinities=bool(told.infinities) and NOT_FINITE not in left_out):
                     return [case]
@@ -251,8 +262,13 @@ class _Calls:
         )
 
 
-def _are_finite(outputs: Any) -> bool:
-    return all(bool(torch.isfinite(tensor).all()) for tensor in tensors_of(outputs)[0])
+def _grow_some(model: torch.nn.Module, names: Iterable[str]) -> None:
+    """Make a share of the elements of these parameters up to some times as large, as training may."""
+    parameters, generator = dict(model.named_parameters()), torch.Generator().manual_seed(secret_seed())
+    for parameter in (parameters[name].data for name in names if name in parameters):
+        factors = 1 + (GROWN_AT_MOST - 1) * torch.rand(parameter.shape, generator=generator)
+        chosen = torch.rand(parameter.shape, generator=generator) < GROWN_SHARE
+        parameter.mul_(torch.where(chosen, factors, 1.0).to(parameter))
 
 
 def _is_sound(case: Case, nan_at_most: float = MOSTLY_NUMBERS, *, infinities: bool = False) -> bool:

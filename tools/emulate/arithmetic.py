@@ -28,6 +28,8 @@ Handle = Any
 """A `TensorHandle`: numpy data with its Triton element type."""
 
 _COMPARISONS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal))
+_OF_ONE_BIT = frozenset((np.add, np.subtract))
+"""Operators of which a GPU keeps the lowest bit in `int1`, so that one and one is zero; numpy has a logical or."""
 _BITWISE = frozenset((np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift))
 
 
@@ -104,6 +106,8 @@ class ArithmeticBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
             return stock.TensorHandle(op(numbers(lhs), numbers(rhs)), tl.int1)
         if element.name in PACKED and op not in _BITWISE:
             return handle_of(op(numbers(lhs), numbers(rhs)), element)
+        if element == tl.int1 and op in _OF_ONE_BIT:
+            op = np.bitwise_xor
         return super().binary_op(lhs, rhs, op)
 
     def unary_op(self, arg: Handle, op: Callable[[Array], Array]) -> Handle:

@@ -20,7 +20,7 @@ import torch
 from triton_agent.tools.answers.timed_looks import LOOKS
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.graph import OperatorGraph
-from triton_agent.tools.graph.operators import ORDERING, bare_name
+from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.graph.values import order_in_memory
 from triton_agent.tools.processes.payloads import Payload, pack
@@ -37,6 +37,7 @@ from triton_agent.tools.truth.directed import (
     FIRST,
     NORMS,
     NOT_FINITE,
+    NUMBERS,
     OFFSET,
     SHARE_JUDGED,
     STILL,
@@ -124,6 +125,10 @@ MANY_CALLS = (1_000, 100_000)
 """Numbers of calls that a module with counters pretends to have seen: a warm-up is over then."""
 MORE_THAN_FLOATS_HOLD = 20_000_001
 """The last of these numbers for counters that are integers: one that float32 cannot hold."""
+PARTS_AT_MOST = 64
+"""Largest number of elements of a parameter that counts as a scale for each of several parts."""
+PERIODS, PERIODS_AT_MOST = words("remainder fmod floor_divide eq ne ge gt le lt"), 4
+"""Operators whose numbers counters are made to reach, and how many of these numbers."""
 GROWN_SCALARS = (30, 8, 3)
 """Factors for learnt scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 
@@ -404,15 +409,25 @@ class _CaseMaker:
         return cases
 
     def _add_plain_parameters(self, cases: list[Case]) -> None:
-        """Add a case with the module as it is constructed, and one in which no parameter is negative."""
+        """Add a case with the module as it is constructed, and one in which no parameter is negative.
+
+        In the second, one row of each matrix is zero if the reference accepts that.
+        """
         fresh = self.reference.make_model(secret_seed()).to(self.settings.device)
         positive = copied_module(self.models[self.latest])
         for parameter in positive.parameters():
             if parameter.is_floating_point():
                 parameter.data.abs_()
-        for model, what in ((fresh, "module as constructed"), (positive, "positive parameters")):
+        without, generator = copied_module(positive), torch.Generator().manual_seed(secret_seed())
+        for parameter in without.parameters():
+            if parameter.dim() > 1 and parameter.numel() and 0 not in parameter.stride():
+                parameter.data[int(torch.randint(len(parameter), (1,), generator=generator))] = 0
+        with contextlib.suppress(OriginalFailed):
+            self._add_with_own_model(cases, fresh, "module as constructed", self._is_finite)
+        for model, what in ((without, "positive parameters, rows of zeros"), (positive, "positive parameters")):
             with contextlib.suppress(OriginalFailed):
-                self._add_with_own_model(cases, model, what, self._is_finite)
+                if self._add_with_own_model(cases, model, what, self._is_finite):
+                    break
 
     def _is_finite(self, expectation: Expectation) -> bool:
         return non_finite_share(expectation) <= non_finite_share(self.given)
@@ -430,13 +445,14 @@ class _CaseMaker:
         return True
 
     def _add_grown_scalars(self, cases: list[Case]) -> None:
-        """Add a case in which parameters of one element are many times as large, as a learnt scale may become."""
+        """Add a case in which learnt scales are many times as large: parameters of one element, or of one for each of
+        several parts, such as the heads of an attention."""
         for times in GROWN_SCALARS:
             model = copied_module(self.models[self.latest])
-            single = [name for name, it in model.named_parameters() if it.is_floating_point() and it.numel() == 1]
+            single = [name for name, it in model.named_parameters() if it.is_floating_point() and _is_a_scale(it)]
             for name in single:  # one version may have half of what the constructor gave
                 own = model.get_parameter(name).detach()
-                largest = max(abs(float(version.get_parameter(name).detach())) for version in self.models)
+                largest = max(float(version.get_parameter(name).detach().abs().max()) for version in self.models)
                 own.copy_(torch.full_like(own, times * largest).copysign(own))
             with contextlib.suppress(OriginalFailed):
                 what, sound = f"scalar parameters times {times}", lambda it: self._is_finite(it) and not is_astray(it)
@@ -506,6 +522,8 @@ class _CaseMaker:
                         values = self._plantable(model, asked, refused)
                         values += [secrets.choice((math.inf, -math.inf))] if adds_infinity else []
                         asked.plant(inputs, values, generator, twice=not refused)
+                        if asked.neutral is not None and self._may_fill(model, asked, values):
+                            asked.fill_lines(inputs, asked.neutral, generator)
                     else:
                         asked.change(name, inputs, generator, refused)
                     expectation = self.runs.expect(model, inputs, self.scales)
@@ -523,7 +541,9 @@ class _CaseMaker:
                 if name == NOT_FINITE:
                     judged += _nan_share(expectation)
                 if sound and judged >= SHARE_JUDGED * expected_share:
-                    cases.append(self.case_of(expectation, name, train, version=version))
+                    change = functools.partial(asked.change, name, refused=refused) if name == NUMBERS else None
+                    case = self.case_of(expectation, name, train, version=version)
+                    cases.append(dataclasses.replace(case, change=change))
                     break
 
     def _plantable(self, model: torch.nn.Module, asked: Directed, refused: int) -> list[float]:
@@ -540,6 +560,18 @@ class _CaseMaker:
             if not any(bool(torch.isnan(output).any()) for output in outputs if output.is_floating_point()):
                 infinities.append(value)
         return [*nan, *infinities]
+
+    def _may_fill(self, model: torch.nn.Module, asked: Directed, values: Sequence[float]) -> bool:
+        """Return True if a sample may hold nothing but the neutral infinity: the reference makes no NaN of it.
+
+        Where an extremum is sought, a kernel may begin with a finite number.
+        """
+        if asked.neutral is None or asked.neutral not in values or asked.sums or asked.orders:
+            return False
+        inputs = self.fresh()
+        asked.fill_lines(inputs, asked.neutral, torch.Generator().manual_seed(secret_seed()))
+        outputs = self.runs.behaviour(model, pack(inputs)).outputs
+        return not any(bool(torch.isnan(output).any()) for output in outputs if output.is_floating_point())
 
     def _layouts(self, names: Sequence[str]) -> Sequence[str]:
         if not self.settings.layouts:
@@ -576,9 +608,23 @@ class _CaseMaker:
             cases.append(dataclasses.replace(case, stale=None))  # this version has a new state, not a new parameter
         for count in MANY_CALLS:
             self._count_on(cases, stateful, count)
+        for end in self._periods(stateful.train):
+            self._count_on(cases, stateful, end, exactly=True)
 
-    def _count_on(self, cases: list[Case], stateful: Case, count: int) -> None:
-        """Add a case in which buffers that count calls or samples have counted so many of them."""
+    def _periods(self, train: bool) -> list[int]:
+        """Return whole numbers that the reference names, at which or at multiples of which something may happen."""
+        graph = self.graph if train == self.modes[0] else self._graph_in(train)
+        if graph is None:
+            return []
+        named = [it for node in graph.nodes if bare_name(node.operator) in PERIODS for it in node.arguments]
+        wholes = {it for it in named if isinstance(it, int) and not isinstance(it, bool) and it > 1}
+        return sorted(wholes)[:PERIODS_AT_MOST]
+
+    def _count_on(self, cases: list[Case], stateful: Case, count: int, *, exactly: bool = False) -> None:
+        """Add a case in which buffers that count calls or samples have counted so many more of them.
+
+        With `exactly`, they reach the number with the call itself, and other buffers may change, too.
+        """
         before = stateful.expectation.state_before
         changed = {it.name.removeprefix("buffer "): it.yard.original for it in stateful.expectation.state_after}
         steps = {name: after.double() - before[name].double() for name, after in changed.items() if after.numel() == 1}
@@ -587,12 +633,15 @@ class _CaseMaker:
         if count == MANY_CALLS[-1] and not any(before[name].is_floating_point() for name in counting):
             count = MORE_THAN_FLOATS_HOLD
         for name, buffer in model.named_buffers():
-            if name in counting:
+            if name in counting and exactly:
+                buffer.fill_(count - float(steps[name]))
+            elif name in counting:
                 buffer.add_(count)
         with contextlib.suppress(OriginalFailed, RuntimeError):
             expectation = self.runs.expect(model, self.fresh(), self.scales, brief=True)
             found = {it.name.removeprefix("buffer ") for it in expectation.state_after}
-            if counting and found == changed.keys() and not non_finite_share(expectation):
+            is_alike = found >= changed.keys() if exactly else found == changed.keys()
+            if counting and is_alike and not non_finite_share(expectation):
                 self.models.append(model)
                 version = len(self.models) - 1
                 case = self.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
@@ -726,6 +775,10 @@ class _CaseMaker:
         """Move inputs to the candidate's device. On a GPU they are copied, which packs them densely."""
         device, copied = self.settings.device, self.settings.device != "cpu"
         return [map_tensors(value, lambda tensor: tensor.to(device, copy=copied)) for value in inputs]
+
+
+def _is_a_scale(parameter: torch.Tensor) -> bool:
+    return parameter.numel() == 1 or (parameter.shape[-1:] == (1,) and 0 < parameter.numel() <= PARTS_AT_MOST)
 
 
 def _put_in_order(graph: OperatorGraph) -> frozenset[int]:

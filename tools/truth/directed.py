@@ -3,7 +3,7 @@
 Randomly drawn inputs hold no NaN, no two equal elements, and nothing halfway between two integers. The operator graph
 of the reference says which of these matter. The table `RULES` lists the change for each group of operators. It is
 applied to the inputs that reach such an operator through views, copies and simple scaling; if none can be traced, to
-all inputs of the right kind. Rules that change different elements share a case, so a problem has at most five of them.
+all inputs of the right kind. Rules that change different elements share a case, so a problem has at most six of them.
 
 Each case is first tried on the reference, and kept only if the result stays defined and most elements can be judged.
 Not covered: operands computed from inputs by other arithmetic, and parameters, which stay as they are.
@@ -31,7 +31,8 @@ TIES = "ties and half-way values"
 NUMBERS = "whole numbers at their limits"
 OFFSET = "far from zero"
 LIMITS = "rows at their limits"
-DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS)
+FAINT = "rows of many small sizes"
+DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS, FAINT)
 """The directed cases, in the order in which they are made."""
 
 NUMBERS_MET = 16
@@ -51,14 +52,28 @@ SCALED = words(
     "rms_norm _fused_rms_norm linalg_vector_norm norm rsqrt sqrt mean sum exp log log1p div reciprocal square"
 )
 SCALED |= words("pow normalize cosine_similarity softplus sigmoid tanh logaddexp amax cumsum")
+DIVIDED = words("div true_divide reciprocal rsqrt rms_norm _fused_rms_norm normalize cosine_similarity renorm")
+DIVIDED |= NORMS - words("var std var_mean std_mean")
+"""Operators that divide by a length, to which an epsilon may be added."""
+CANCELLING = words("tanh expm1 log1p sigmoid softplus sinh atanh erf")
+"""Operators whose usual formulas lose digits of small numbers."""
 SCALING = words("mul div mul_ div_ addcmul")
 PERIODIC = words("sin cos tan sinc polar")
 DIVIDING = words("floor_divide remainder fmod div bitwise_right_shift bitwise_left_shift __rshift__ __lshift__ abs neg")
 LOOKING_UP = words(
     "index index_select gather embedding take take_along_dim embedding_bag _embedding_bag nll_loss_forward"
 )
-LOOKING_UP |= words("_embedding_bag_forward_only index_add scatter_add bincount")
-COUNTED_FROM_THE_END = words("index take")
+LOOKING_UP |= words("_embedding_bag_forward_only index_add scatter_add bincount scatter_reduce index_reduce")
+COMBINING = {"index_put": "accumulate", "_unsafe_index_put": "accumulate", "put": "accumulate", "scatter": "reduce"}
+"""Operators that combine elements of one place if this argument says so. Otherwise a repeated index is undefined."""
+COUNTED_FROM_THE_END = words("index take index_put put")
+LARGEST = words("amax max argmax aminmax _aminmax max_pool1d max_pool2d max_pool3d max_pool2d_with_indices")
+LARGEST |= words("max_pool3d_with_indices adaptive_max_pool2d")
+LEAST = words("amin min argmin")
+ASKING = words("ne eq logical_not _to_copy")
+"""Operators that ask whether a whole number is set, if the copy is one of flags."""
+CHOOSING = {"where": 0, "masked_fill": 1}
+"""Operators that choose by flags, and the position of these among the arguments."""
 WHOLE_ARITHMETIC = words("add sub rsub mul neg abs sum cumsum bitwise_and bitwise_or bitwise_xor maximum minimum clamp")
 WHOLE_ARITHMETIC |= words("floor_divide remainder fmod max min amax amin relu where eq ne lt le gt ge sign")
 MASKING = words("masked_fill where mul logical_not bitwise_not logical_and bitwise_and any all sum")
@@ -90,6 +105,8 @@ PASSING_NAN = PRODUCTS | words(
     _to_copy to round floor ceil trunc index_select embedding sort topk kthvalue scalar_tensor glu
     nan_to_num nansum prod cumprod fmax fmin copysign signbit atan atan2 hypot sinh cosh asinh erfc isposinf isneginf
     mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy_with_logits nll_loss_forward
+    hardsigmoid softshrink hardshrink threshold logaddexp logaddexp2 count_nonzero remainder fmod frac sinc xlogy
+    lgamma logit asin acos atanh cummax cummin
     """
 )
 """Operators that propagate NaN, or define what becomes of it. Other losses, image samplers and rounding to a grid treat
@@ -99,8 +116,17 @@ STILL = ("view", "movement", "allocation", "metadata")
 IGNORED = -100
 """The label that torch's losses ignore by default."""
 
-LARGE = (1 << 31) + 5
-"""Beyond the range of 32-bit integers by more than one."""
+LARGE = {torch.int64: (1 << 31) + 5, torch.int32: 3 << 29}
+"""Beyond the range of 32-bit integers by more than one, or so large that a sum of two 32-bit integers is."""
+NEAR_LIMITS = 100
+"""Distance from the limits of a dtype within which the whole numbers of a row are drawn."""
+FEWEST_LINES = 4
+"""Smallest number of samples or columns of which one is filled with an infinity."""
+TRIED_FOR_FLAGS = 1024
+"""Number of random places among which one with a flag and one without it are sought."""
+MASKED_ROWS, MASKED_OF_MANY, MANY_ROWS = 16, 5, 256
+"""One row in so many has all its flags set, and another one has them cleared; the second holds from so many rows on, of
+which few may be looked at."""
 SPREADS_AWAY = {torch.float16: 30.0, torch.bfloat16: 4.0}
 """Distance of the mean from zero in standard deviations; 1000 in float32, where E[x²] - E[x]² loses 20 of 24 bits."""
 BEYOND_EXP = 120.0
@@ -112,6 +138,8 @@ HUGE_SCORE = 1e3
 so the largest score errs by its own rounding: at 1e15 that exceeds the range of the exponential."""
 TINY = {torch.float16: 1e-6}
 """Small magnitude: denormal in float16. In other dtypes (1e-30) the squares underflow to zero."""
+FAINT_POWERS = (-3.5, -5.0, -6.5, -8.0, -9.5, -11.0, -12.5, -14.0)
+"""Magnitudes of rows as powers of ten, one near each usual epsilon."""
 TINY_DEVIATION = 1e-15
 """Small magnitude if variances are computed. On a CPU torch sums squares in double and still finds the deviation of
 1e-30, which underflows in a float32 kernel; dividing by it would give a number in one and NaN in the
@@ -257,6 +285,24 @@ def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
             values.mul_(TINY.get(tensor.dtype, tiny))
 
 
+def _make_some_faint(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Multiply a third of the samples, or lines of them, by factors of many sizes.
+
+    A small number that the reference adds to a length, or compares it with, counts where lengths are of its size only.
+    """
+    if tensor.dim() < 2 or tensor.dtype is torch.float16 or feed.exists_beside & CANCELLING:
+        return
+    axes = [0] if tensor.dim() == 2 else [0, tensor.dim() - 2, tensor.dim() - 1]
+    samples = torch.randperm(tensor.shape[0], generator=generator).tolist()
+    turns = torch.randperm(len(axes), generator=generator).tolist()
+    for turn, axis in zip(turns, axes):
+        for sample in samples[turn :: 3 * len(axes)]:
+            size = 1 if axis == 0 else tensor.shape[axis]
+            powers = torch.tensor(FAINT_POWERS)[torch.randint(len(FAINT_POWERS), (size,), generator=generator)]
+            factors = torch.where(torch.rand(size, generator=generator) < 0.5, 1.0, 10.0**powers).to(tensor)
+            tensor[sample].movedim(max(axis - 1, 0), -1).mul_(10.0 ** powers.to(tensor) if axis == 0 else factors)
+
+
 def largest_asked(operators: Set[str], dtype: torch.dtype) -> float:
     """Return the largest magnitude of inputs at which correct kernels agree with a reference of these operators."""
     return HUGE_SCORE if makes_scores(operators) else HUGE.get(dtype, 1e15)
@@ -278,11 +324,35 @@ def _negate_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, r
 
 
 def _enlarge_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Move a fifth of the elements beyond 32 bits, if they have 64 bits and are only used in integer arithmetic."""
-    if tensor.dtype is not torch.int64 or feed.exists_beside - WHOLE_ARITHMETIC - _QUIET:
+    """Move a fifth of the elements far from zero, those of 64 bits beyond 32, if they are only used in integer
+    arithmetic."""
+    large = LARGE.get(tensor.dtype)
+    if large is None or feed.exists_beside - WHOLE_ARITHMETIC - _QUIET:
         return
-    signs = torch.where(_some(tensor, generator, 0.5), 1, -1)
-    tensor.copy_(torch.where(_some(tensor, generator, 0.2), tensor + signs * LARGE, tensor))
+    moved = tensor + torch.where(_some(tensor, generator, 0.5), large, -large)
+    chosen = _some(tensor, generator, 0.2) & (tensor.abs() < 1 << 28)
+    tensor.copy_(torch.where(chosen, moved, tensor))
+
+
+def _fill_rows_at_limits(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Fill one row with the least integers of the dtype and one with the largest, for extrema of integers."""
+    rows = math.prod(tensor.shape[:-1])
+    if rows < FEWEST_LINES or feed.exists_beside - WHOLE_OPERATORS:
+        return
+    ends = torch.iinfo(tensor.dtype)
+    near = min(NEAR_LIMITS, ends.max // 2)
+    chosen = torch.randperm(rows, generator=generator)[:2].tolist()
+    for row, (low, high) in zip(chosen, ((ends.min, ends.min + near), (ends.max - near, ends.max))):
+        line = tensor[tuple(int(i) for i in numpy.unravel_index(row, tensor.shape[:-1]))]
+        line.copy_(torch.randint(low, high, line.shape, generator=generator))
+
+
+def _set_otherwise(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Replace some numbers of a mask of zeros and ones, of which it is only asked if they are set."""
+    if bool(((tensor == 0) | (tensor == 1)).all()):
+        tensor.copy_(torch.where(_some(tensor, generator, 0.25), 2, tensor))
+        if tensor.dtype is not torch.uint8:
+            tensor.copy_(torch.where(_some(tensor, generator, 0.125), -1, tensor))
 
 
 def _repeat_and_count_back(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
@@ -299,15 +369,18 @@ def _repeat_and_count_back(tensor: torch.Tensor, feed: Feed, generator: torch.Ge
 
 
 def _mask_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Set all flags of one row and clear all of another; only one of the two if the reference refuses both."""
+    """Set all flags of some rows and clear all of others; only one of the two if the reference refuses both."""
     if tensor.dim() == 0 or tensor.numel() == tensor.shape[-1]:
         return
     outer = tensor.shape[:-1]
-    chosen = torch.randperm(math.prod(outer), generator=generator)[:2].tolist()
-    for row, flag in zip(chosen, (True, False)):
+    rows = math.prod(outer)
+    count = max(1, rows // MASKED_ROWS if rows < MANY_ROWS else rows // MASKED_OF_MANY)
+    chosen = torch.randperm(rows, generator=generator).numpy()
+    for number, flag in enumerate((True, False)):
         if (refused == 1 and flag) or (refused == 2 and not flag):
             continue
-        tensor[tuple(int(i) for i in numpy.unravel_index(row, outer))] = flag
+        some = chosen[number * count : (number + 1) * count]
+        tensor[tuple(torch.from_numpy(at).to(tensor.device) for at in numpy.unravel_index(some, outer))] = flag
 
 
 def _uneven_offsets(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
@@ -342,12 +415,21 @@ RULES: tuple[Rule, ...] = (
     Rule(case=TIES, operators=ROUNDING | {"div", "_to_copy"}, kind="float", change=_half_way),
     Rule(case=NUMBERS, operators=DIVIDING, kind="whole", change=_negate_some, traced_only=True),
     Rule(case=NUMBERS, operators=WHOLE_ARITHMETIC, kind="whole", change=_enlarge_some, traced_only=True),
-    Rule(case=NUMBERS, operators=LOOKING_UP, kind="whole", change=_repeat_and_count_back, traced_only=True),
+    Rule(case=NUMBERS, operators=LARGEST | LEAST, kind="whole", change=_fill_rows_at_limits, traced_only=True),
+    Rule(
+        case=NUMBERS,
+        operators=LOOKING_UP | COMBINING.keys(),
+        kind="whole",
+        change=_repeat_and_count_back,
+        traced_only=True,
+    ),
+    Rule(case=NUMBERS, operators=ASKING, kind="whole", change=_set_otherwise, traced_only=True),
     Rule(case=NUMBERS, operators=MASKING, kind="flag", change=_mask_rows),
     Rule(case=NUMBERS, operators=None, kind="whole", change=_uneven_offsets),
     Rule(case=OFFSET, operators=PEAKED, kind="float", change=_set_rows_off),
     Rule(case=OFFSET, operators=NORMS, kind="float", change=_set_whole_offset),
     Rule(case=LIMITS, operators=NORMS | PEAKED | SCALED, kind="float", change=_limit_rows),
+    Rule(case=FAINT, operators=DIVIDED, kind="float", change=_make_some_faint),
 )
 """If two rules would change one input in the same case, only the first applies, except for ties and halves."""
 
@@ -364,6 +446,12 @@ class Directed:
     """True if elements are ordered; the position of NaN in an order is not specified."""
     sums: bool
     """True if elements are summed; an infinity may become NaN in a partial sum."""
+    neutral: float | None = None
+    """The infinity that all elements exceed if the largest is sought, or that exceeds all if the least is."""
+    cuts: bool = False
+    """True if a triangle of a matrix is cut off."""
+    chosen_by: tuple[int, ...] = ()
+    """Inputs whose flags choose between two tensors."""
 
     def change(self, case: str, inputs: list[Any], generator: torch.Generator, refused: int) -> None:
         tensors = list(tensors_in(inputs))
@@ -395,6 +483,42 @@ class Directed:
                     tensor[at] = planted
                     if twice and math.isnan(value) and at and tensor.shape[-1] > 1:
                         tensor[(*at[:-1], (at[-1] + 1) % tensor.shape[-1])] = planted
+                if any(map(math.isnan, values)) and tensor.is_floating_point():
+                    self._plant_nan_to_hide(tensor, tensors, generator)
+
+    def _plant_nan_to_hide(
+        self, tensor: torch.Tensor, tensors: Sequence[torch.Tensor], generator: torch.Generator
+    ) -> None:
+        """Write NaN where the reference may leave elements out: in two corners, and below a flag of each kind."""
+        if self.cuts and tensor.dim() > 1:
+            first = (0,) * (tensor.dim() - 2)
+            tensor[(*first, 0, -1)] = tensor[(*first, -1, 0)] = math.nan
+        for flags in (tensors[position] for position in self.chosen_by):
+            with contextlib.suppress(RuntimeError):  # shapes that do not broadcast
+                tried = [torch.randint(size, (TRIED_FOR_FLAGS,), generator=generator) for size in tensor.shape]
+                found = flags.expand(tensor.shape)[tuple(tried)].tolist() if tried else []
+                for kind in set(found):
+                    tensor[tuple(int(places[found.index(kind)]) for places in tried)] = math.nan
+
+    def fill_lines(self, inputs: list[Any], value: float, generator: torch.Generator) -> None:
+        """Fill a sample and a column of each floating-point input with this infinity, if there are several of them.
+
+        Those with NaN or with the other infinity stay as they are.
+        """
+        tensors = list(tensors_in(inputs))
+        with torch.no_grad():
+            for _, feed in self.feeds[NOT_FINITE]:
+                tensor = tensors[feed.position]
+                for axis in {next((i for i, size in enumerate(tensor.shape) if size > 1), -1), tensor.dim() - 1}:
+                    if axis < 0 or tensor.is_complex() or tensor.shape[axis] < FEWEST_LINES:
+                        continue
+                    holds_others = (
+                        (tensor.isnan() | (tensor == -value)).movedim(axis, 0).reshape(tensor.shape[axis], -1).any(1)
+                    )
+                    free = (~holds_others).nonzero().flatten()
+                    if len(free):
+                        at = int(free[int(torch.randint(len(free), (1,), generator=generator))])
+                        tensor.select(axis, at).fill_(value)
 
 
 def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Tensor]) -> Directed:
@@ -426,7 +550,32 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                     taken[feed.position] = (taken[feed.position][0], dataclasses.replace(held, numbers=numbers))
         if feeds or halves:
             found[case] = (*feeds.values(), *halves.values())
-    return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
+    return Directed(
+        feeds=found,
+        picks=picks,
+        orders=orders,
+        sums=bool(names & SUMMING),
+        neutral=-math.inf if names & LARGEST else math.inf if names & LEAST else None,
+        cuts=bool(names & {"tril", "triu"}),
+        chosen_by=tuple(sorted(_choosing_flags(graph, tensors))),
+    )
+
+
+def _choosing_flags(graph: OperatorGraph, tensors: Sequence[torch.Tensor]) -> set[int]:
+    """Return the inputs whose flags, or their opposite, choose between two tensors."""
+    found = set[int]()
+    for node in graph.nodes:
+        at = CHOOSING.get(bare_name(node.operator))
+        waiting = list(references_in(node.arguments[at : at + 1])) if at is not None else []
+        while waiting:
+            name = waiting.pop()
+            if name in graph.inputs:
+                position = int(name.removeprefix("x"))
+                found |= {position} if tensors[position].dtype is torch.bool else set()
+            producer = graph.producers().get(name)
+            if producer is not None and (producer.kind == "view" or "not" in bare_name(producer.operator)):
+                waiting += references_in(producer.arguments)
+    return found
 
 
 def passes_nan_on(graph: OperatorGraph) -> bool:
@@ -444,7 +593,7 @@ def _uses_positions(graph: OperatorGraph) -> bool:
     for node in graph.nodes:
         name = bare_name(node.operator)
         if (name in ("argmax", "argmin") and node.output_name() in used) or (
-            name in ("max", "min") and len(node.outputs) > 1 and node.output_name(1) in used
+            name in ("max", "min", "cummax", "cummin") and len(node.outputs) > 1 and node.output_name(1) in used
         ):
             return True
     return False
@@ -503,7 +652,10 @@ def _is_asked(node: Node, rule: Rule, graph: OperatorGraph) -> bool:
         return _makes_whole(node, graph)
     if name == "div" and rule.change is _negate_some:
         return node.argument("rounding_mode") is not None
-    return True
+    if rule.change is _set_otherwise:
+        beside = [it for it in graph.nodes if not {*it.references()}.isdisjoint(node.references())]
+        return all(bare_name(it.operator) in ASKING and it.outputs[0].dtype == "bool" for it in beside)
+    return name not in COMBINING or bool(node.argument(COMBINING[name]))
 
 
 def _traced(graph: OperatorGraph, name: str, scale: float, shift: float) -> Iterator[tuple[int, float, float]]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import torch
 
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.input_tensors import is_plain
-from triton_agent.tools.truth.directed import NUMBERS, OFFSET, TIES
+from triton_agent.tools.truth.directed import BEYOND_EXP, FAINT, FAINT_POWERS, LIMITS, NUMBERS, OFFSET, TIES
 from triton_agent.tools.truth.distributions import (
     BLANK,
     EXTREMES,
@@ -44,7 +44,7 @@ FEWEST_NEGATIVE = 3
 """With fewer different negative numbers, these are labels to ignore or indices counted from the end."""
 SPOILED_KINDS = ("", EXTREMES, EXTREMES, NOT_FINITE, NOT_FINITE, BLANK)
 """What happens to a sample of a call with extreme inputs, each as likely as another."""
-SPOILED_IF_KNOWN = (OFFSET, TIES)
+SPOILED_IF_KNOWN = (OFFSET, TIES, FAINT)
 """What else may happen to a sample, if the reference accepts it."""
 SPOILED_SHARES = {EXTREMES: 1 / 16, NOT_FINITE: 1 / 64}
 """Share of the elements that change in a sample of each kind."""
@@ -52,6 +52,8 @@ WHOLE_OFFSET = 100.0
 """Distance of a whole tensor from zero, in standard deviations, that a norm is asked for."""
 FAR_SPREADS = 128.0
 """Distance of samples from zero, in standard deviations: a variance in one pass then loses 14 of 24 bits."""
+FAR_BEYOND_EXP = 2 * BEYOND_EXP
+"""Largest outlier, if the reference accepts huge numbers."""
 MIXED_AT_ONCE = 1 << 20
 """Number of elements processed at once, since their factors take memory too."""
 NARROW = frozenset({torch.int8, torch.uint8, torch.int16})
@@ -70,10 +72,12 @@ class Told:
     """Infinities that may stand beside NaN."""
     negated: frozenset[int] = frozenset()
     """Numbers of the input tensors whose integers may become negative."""
+    change: Callable[[list[Any], torch.Generator], None] | None = None
+    """Changes integers and flags to values at which the reference's operators behave specially."""
 
 
 def told_by(cases: Iterable[Case]) -> Told:
-    names, infinities, negated = set[str](), set[float](), set[int]()
+    names, infinities, negated, change = set[str](), set[float](), set[int](), None
     for case in cases:
         given = [it for it in case.expectation.inputs_after if not it.is_meta]
         name, floats = case.distribution, [it for it in given if it.is_floating_point()]
@@ -88,8 +92,9 @@ def told_by(cases: Iterable[Case]) -> Told:
         if is_told:
             names.add(name)
         if name == NUMBERS:
+            change = case.change or change
             negated |= {at for at, it in enumerate(given) if not _is_real(it) and _has_many_negative(it)}
-    return Told(names=frozenset(names), infinities=tuple(sorted(infinities)), negated=frozenset(negated))
+    return Told(names=frozenset(names), infinities=tuple(sorted(infinities)), negated=frozenset(negated), change=change)
 
 
 def _is_free(expectation: Expectation, *, of_floats: bool = False) -> bool:
@@ -141,9 +146,12 @@ def spoil(inputs: list[Any], told: Told, seed: int) -> None:
     """Put outliers, zeros, NaN, equal elements and a distance from zero into random samples, in place.
 
     Each happens if its distribution is among those told. NaN and the distance get into one tensor only, since an answer
-    may depend on all elements of another. Rows and columns of narrow integers become as large as the largest.
+    may depend on all elements of another. Rows and columns of narrow integers become as large as the largest. Labels,
+    indices, flags and other integers change as they were told.
     """
     chance = torch.Generator().manual_seed(seed)
+    if told.change is not None and NUMBERS in told.names:
+        told.change(inputs, chance)
     with torch.no_grad():
         ready = [it for it in real_valued_in(inputs) if not it.is_complex()]
         chosen = int(torch.randint(len(ready), (1,), generator=chance)) if ready else 0
@@ -177,6 +185,9 @@ def _spoil_samples(tensor: torch.Tensor, told: Told, chance: torch.Generator, *,
                 part[mine] = 0
             elif name == OFFSET and tensor.element_size() >= 4:
                 part[mine] += FAR_SPREADS * spread
+            elif name == FAINT and tensor.element_size() >= 4:  # each sample is as small as another epsilon
+                powers = torch.tensor(FAINT_POWERS)[torch.randint(len(FAINT_POWERS), (len(mine),), generator=chance)]
+                part[mine] *= (10.0**powers).to(part).reshape(-1, *(1 for _ in part.shape[1:]))
             elif name == TIES and spread:
                 part[mine] = (part[mine] / (spread / 2)).round_().clamp_(-3, 3) * (spread / 2)
             elif name in SPOILED_SHARES:
@@ -187,6 +198,9 @@ def _spoil_samples(tensor: torch.Tensor, told: Told, chance: torch.Generator, *,
                     values = torch.tensor([math.nan, *told.infinities], dtype=part.dtype)
                     part[index] = values[torch.randint(len(values), (len(which),), generator=chance)]
                     continue
-                powers = torch.rand(len(which), generator=chance) * math.log(OUTLIER_SPREADS / LEAST_SPREADS)
+                most = OUTLIER_SPREADS
+                if LIMITS in told.names and tensor.element_size() >= 4 and spread:
+                    most = max(most, FAR_BEYOND_EXP / spread)
+                powers = torch.rand(len(which), generator=chance) * math.log(most / LEAST_SPREADS)
                 sizes = (spread * LEAST_SPREADS * powers.exp()).to(part.dtype).clamp(max=largest)
                 part[index] = torch.where(part[index] < 0, -sizes, sizes)  # keeps the sign

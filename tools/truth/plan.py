@@ -11,6 +11,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import torch
+
 from triton_agent.tools.answers.authorship import OriginalWork
 from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS
@@ -48,6 +50,8 @@ class Case:
     """Outputs for which the reference changes the order of elements in memory."""
     verify: Verify | None = None
     """The problem's own verifier, if it has one; the expectation then holds the inputs only."""
+    change: Callable[[list[Any], torch.Generator], None] | None = None
+    """Changes other inputs of the reference, also of another size, as those of this case were changed."""
 
     @property
     def is_large(self) -> bool:

@@ -200,7 +200,7 @@ POINTS: dict[str, Point] = {
         "tl.where({0} * {1} > {2}, {0}, libdevice.log1p(tl.exp({0} * {1})) / {1})", _A, "activated", _A, _U, _S
     ),
     "hardtanh": _formula("tl.where({0} < {1}, {1}, tl.where({0} > {2}, {2}, {0}))", _A, "clamped", _A, _S, _S),
-    "hardsigmoid": _formula("tl.clamp({0} + 3.0, 0.0, 6.0) / 6.0", _P, "gate", _S),
+    "hardsigmoid": _formula("tl.clamp({0} + 3.0, 0.0, 6.0, propagate_nan=tl.PropagateNan.ALL) / 6.0", _P, "gate", _S),
     "hardswish": _formula("{0} * tl.clamp({0} + 3.0, 0.0, 6.0) / 6.0", _P, "activated", _A),
     "mish": _formula("{0} * libdevice.tanh({1})", _P, "activated", _U, Binding.LOOSEST),
     "short_mish": _formula("{0} * short_tanh({1})", _P, "activated", _U, Binding.LOOSEST),
