@@ -20,7 +20,7 @@ from triton_agent.tools.tape.tape import Allocate, Buffer, Operate, Place, Tape,
 from triton_agent.tools.truth.directed import FAINT, LIMITS, NUMBERS, OFFSET, TIES
 from triton_agent.tools.truth.distributions import BLANK, EXTREMES, FLAGS, NOT_FINITE, WITH_EMPTY
 from triton_agent.tools.truth.expectation import Expectation
-from triton_agent.tools.truth.full_size_inputs import SPOILED_SHARES, Told, mix, spoil
+from triton_agent.tools.truth.full_size_inputs import FAINT_SHARE, SPOILED_SHARES, Told, mix, spoil
 from triton_agent.tools.truth.named_numbers import STREWN_SHARE, Numbers, strew
 from triton_agent.tools.truth.plan import Case
 
@@ -139,10 +139,15 @@ def test_samples_are_faint_and_integers_change_if_that_is_accepted() -> None:
     x, labels = torch.randn(6000, 64), torch.arange(6000)
     told = Told(names=frozenset({FAINT, NUMBERS}), change=lambda inputs, _: inputs[1].fill_(-100))
     spoil([x, labels], told, seed=1)
-    assert abs(float((x.abs().amax(1) < 1e-2).float().mean()) - 1 / 2) < 0.03
+    assert abs(float((x.abs().amax(1) < 1e-2).float().mean()) - 2 / 3) < 0.03
     assert bool((labels == -100).all())
     spoil([x, labels := torch.arange(6000)], dataclasses.replace(told, names=frozenset()), seed=1)
     assert int(labels[-1]) == 5999, "the reference refuses such integers"
+
+
+def test_some_samples_of_an_ordinary_call_are_faint_if_that_is_accepted() -> None:
+    mix([x := torch.randn(6000, 64)], {FAINT}, seed=1)
+    assert abs(float((x.abs().amax(1) < 1e-2).float().mean()) - FAINT_SHARE) < 0.03
 
 
 def test_outliers_are_beyond_the_exponential_if_huge_numbers_are_accepted() -> None:

@@ -38,13 +38,15 @@ MIXED = {"x3": 3.0, "x0.01": 0.01}
 """Factors for elements of a call that holds several distributions at once, by the distribution's name."""
 NEGATED_SHARE = 0.25
 """Share of samples that become negative in inputs at full size, if all elements are positive."""
+FAINT_SHARE = 1 / 6
+"""Share of samples that become as small as an epsilon in such a call, if the reference accepts that."""
 NEGATED_WHOLES = 1 / 3
 """Share of integers that become negative in such a call, if the reference accepts that."""
 FEWEST_NEGATIVE = 3
 """With fewer different negative numbers, these are labels to ignore or indices counted from the end."""
 SPOILED_KINDS = ("", EXTREMES, EXTREMES, NOT_FINITE, NOT_FINITE, BLANK)
 """What happens to a sample of a call with extreme inputs, each as likely as another."""
-SPOILED_IF_KNOWN = (OFFSET, TIES, FAINT)
+SPOILED_IF_KNOWN = (OFFSET, TIES, FAINT, FAINT)
 """What else may happen to a sample, if the reference accepts it."""
 SPOILED_SHARES = {EXTREMES: 1 / 16, NOT_FINITE: 1 / 64}
 """Share of the elements that change in a sample of each kind."""
@@ -140,6 +142,9 @@ def mix(inputs: list[Any], known: Collection[str], seed: int, negated: Collectio
                 negative = torch.rand(len(part), generator=generator, device=part.device) < NEGATED_SHARE
                 if negates:
                     part[negative] = -part[negative]
+                if FAINT in known:
+                    drawn = torch.rand(len(part), generator=generator, device=part.device)
+                    _make_faint(part, (drawn < FAINT_SHARE).nonzero().flatten(), generator)
 
 
 def spoil(inputs: list[Any], told: Told, seed: int) -> None:
@@ -168,6 +173,14 @@ def spoil(inputs: list[Any], told: Told, seed: int) -> None:
                     moved[taken] = largest
 
 
+def _make_faint(samples: torch.Tensor, chosen: torch.Tensor, generator: torch.Generator) -> None:
+    """Make each of the chosen samples as small as some epsilon, unless their dtype is too narrow for that."""
+    if samples.element_size() >= 4:
+        at = torch.randint(len(FAINT_POWERS), (len(chosen),), generator=generator, device=generator.device)
+        factors = 10.0 ** torch.tensor(FAINT_POWERS, device=at.device)[at]
+        samples[chosen] *= factors.to(samples).reshape(-1, *(1 for _ in samples.shape[1:]))
+
+
 def _spoil_samples(tensor: torch.Tensor, told: Told, chance: torch.Generator, *, is_chosen: bool) -> None:
     axis = first_with_several(tensor)
     samples = tensor.reshape(1) if axis is None else tensor.movedim(axis, 0)
@@ -185,9 +198,8 @@ def _spoil_samples(tensor: torch.Tensor, told: Told, chance: torch.Generator, *,
                 part[mine] = 0
             elif name == OFFSET and tensor.element_size() >= 4:
                 part[mine] += FAR_SPREADS * spread
-            elif name == FAINT and tensor.element_size() >= 4:  # each sample is as small as another epsilon
-                powers = torch.tensor(FAINT_POWERS)[torch.randint(len(FAINT_POWERS), (len(mine),), generator=chance)]
-                part[mine] *= (10.0**powers).to(part).reshape(-1, *(1 for _ in part.shape[1:]))
+            elif name == FAINT:
+                _make_faint(part, mine, chance)
             elif name == TIES and spread:
                 part[mine] = (part[mine] / (spread / 2)).round_().clamp_(-3, 3) * (spread / 2)
             elif name in SPOILED_SHARES:
