@@ -25,6 +25,7 @@ from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Determinism, Interval, Status
+from triton_agent.tools.settings import EvaluatorSettings
 
 CANDIDATE = """
 import torch
@@ -225,6 +226,52 @@ with torch.no_grad():
         TRITON_INTERPRET="1",
     )
     assert said.split() == ["True", "False", "False", "False", "False", "2.0"]
+
+
+TWICE = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, x, y):
+        return x - 2 * y
+def get_inputs():
+    x = torch.randn(5, 6)
+    return [x, x]
+"""
+READS_BOTH = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def minus_kernel(x_ptr, y_ptr, z_ptr, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < count
+    x, y = tl.load(x_ptr + at, mask=inside), tl.load(y_ptr + at, mask=inside)
+    tl.store(z_ptr + at, x - 2 * y, mask=inside)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        x, y = x.contiguous(), y.contiguous()
+        z = torch.empty_like(x)
+        minus_kernel[(triton.cdiv(x.numel(), 64),)](x, y, z, x.numel(), BLOCK=64)
+        return z
+"""
+
+
+def test_inputs_that_are_one_tensor_in_the_problem_may_be_two(tmp_path: Path, nursery: Nursery) -> None:
+    (tmp_path / "problem.py").write_text(TWICE)
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    plans = samples.plans(spec, READS_BOTH, nursery)
+    text = ship(spec, plans, samples.facts(spec, form=call_form.find(spec)), draft=True)
+    with Evaluator(spec, EvaluatorSettings(target=None), nursery=nursery) as evaluator:
+        assert all(len(graph["inputs"]) == 2 for graph in evaluator.facts.graphs), "authors are told of two"
+        verdict = evaluator.evaluate(forced(text), as_given=True, file=switched_on(text))
+    assert verdict.status is Status.PASSED, verdict.message
+    assert any("memory of its own" in case.distribution for case in verdict.accuracy)
 
 
 def test_what_kernels_write_is_counted_and_shares_no_memory(tmp_path: Path, nursery: Nursery) -> None:

@@ -17,7 +17,7 @@ from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.pipeline import Stage, screen_text
 from triton_agent.tools.checker.questions import call
 from triton_agent.tools.checker.session import Failed
-from triton_agent.tools.checker.tracing import Program, TracedForm, constructor_of, outline_of
+from triton_agent.tools.checker.tracing import Program, TracedForm, constructor_of, outline_of, packed, state_shapes
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.problem.problem import ProblemSpec
@@ -27,7 +27,7 @@ from triton_agent.tools.processes.protocol import StateTensor, TapedForm, TapedM
 from triton_agent.tools.processes.tensors import NAMES
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Finding
-from triton_agent.tools.tape.outline import Outline, outline, to_json
+from triton_agent.tools.tape.outline import Outline, apart, outline, to_json
 from triton_agent.tools.tape.tape import Launch
 from triton_agent.tools.truth.plan import Case, Trial
 
@@ -61,16 +61,20 @@ def _as_checked(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
     programs = {job.programs.of(trial, case).name: (job.programs.of(trial, case), case) for case in trial.cases}
     forms = []
     for program, case in programs.values():
-        chosen = _chosen(job, trial, program, case)
-        forms.append(
-            TapedForm(
-                tape=program.encoded,
-                kernels=program.kernels,
-                call=to_json(outline_of(case)),
+        chosen, call = _chosen(job, trial, program, case), outline_of(case)
+        tape, kernels = program.encoded, program.kernels
+        if apart(call) != call:  # a plan for arguments that share memory would be wrong for others that look alike
+            call = apart(call)
+            form = TracedForm(
+                call=call,
+                constructor=constructor_of(trial),
+                shapes=state_shapes(trial),
                 train=case.train,
-                chosen=chosen,
+                by_keyword=trial.by_keyword,
             )
-        )
+            _, _, reply = job.programs.traced(form, [packed(trial), pack(call)], seed=trial.build_seed)
+            tape, kernels = reply.tape, reply.kernels
+        forms.append(TapedForm(tape=tape, kernels=kernels, call=to_json(call), train=case.train, chosen=chosen))
     parameters, buffers = _names(spec)
     return _module(trial.states[0].unpack("cpu"), buffers, constructor_of(trial), parameters, forms)
 
@@ -92,7 +96,7 @@ def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
         with FakeTensorMode():
             model = reference.make_model(0)
             given = outline(reference.make_inputs(0)) if spec.inputs_file is None else None
-        given = given or outline(reference.make_inputs(0))  # saved inputs are not fake tensors
+        given = apart(given or outline(reference.make_inputs(0)))  # saved inputs are not fake tensors
         parameters, by_keyword = reference.forward_parameters(), reference.keyword_only()
         reference.close()
     except (ProblemError, RuntimeError, NotImplementedError, TypeError) as reason:

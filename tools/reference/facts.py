@@ -19,7 +19,7 @@ from triton_agent.tools.graph.module_attributes import numbers_given, numbers_of
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.index_bounds import refusing_on_gpu
-from triton_agent.tools.reference.input_tensors import own_copy, with_leading
+from triton_agent.tools.reference.input_tensors import apart, own_copy, with_leading
 from triton_agent.tools.reference.reference import Reference, load
 
 TELLING_BATCHES = (2, 3)
@@ -34,12 +34,17 @@ class ReferenceCall:
     """The operator graph of one call of the reference, in evaluation mode and, if asked for, in training mode."""
 
     def __init__(self, original: torch.nn.Module, inputs: list[Any], *, train: bool) -> None:
-        """Run the call. Model and inputs are unchanged afterwards."""
+        """Run the call. Model and inputs are unchanged afterwards.
+
+        Authors get graphs of inputs that share no memory: candidates are judged with such inputs, too, whatever the
+        problem's own ones share. What has to be read at least is counted for the inputs as given.
+        """
         self.original, self.inputs = original, inputs
-        before = original.training
+        before, told = original.training, apart(inputs)
         try:
-            self.graph = extract(original.train(False), inputs)
-            self.train_graph = extract(original.train(True), inputs) if train else None
+            self.graph = extract(original.train(False), told)
+            self.train_graph = extract(original.train(True), told) if train else None
+            self.as_given = self.graph if told is inputs else extract(original.train(False), inputs)
         finally:
             original.train(before)
 
@@ -79,7 +84,7 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
     """Return the facts. `calls[0]` has the main sizes; `smallest` is the index of the call where traffic is counted."""
     main = calls[0].graph
     trained = [call.train_graph for call in calls if call.train_graph is not None]
-    floor, floor_main = floor_of(calls[smallest].graph), floor_of(main)
+    floor, floor_main = floor_of(calls[smallest].as_given), floor_of(calls[0].as_given)
     return {
         "fingerprint": fingerprint(main),
         "signature": signature(main),

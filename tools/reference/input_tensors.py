@@ -86,6 +86,15 @@ def own_copy(values: list[Any]) -> list[Any]:
     return [map_tensors(value, copied) for value in values]
 
 
+def apart(values: list[Any]) -> list[Any]:
+    """Copy tensors that share memory, each into memory of its own, keeping strides; if none do, return the values."""
+    plain = [tensor for tensor in tensors_in(values) if is_plain(tensor) and not isinstance(tensor, FakeTensor)]
+    addresses = [tensor.untyped_storage().data_ptr() for tensor in plain if tensor.numel()]
+    if len(set(addresses)) == len(addresses):
+        return values
+    return [map_tensors(value, lambda tensor: own_copy([tensor])[0]) for value in values]
+
+
 def _copy(tensor: torch.Tensor, storages: dict[int, torch.UntypedStorage]) -> torch.Tensor:
     plain = tensor.detach()
     if isinstance(plain, FakeTensor):  # holds no data, so nothing can be written into it

@@ -77,6 +77,16 @@ def outline(values: Any) -> Outline:
     return Outline(values=nest, tensors=tuple(outlines), storages_bytes=sizes_bytes)
 
 
+def apart(given: Outline) -> Outline:
+    """Return the outline of the same tensors, each in memory of its own."""
+    tensors = tuple(dataclasses.replace(tensor, storage=number) for number, tensor in enumerate(given.tensors))
+    return Outline(
+        values=given.values,
+        tensors=tensors,
+        storages_bytes=tuple(given.storages_bytes[tensor.storage] for tensor in given.tensors),
+    )
+
+
 def fill(values: Any, tensors: Sequence[torch.Tensor]) -> Any:
     if isinstance(values, TensorAt):
         return tensors[values.index]
