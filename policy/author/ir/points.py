@@ -128,7 +128,15 @@ POINTS: dict[str, Point] = {
         _A,
         floats=False,
     ),
-    "mod": _formula("{0} - tl.floor({0} / {1}) * {1}", _S, "rest", _A, _A),
+    "signed_rest": _formula("tl.where(({0} != 0) & (({0} < 0) != ({1} < 0)), {0} + {1}, {0})", _A, "rest", _A, _A),
+    "whole_quotient": _formula(
+        "tl.floor(({0} - {2}) / {1} + 0.5) - tl.where(({2} != 0) & (({2} < 0) != ({1} < 0)), 1.0, 0.0)",
+        _S,
+        "quotient",
+        _A,
+        _A,
+        _A,
+    ),
     "int_mod": _formula(
         "tl.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {0} % {1} + {1}, {0} % {1})",
         _A,
@@ -245,7 +253,7 @@ IN_HALF_PRECISION = {"tanh": "short_tanh", "mish": "short_mish"}
 """Cheaper functions for results that are stored in half precision."""
 
 UNSTEADY = frozenset(
-    {"round", "floor", "ceil", "trunc", "frac", "floor_div", "trunc_div", "mod", "fmod", "sign"}
-    | {"eq", "ne", "lt", "le", "gt", "ge"}
+    {"round", "floor", "ceil", "trunc", "frac", "floor_div", "trunc_div", "whole_quotient", "signed_rest", "fmod"}
+    | {"sign", "eq", "ne", "lt", "le", "gt", "ge"}
 )
 """Functions whose result may jump when the last digit of an argument changes."""

@@ -161,9 +161,9 @@ def _quotient(builder: Builder, call: Call) -> str:
         if inverse is not None:
             return builder.point("mul", a, builder.number(inverse), dtype=call.dtype)
         return builder.point("div", a, b, dtype=call.dtype)
-    if call.dtype in INTEGERS:
-        return builder.point("int_floor_div" if mode == "floor" else "int_trunc_div", a, b, dtype=call.dtype)
-    return builder.point("floor_div" if mode == "floor" else "trunc_div", a, b, dtype=call.dtype)
+    if mode == "floor":
+        return _floored(builder, call, a, b)
+    return builder.point("int_trunc_div" if call.dtype in INTEGERS else "trunc_div", a, b, dtype=call.dtype)
 
 
 def _inverse(number: Operand) -> float | None:
@@ -176,14 +176,25 @@ def _inverse(number: Operand) -> float | None:
 
 @lowers("floor_divide")
 def _floor_divide(builder: Builder, call: Call) -> str:
-    function = "int_floor_div" if call.dtype in INTEGERS else "floor_div"
-    return builder.point(function, call.operand("self"), call.operand("other"), dtype=call.dtype)
+    return _floored(builder, call, call.operand("self"), call.operand("other"))
+
+
+def _floored(builder: Builder, call: Call, a: Operand, b: Operand) -> str:
+    """Divide and round down. The rest tells on which side of a whole number a quotient lies that rounds to it."""
+    if call.dtype in INTEGERS:
+        return builder.point("int_floor_div", a, b, dtype=call.dtype)
+    if not isinstance(b, Number):  # may be zero, for which there is no rest
+        return builder.point("floor_div", a, b, dtype=call.dtype)
+    rest = builder.point("fmod", a, b, dtype=call.dtype)
+    return builder.point("whole_quotient", a, b, rest, dtype=call.dtype)
 
 
 @lowers("remainder")
 def _remainder(builder: Builder, call: Call) -> str:
-    function = "int_mod" if call.dtype in INTEGERS else "mod"
-    return builder.point(function, call.operand("self"), call.operand("other"), dtype=call.dtype)
+    a, b = call.operand("self"), call.operand("other")
+    if call.dtype in INTEGERS:
+        return builder.point("int_mod", a, b, dtype=call.dtype)
+    return builder.point("signed_rest", builder.point("fmod", a, b, dtype=call.dtype), b, dtype=call.dtype)
 
 
 @lowers("fmod", "atan2", "hypot", "copysign", "fmax", "fmin")

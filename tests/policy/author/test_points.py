@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import brief_of, problem
-from tests.policy.author.test_author import check_passes, evaluated
+from tests.policy.author.test_author import check_passes, evaluated, plain
 
 from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice, Tiles
@@ -148,3 +148,9 @@ def test_colours_next_to_each_other_are_read_by_one_program(tmp_path: Path, nurs
     """Three programs would each read the same cache lines and use a third of their bytes."""
     source = check_passes(tmp_path, nursery, COLOURS).source
     assert "for lane in tl.static_range(3):" in source, source
+
+
+def test_rests_and_whole_quotients_are_right_at_multiples_of_the_divisor(tmp_path: Path, nursery: Nursery) -> None:
+    """Halves are among the inputs: 3.5 / 0.7 rounds to 5, and in float32 it is a little more than that."""
+    rests, quotients = "torch.remainder(x, 0.7), x % -1.5", "x // -0.7, torch.div(x, 0.3, rounding_mode='floor')"
+    check_passes(tmp_path, nursery, plain(f"return {rests}, {quotients}"))
