@@ -23,8 +23,7 @@ from pathlib import Path
 
 from triton_agent.runs.ship import evidence
 from triton_agent.runs.ship.copied.judged import JUDGED, judged
-from triton_agent.runs.ship.facts import CallForm, Gpu, ShippedFacts
-from triton_agent.runs.ship.plan import COUNTING
+from triton_agent.runs.ship.facts import COUNTING, CallForm, Gpu, ShippedFacts
 from triton_agent.runs.ship.source.original import ORIGINAL, Original, take_out
 from triton_agent.runs.ship.source.source_parts import Import, Part, Parts, import_block, is_docstring, joined
 from triton_agent.tools.problem.problem import ProblemSpec

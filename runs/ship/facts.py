@@ -12,6 +12,9 @@ from typing import Any
 
 from triton_agent.tools.results import Evaluation, Status, Timing
 
+COUNTING = "torch.autograd.graph.increment_version"
+"""Tells torch that the contents of a tensor have changed, which it cannot see if a kernel has written them."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TensorForm:

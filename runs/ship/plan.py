@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.runs.ship.facts import NotEmitted
+from triton_agent.runs.ship.facts import COUNTING, NotEmitted
 from triton_agent.runs.ship.plan_body import Base, Body, numbers
 from triton_agent.runs.ship.python_text import (
     Group,
@@ -66,8 +66,6 @@ ALIGNMENT = 16
 """Alignment in bytes. Triton compiles kernels differently for addresses and numbers that are not divisible by it."""
 LAYOUT = "with_strides"
 ALLOCATOR = "allocate"
-COUNTING = "torch.autograd.graph.increment_version"
-"""Tells torch that the contents of a tensor have changed, which it cannot see if a kernel has written them."""
 ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 """Exists on a CPU only; see `executor/operators.py`."""
 

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from triton_agent.runs.ship.copied.judged import judged
-from triton_agent.runs.ship.facts import NotEmitted
+from triton_agent.runs.ship.facts import COUNTING, NotEmitted
 from triton_agent.runs.ship.module_forms import LAUNCHING, Kernels, Module, as_called, checks_of, given_names
-from triton_agent.runs.ship.plan import COUNTING, Plan, argument_paths
+from triton_agent.runs.ship.plan import Plan, argument_paths
 from triton_agent.runs.ship.plan import form as form_of
 from triton_agent.runs.ship.python_text import WIDTH, Group, Names, Text, lines, literal, prefixed, tuple_of
 from triton_agent.runs.ship.ranges.brackets import Bracket
