@@ -67,6 +67,8 @@ LOOKING_UP |= words("_embedding_bag_forward_only index_add scatter_add bincount 
 COMBINING = {"index_put": "accumulate", "_unsafe_index_put": "accumulate", "put": "accumulate", "scatter": "reduce"}
 """Operators that combine elements of one place if this argument says so. Otherwise a repeated index is undefined."""
 COUNTED_FROM_THE_END = words("index take index_put put")
+COUNTED_BACK_SHARE = 0.5
+"""Share of indices that are counted from the end then: at full size some fifteen rows are looked at."""
 LARGEST = words("amax max argmax aminmax _aminmax max_pool1d max_pool2d max_pool3d max_pool2d_with_indices")
 LARGEST |= words("max_pool3d_with_indices adaptive_max_pool2d")
 LEAST = words("amin min argmin")
@@ -365,7 +367,7 @@ def _repeat_and_count_back(tensor: torch.Tensor, feed: Feed, generator: torch.Ge
         if isinstance(ignored, int) and refused < 2:
             tensor.copy_(torch.where(_some(tensor, generator, 0.25), ignored, tensor))
     elif name in COUNTED_FROM_THE_END and not refused and bool((tensor >= 0).all()):
-        tensor.copy_(torch.where(_some(tensor, generator, 0.25), -1, tensor))
+        tensor.copy_(torch.where(_some(tensor, generator, COUNTED_BACK_SHARE), -1, tensor))
 
 
 def _mask_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
