@@ -66,6 +66,8 @@ ALIGNMENT = 16
 """Alignment in bytes. Triton compiles kernels differently for addresses and numbers that are not divisible by it."""
 LAYOUT = "with_strides"
 ALLOCATOR = "allocate"
+RUNNING_STATISTICS = ("running_mean", "running_var")
+"""Names of buffers in torch's norms."""
 ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 """Exists on a CPU only; see `executor/operators.py`."""
 
@@ -454,10 +456,14 @@ class PlanWriter:
             self._body.line(f"{state_path(name)}.copy_({self._body.tensor(view)})")
 
     def _count_writes(self) -> None:
-        """Count the changes that kernels have made to memory from outside, as operators of torch count their own."""
+        """Count the changes that kernels have made to memory from outside, as operators of torch count their own.
+
+        Torch's norms do not count what they write to running statistics, which a backward pass may have saved.
+        """
+        uncounted = {view.buffer for name, view in self._tape.state if name.rpartition(".")[2] in RUNNING_STATISTICS}
         launches = [step for step in self._tape.steps if isinstance(step, Launch)]
         written = {number for step in launches for number in effect_of(step, self._around.written).writes}
-        bases = [base for number, base in self._body.bases.items() if number in written and not base.is_own]
+        bases = [base for number, base in self._body.bases.items() if number in written - uncounted and not base.is_own]
         if bases:
             self._body.line(call(COUNTING, [tuple_of([base.name for base in bases])]))
 

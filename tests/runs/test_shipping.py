@@ -317,6 +317,41 @@ print(model(given, x[:8]).unique().tolist(), given._version)
     assert said.split() == ["True", "False", "False", "[4.0]", "1"]
 
 
+KEPT = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("NAME", torch.zeros(16))
+    def forward(self, x):
+        self.NAME.copy_(x[0])
+        return x * 2.0
+def get_inputs():
+    return [torch.randn(8, 16)]
+"""
+
+
+@pytest.mark.parametrize(("name", "counted"), [("latest", True), ("running_mean", False)])
+def test_running_statistics_are_not_counted_as_written(
+    name: str, counted: bool, tmp_path: Path, nursery: Nursery
+) -> None:
+    """Otherwise a call without gradients would spoil a backward pass that saved them, which torch's norms do not."""
+    (tmp_path / "problem.py").write_text(KEPT.replace("NAME", name))
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    source = (
+        CANDIDATE.replace("x_ptr, y_ptr, count", "x_ptr, y_ptr, kept_ptr, count")
+        .replace(
+            "\n\n\nclass", "\n    tl.store(kept_ptr + at, tl.load(x_ptr + at, mask=at < 16), mask=at < 16)\n\n\nclass"
+        )
+        .replace("self.weight = nn.Parameter(torch.zeros(3))", f'self.register_buffer("{name}", torch.zeros(16))')
+        .replace("y = torch", "x = x.contiguous()\n        y = torch")
+        .replace("](x, y, x.numel()", f"](x, y, self.{name}, x.numel()")
+    )
+    text = ship(spec, samples.plans(spec, source, nursery), samples.facts(spec, form=call_form.find(spec)), draft=True)
+    assert ("increment_version(" in text) == counted
+
+
 def test_tied_weights_that_a_plan_reads_once_have_to_be_tied(tmp_path: Path, nursery: Nursery) -> None:
     (tmp_path / "problem.py").write_text(
         "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def __init__(self):\n"
