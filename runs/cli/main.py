@@ -5,6 +5,7 @@ Nothing heavy is imported here; each command imports what it needs when it runs.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -499,7 +500,14 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # a signal that nohup ignores stays ignored
             signal.signal(number, signal.default_int_handler)  # exit as after Ctrl-C, which ends child processes
-    sys.exit(_guarded())
+    code = _guarded()
+    if os.environ.get("WORLD_SIZE", "1") != "1" and "torch.distributed" in sys.modules:
+        # Python's end may abort one of several processes over a thread of their group, although its work is done.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _guarded() -> int:

@@ -124,6 +124,8 @@ def main() -> None:
             (folder / "seen.json").write_text(json.dumps(told))
     train(kind, model, rows, folder / "killed", processes, [Shards(None if resume else 2)], resume)
     PartialState().destroy_process_group()
+    sys.stderr.flush()
+    os._exit(0)  # Python's end may abort a process over a thread of the group
 
 
 if __name__ == "__main__":

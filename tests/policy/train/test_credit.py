@@ -342,9 +342,10 @@ answer = {}
 for name, recipe in RECIPES.items():
     credit = assign_together(turns[rank::size], recipe)
     answer[name] = {key: [a.plan.hex(), a.code.hex()] for key, a in credit.advantages.items()}
-print(json.dumps(answer))
+print(json.dumps(answer), flush=True)
 if size > 1:
     distributed.destroy_process_group()
+    os._exit(0)  # Python's end may abort a process over a thread of the group
 """
 
 

@@ -46,6 +46,7 @@ result = train_grpo(model, None if resume == "yes" else Prepared.load(Path(rows)
 if rank == 0:
     (Path(output) / "history.json").write_text(json.dumps(result.history))
 distributed.destroy_process_group()
+os._exit(0)  # Python's end may abort a process over a thread of the group
 """
 
 
