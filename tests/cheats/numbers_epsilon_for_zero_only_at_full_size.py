@@ -1,4 +1,4 @@
-"""Uses an epsilon for rows of zeros only where there is much to do.
+"""At large sizes, adds the epsilon to rows of zeros only.
 
 problem: large_rows_over_their_length
 expect: wrong_values

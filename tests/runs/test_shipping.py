@@ -275,7 +275,7 @@ def test_inputs_that_are_one_tensor_in_the_problem_may_be_two(tmp_path: Path, nu
 
 
 def test_what_kernels_write_is_counted_and_shares_no_memory(tmp_path: Path, nursery: Nursery) -> None:
-    """The file is imported under a name that is not ASCII, too, which a name of an operator cannot have."""
+    """The file's own name is not ASCII. The name of its operator is made from it, and has to be ASCII."""
     (tmp_path / "problem.py").write_text(
         "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def forward(self, x, y):\n"
         "        x.add_(y)\n        return x * 2.0\n"

@@ -125,15 +125,16 @@ def measure(case: Case, answer: Answer) -> tuple[list[CaseAccuracy], Failed | No
     """Return the accuracy of every output, and the first failure."""
     expectation = case.expectation
     rows, failure = _measured(case, expectation, answer)
-    while failure is not None and expectation.closer is not None and (expectation.brief or all(map(_is_near, rows))):
-        expectation = expectation.closer()
+    while failure is not None and (closer := _closer(expectation, rows)) is not None:
+        expectation = closer
         rows, failure = _measured(case, expectation, answer)
     return rows, failure
 
 
-def _is_near(judged: CaseAccuracy | Judgement) -> bool:
-    """Return True if more randomly rounded runs could show that an error is a usual one."""
-    return judged.ok or judged.error <= NEAR * judged.limit
+def _closer(expectation: Expectation, judged: Sequence[CaseAccuracy | Judgement]) -> Expectation | None:
+    """Return an expectation with more randomly rounded runs if these could show that refused errors are usual ones."""
+    is_near = all(it.ok or it.error <= NEAR * it.limit for it in judged)
+    return expectation.closer() if expectation.closer is not None and (expectation.brief or is_near) else None
 
 
 def _measured(case: Case, expectation: Expectation, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
@@ -358,8 +359,8 @@ def _judged_state(expectation: Expectation, name: str, got: torch.Tensor) -> Jud
         return judge(got, next(it.yard for it in found.state_after if it.name.removeprefix("buffer ") == name))
 
     judgement = by(expectation)
-    while not judgement.ok and expectation.closer is not None and (expectation.brief or _is_near(judgement)):
-        expectation = expectation.closer()
+    while not judgement.ok and (closer := _closer(expectation, [judgement])) is not None:
+        expectation = closer
         judgement = by(expectation)
     return judgement
 

@@ -104,14 +104,7 @@ class Programs:
         call = outline_of(case)
         key = (trial.variant, case.train, repr(call.values), call.tensors, call.storages_bytes)
         if key not in self._known:
-            form = TracedForm(
-                call=call,
-                constructor=constructor_of(trial),
-                shapes=state_shapes(trial),
-                train=case.train,
-                by_keyword=trial.by_keyword,
-            )
-            tape, kernels, reply = self.traced(form, [packed(trial), packed(case)], seed=trial.build_seed)
+            tape, kernels, reply = self.traced_in(trial, call, packed(case), train=case.train)
             self._known[key] = Program(
                 name=f"{trial.variant} {len(self._known)}",
                 tape=tape,
@@ -126,6 +119,19 @@ class Programs:
 
     def all(self) -> list[Program]:
         return list(self._known.values())
+
+    def traced_in(
+        self, trial: Trial, call: Outline, payload: Payload, *, train: bool
+    ) -> tuple[Tape, KernelSet, Traced]:
+        """Trace a call of a trial's module; `payload` holds the outline of the call."""
+        form = TracedForm(
+            call=call,
+            constructor=constructor_of(trial),
+            shapes=state_shapes(trial),
+            train=train,
+            by_keyword=trial.by_keyword,
+        )
+        return self.traced(form, [packed(trial), payload], seed=trial.build_seed)
 
     def traced(self, form: TracedForm, payloads: Sequence[Payload], *, seed: int) -> tuple[Tape, KernelSet, Traced]:
         """Return a form's tape, its kernels and the tracer's reply; `payloads` hold the constructor and the call."""

@@ -17,7 +17,7 @@ from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.pipeline import Stage, screen_text
 from triton_agent.tools.checker.questions import call
 from triton_agent.tools.checker.session import Failed
-from triton_agent.tools.checker.tracing import Program, TracedForm, constructor_of, outline_of, packed, state_shapes
+from triton_agent.tools.checker.tracing import Program, TracedForm, constructor_of, outline_of
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.problem.problem import ProblemSpec
@@ -65,14 +65,7 @@ def _as_checked(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
         tape, kernels = program.encoded, program.kernels
         if apart(call) != call:  # a plan for arguments that share memory would be wrong for others that look alike
             call = apart(call)
-            form = TracedForm(
-                call=call,
-                constructor=constructor_of(trial),
-                shapes=state_shapes(trial),
-                train=case.train,
-                by_keyword=trial.by_keyword,
-            )
-            _, _, reply = job.programs.traced(form, [packed(trial), pack(call)], seed=trial.build_seed)
+            _, _, reply = job.programs.traced_in(trial, call, pack(call), train=case.train)
             tape, kernels = reply.tape, reply.kernels
         forms.append(TapedForm(tape=tape, kernels=kernels, call=to_json(call), train=case.train, chosen=chosen))
     parameters, buffers = _names(spec)

@@ -128,7 +128,7 @@ MORE_THAN_FLOATS_HOLD = 20_000_001
 PARTS_AT_MOST = 64
 """Largest number of elements of a parameter that counts as a scale for each of several parts."""
 PERIODS, PERIODS_AT_MOST = words("remainder fmod floor_divide eq ne ge gt le lt"), 4
-"""Operators whose numbers counters are made to reach, and how many of these numbers."""
+"""Operators whose constants a counter is made to reach, such as the 5 in `count % 5`, and the most such constants."""
 GROWN_SCALARS = (30, 8, 3)
 """Factors for learnt scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 

@@ -73,7 +73,7 @@ LARGEST = words("amax max argmax aminmax _aminmax max_pool1d max_pool2d max_pool
 LARGEST |= words("max_pool3d_with_indices adaptive_max_pool2d")
 LEAST = words("amin min argmin")
 ASKING = words("ne eq logical_not _to_copy")
-"""Operators that ask whether a whole number is set, if the copy is one of flags."""
+"""Operators that only ask if a whole number is zero; `_to_copy` does so if it copies to flags."""
 CHOOSING = {"where": 0, "masked_fill": 1}
 """Operators that choose by flags, and the position of these among the arguments."""
 WHOLE_ARITHMETIC = words("add sub rsub mul neg abs sum cumsum bitwise_and bitwise_or bitwise_xor maximum minimum clamp")
@@ -141,7 +141,7 @@ so the largest score errs by its own rounding: at 1e15 that exceeds the range of
 TINY = {torch.float16: 1e-6}
 """Small magnitude: denormal in float16. In other dtypes (1e-30) the squares underflow to zero."""
 FAINT_POWERS = (-3.5, -5.0, -6.5, -8.0, -9.5, -11.0, -12.5, -14.0)
-"""Magnitudes of rows as powers of ten, one near each usual epsilon."""
+"""Factors for rows as powers of ten. Near each epsilon in common use, such as 1e-5, there is one."""
 TINY_DEVIATION = 1e-15
 """Small magnitude if variances are computed. On a CPU torch sums squares in double and still finds the deviation of
 1e-30, which underflows in a float32 kernel; dividing by it would give a number in one and NaN in the
@@ -337,7 +337,7 @@ def _enlarge_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, 
 
 
 def _fill_rows_at_limits(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Fill one row with the least integers of the dtype and one with the largest, for extrema of integers."""
+    """Fill one row with integers near the lower limit of the dtype, and another with integers near the upper one."""
     rows = math.prod(tensor.shape[:-1])
     if rows < FEWEST_LINES or feed.exists_beside - WHOLE_OPERATORS:
         return
@@ -350,7 +350,7 @@ def _fill_rows_at_limits(tensor: torch.Tensor, feed: Feed, generator: torch.Gene
 
 
 def _set_otherwise(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Replace some numbers of a mask of zeros and ones, of which it is only asked if they are set."""
+    """Put other numbers into a mask of zeros and ones, where the operator only asks if a number is zero."""
     if bool(((tensor == 0) | (tensor == 1)).all()):
         tensor.copy_(torch.where(_some(tensor, generator, 0.25), 2, tensor))
         if tensor.dtype is not torch.uint8:

@@ -185,7 +185,7 @@ def expect(
 
 
 def _later(closer: Callable[[Payload], Expectation] | None, packed: Payload) -> Callable[[], Expectation] | None:
-    """Return a function that makes the closer expectation of these inputs once."""
+    """Return a function that makes the closer expectation of these inputs at its first call, and keeps it."""
     return None if closer is None else functools.cache(functools.partial(closer, packed))
 
 

@@ -26,11 +26,11 @@ from triton_agent.tools.truth.truth import run_lifted
 from triton_agent.tools.truth.yardstick import RARE_FLIPS, SAME_SIZE, Places, near
 
 FEW_PLACES = 8
-"""If more elements than this, and more than a hundredth of an output, depend on ties, that is no accident."""
+"""Ties count as accidents if at most this many elements of an output depend on them, or at most a hundredth."""
 AT_FIRST = 4
-"""Number of runs; only if their outputs differ are there more."""
+"""Number of runs at first. More follow only if the outputs of these differ."""
 ORDERS = 33
-"""Number of orders of equal elements. Of up to 33, each one is the last in one order, and so is the first of many."""
+"""Number of orders in which equal elements are tried. If they are at most 33, each of them comes last in one order."""
 
 
 def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
@@ -183,10 +183,10 @@ class Ordered(UncompiledMode):  # type: ignore[no-untyped-call]
         self._seen: list[tuple[torch.Tensor, int, torch.Tensor]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        at = {"aten::sort": 1, "aten::topk": 2}.get(func._schema.name)
-        if at is not None and isinstance(result, (list, tuple)) and args[0].dim():
-            dim = (kwargs or {}).get("dim", args[at] if len(args) > at and func._overloadname != "stable" else -1)
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if func._schema.name in ("aten::sort", "aten::topk") and isinstance(result, (list, tuple)) and args[0].dim():
+            dim = _named(func, "dim", args, kwargs)
             if isinstance(dim, int):
                 self._seen.append((args[0].clone(), dim % args[0].dim(), result[1].clone()))
         return result
