@@ -10,6 +10,7 @@ from typing import Any
 from tests import verdicts
 
 from triton_agent.runs.ship import call_form
+from triton_agent.runs.ship.artefact import ship
 from triton_agent.runs.ship.facts import CallForm, ShippedFacts
 from triton_agent.runs.ship.plan_file import plans_of
 from triton_agent.tools.evaluate.evaluator import Evaluator
@@ -69,3 +70,8 @@ def problem(folder: str) -> ProblemSpec:
 
 def kernel(folder: str, name: str) -> str:
     return (KERNELS / folder / name).read_text()
+
+
+def draft(spec: ProblemSpec, source: str, nursery: Nursery) -> str:
+    """Return the draft that is shipped for a kernel."""
+    return ship(spec, plans(spec, source, nursery), facts(spec), draft=True)

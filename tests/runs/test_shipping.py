@@ -85,7 +85,7 @@ def shipped_from(folder: Path, original: str, target: str = "problem.py", **opti
 )
 def test_a_shipped_file_passes_with_its_own_kernels_at_work(folder: str, name: str, nursery: Nursery) -> None:
     spec, source = samples.problem(folder), samples.kernel(folder, name)
-    text = ship(spec, samples.plans(spec, source, nursery), samples.facts(spec), draft=True)
+    text = samples.draft(spec, source, nursery)
     with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
         verdict = evaluator.evaluate(forced(text), as_given=True, file=switched_on(text))
         assert verdict.status is Status.PASSED, verdict.message
@@ -114,7 +114,7 @@ def test_a_draft_at_other_sizes_takes_over_the_verdict_on_equal_tapes_only(tmp_p
     spec = parse_problem(str(tmp_path / "problem.py"))
     source = CANDIDATE.replace("        self.weight = nn.Parameter(torch.zeros(3))\n", "").replace("64", "1024")
     source = source.replace("y = torch.empty_like(x)", "x = x.contiguous()\n        y = torch.empty_like(x)")
-    text = ship(spec, samples.plans(spec, source, nursery), samples.facts(spec), draft=True)
+    text = samples.draft(spec, source, nursery)
     another = text.replace("* 2.0, mask", "* 3.0, mask")
     assert another != text
     with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
@@ -129,7 +129,7 @@ def test_a_draft_at_other_sizes_takes_over_the_verdict_on_equal_tapes_only(tmp_p
 
 def test_the_file_itself_is_checked_and_not_only_its_tapes(nursery: Nursery) -> None:
     spec, source = samples.problem("layer_norm_f16"), samples.kernel("layer_norm_f16", "right_block.py")
-    text = ship(spec, samples.plans(spec, source, nursery), samples.facts(spec), draft=True)
+    text = samples.draft(spec, source, nursery)
     wrong = switched_on(text).replace("else plan(state, *tensors)", "else plan(state, *tensors) * 2")
     assert wrong != switched_on(text)
     with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
@@ -204,8 +204,7 @@ TAKES_A_DICT = (
 def test_what_comes_in_a_dict_is_known_again(tmp_path: Path, nursery: Nursery) -> None:
     (tmp_path / "problem.py").write_text(IN_A_DICT)
     spec = parse_problem(str(tmp_path / "problem.py"))
-    plans = samples.plans(spec, TAKES_A_DICT, nursery)
-    (tmp_path / "fast.py").write_text(ship(spec, plans, samples.facts(spec, form=call_form.find(spec)), draft=True))
+    (tmp_path / "fast.py").write_text(samples.draft(spec, TAKES_A_DICT, nursery))
     said = run_python(
         tmp_path,
         """
@@ -265,8 +264,7 @@ class ModelNew(nn.Module):
 def test_inputs_that_are_one_tensor_in_the_problem_may_be_two(tmp_path: Path, nursery: Nursery) -> None:
     (tmp_path / "problem.py").write_text(TWICE)
     spec = parse_problem(str(tmp_path / "problem.py"))
-    plans = samples.plans(spec, READS_BOTH, nursery)
-    text = ship(spec, plans, samples.facts(spec, form=call_form.find(spec)), draft=True)
+    text = samples.draft(spec, READS_BOTH, nursery)
     with Evaluator(spec, EvaluatorSettings(target=None), nursery=nursery) as evaluator:
         assert all(len(graph["inputs"]) == 2 for graph in evaluator.facts.graphs), "authors are told of two"
         verdict = evaluator.evaluate(forced(text), as_given=True, file=switched_on(text))
@@ -297,8 +295,7 @@ def test_what_kernels_write_is_counted_and_shares_no_memory(tmp_path: Path, nurs
         .replace("](x, y, x.numel()", "](x, y, z, x.numel()")
         .replace("return y", "if x is not given:\n            given.copy_(x)\n        return z")
     )
-    facts = samples.facts(spec, form=call_form.find(spec))
-    text = ship(spec, samples.plans(spec, source, nursery), facts, draft=True)
+    text = samples.draft(spec, source, nursery)
     (tmp_path / "sch\u00f6n.py").write_text(text)
     said = run_python(
         tmp_path,
@@ -348,7 +345,7 @@ def test_running_statistics_are_not_counted_as_written(
         .replace("y = torch", "x = x.contiguous()\n        y = torch")
         .replace("](x, y, x.numel()", f"](x, y, self.{name}, x.numel()")
     )
-    text = ship(spec, samples.plans(spec, source, nursery), samples.facts(spec, form=call_form.find(spec)), draft=True)
+    text = samples.draft(spec, source, nursery)
     assert ("increment_version(" in text) == counted
 
 
@@ -366,8 +363,7 @@ def test_tied_weights_that_a_plan_reads_once_have_to_be_tied(tmp_path: Path, nur
         .replace("self.weight = nn.Parameter(torch.zeros(3))", "self.a = self.b = nn.Parameter(torch.ones(3))")
         .replace("](x, y, x.numel()", "](x, self.a, y, x.numel()")
     )
-    facts = samples.facts(spec, form=call_form.find(spec))
-    text = ship(spec, samples.plans(spec, source, nursery), facts, draft=True)
+    text = samples.draft(spec, source, nursery)
     (tmp_path / "fast.py").write_text(text)
     said = run_python(
         tmp_path,
@@ -399,8 +395,7 @@ def test_kernels_do_not_stand_in_for_a_model_made_with_other_numbers(tmp_path: P
     candidate = CANDIDATE.replace("(self):", "(self, factor=2.0):").replace(
         "self.weight = nn.Parameter(torch.zeros(3))", "pass"
     )
-    facts = samples.facts(spec, form=call_form.find(spec))
-    (tmp_path / "fast.py").write_text(ship(spec, samples.plans(spec, candidate, nursery), facts, draft=True))
+    (tmp_path / "fast.py").write_text(samples.draft(spec, candidate, nursery))
     said = run_python(
         tmp_path,
         """
@@ -424,8 +419,7 @@ def test_a_model_without_parts_is_known_by_its_attributes(tmp_path: Path, nurser
     (tmp_path / "problem.py").write_text(original)
     spec = parse_problem(str(tmp_path / "problem.py"))
     candidate = CANDIDATE.replace("self.weight = nn.Parameter(torch.zeros(3))", "pass")
-    facts = samples.facts(spec, form=call_form.find(spec))
-    text = ship(spec, samples.plans(spec, candidate, nursery), facts, draft=True)
+    text = samples.draft(spec, candidate, nursery)
     assert "itemgetter" not in text and "_verified_state" not in text
     (tmp_path / "fast.py").write_text(text)
     said = run_python(
@@ -468,7 +462,7 @@ handle.remove()
 @pytest.mark.slow  # starts torch.compile
 def test_a_compiled_graph_of_a_model_without_parts_runs_the_kernels(tmp_path: Path, nursery: Nursery) -> None:
     spec, source = samples.problem("softmax_f32"), samples.kernel("softmax_f32", "right_block.py")
-    text = ship(spec, samples.plans(spec, source, nursery), samples.facts(spec), draft=True)
+    text = samples.draft(spec, source, nursery)
     (tmp_path / "fast.py").write_text(text)
     said = run_python(
         tmp_path,
@@ -523,8 +517,7 @@ def test_config_objects_and_keyword_only_arguments_are_known_again(tmp_path: Pat
     candidate = CANDIDATE.replace("self.weight = nn.Parameter(torch.zeros(3))", "pass").replace(
         "def forward(self, x):", "def forward(self, x, shift=None, *, power=1, gate):"
     )
-    facts = samples.facts(spec, form=call_form.find(spec))
-    (tmp_path / "fast.py").write_text(ship(spec, samples.plans(spec, candidate, nursery), facts, draft=True))
+    (tmp_path / "fast.py").write_text(samples.draft(spec, candidate, nursery))
     script = """
 import inspect, types, warnings, torch, fast
 from problem import Config, Model
