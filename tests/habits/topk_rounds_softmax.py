@@ -1,5 +1,5 @@
 """The largest by rounds of tl.max with indices; what was taken is put to minus infinity.
-Picks a masked element again in a row of negative infinities.
+Takes an element twice in a row with fewer numbers above negative infinity than are asked for.
 
 problem: top_few
 expect: wrong_values/values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -254,3 +255,27 @@ def test_an_error_that_two_draws_do_not_show_is_compared_with_more_before_it_is_
 
     assert failure((low + high) / 2) is None
     assert failure(1.1 * high) is not None
+
+
+class Entropy(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        share = torch.softmax(x, -1)
+        return (share * share.log()).sum(-1)
+
+
+def test_results_below_the_normal_numbers_may_be_taken_as_zero(spec: ProblemSpec) -> None:
+    runs = OriginalRuns(reference=load(spec), settings=EvaluatorSettings())
+    x = torch.zeros(3, 4)
+    x[1, 2] = 92.0  # the other shares of this row are 1e-40
+    expectation = runs.expect(Entropy(), [x], {}, brief=True)
+    case = Case(name="case", variant="", distribution="", expectation=expectation)
+    right = expectation.outputs[0].yard.original
+    assert torch.isfinite(right).all()
+
+    def fails(row: int, value: float) -> bool:
+        answer = right.clone()
+        answer[row] = value
+        return measure(case, Answer(tree=expectation.tree, tensors=(answer,)))[1] is not None
+
+    assert not fails(1, math.nan) and not fails(1, float(right[1]))
+    assert fails(1, 1.0) and fails(0, math.nan) and fails(0, 0.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -132,8 +133,8 @@ def measure(case: Case, answer: Answer) -> tuple[list[CaseAccuracy], Failed | No
 
 
 def _closer(expectation: Expectation, judged: Sequence[CaseAccuracy | Judgement]) -> Expectation | None:
-    """Return an expectation with more randomly rounded runs if these could show that refused errors are usual ones."""
-    is_near = all(it.ok or it.error <= NEAR * it.limit for it in judged)
+    """Return an expectation with more runs of the reference if these could show that refused errors are usual ones."""
+    is_near = all(it.ok or it.error <= NEAR * it.limit or it.error == math.inf for it in judged)
     return expectation.closer() if expectation.closer is not None and (expectation.brief or is_near) else None
 
 

@@ -515,7 +515,7 @@ class _CaseMaker:
         for name in (name for name in names if name in asked.feeds):
             for refused in range(REFUSALS):
                 inputs, generator = self.fresh(), torch.Generator().manual_seed(secret_seed())
-                plain = pack(inputs) if name == NOT_FINITE and asked.picks else None
+                plain = pack(inputs) if name == NOT_FINITE and asked.picks and not asked.orders else None
                 try:
                     adds_infinity = name == NOT_FINITE and asked.sums and not asked.orders and not refused
                     if name == NOT_FINITE:
@@ -566,7 +566,7 @@ class _CaseMaker:
 
         Where an extremum is sought, a kernel may begin with a finite number.
         """
-        if asked.neutral is None or asked.neutral not in values or asked.sums or asked.orders:
+        if asked.neutral is None or asked.neutral not in values or asked.sums:
             return False
         inputs = self.fresh()
         asked.fill_lines(inputs, asked.neutral, torch.Generator().manual_seed(secret_seed()))

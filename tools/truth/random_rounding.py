@@ -44,6 +44,8 @@ MOST_OFF = 2.0**-11
 """Limit on the error of an exponent. Without it, a peak beyond some thousands would leave no accuracy to judge."""
 SPACING = 2.0**-23
 """Relative spacing of float32 numbers."""
+SMALLEST_NORMAL = 2.0**-126
+"""Smallest normal float32 number."""
 TERMS = 8
 """Number of parts of a sum that are added one after another; large parts may cancel."""
 CANCELLED = 16
@@ -247,6 +249,30 @@ class Nudge(Moved):
                 if self.everywhere:
                     _round(part, self.draw)
         return moved
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flush(Moved):
+    """Makes results that float32 holds with fewer digits, or not at all, zero; inputs and parameters stay."""
+
+    def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
+        return _Flushing()  # type: ignore[no-untyped-call]
+
+    def _moved(self, value: torch.Tensor) -> torch.Tensor:
+        return value
+
+
+class _Flushing(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Replaces float64 results of operators inside by zero if they are smaller than the normal float32 numbers."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            for tensor in _doubles(result if isinstance(result, (list, tuple)) else [result]):
+                with _without_modes():
+                    values = tensor.detach()
+                    values.masked_fill_(values.abs() < SMALLEST_NORMAL, 0.0)
+        return result
 
 
 class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]

@@ -134,7 +134,8 @@ class Yardstick:
     """The lowest and highest accepted value of elements that are not decided (see `jumps.py`); elsewhere both are the
     truth."""
     unbounded: torch.Tensor | None = None
-    """Elements in which NaN and both infinities are right: a sum of an infinity, which depends on the order."""
+    """Elements in which NaN and both infinities are right: a sum of an infinity, which depends on the order, or where a
+    result is too small for a normal float32 number and may be taken as zero."""
     places: Places | None = None
     """The sorted elements, for an output of positions in which equal elements may be exchanged."""
 
