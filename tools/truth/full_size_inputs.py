@@ -45,9 +45,11 @@ NEGATED_WHOLES = 1 / 3
 FEWEST_NEGATIVE = 3
 """With fewer different negative numbers, these are labels to ignore or indices counted from the end."""
 SPOILED_KINDS = ("", EXTREMES, EXTREMES, NOT_FINITE, NOT_FINITE, BLANK)
-"""What happens to a sample of a call with extreme inputs, each as likely as another."""
+"""What happens to the samples of a call with extreme inputs."""
 SPOILED_IF_KNOWN = (OFFSET, TIES, FAINT, FAINT)
 """What else may happen to a sample, if the reference accepts it."""
+KINDS_IN_TURN = len(SPOILED_KINDS) + len(SPOILED_IF_KNOWN)
+"""Number of consecutive samples that hold all kinds. Programs are chosen so that they meet each (`spot_checks.py`)."""
 SPOILED_SHARES = {EXTREMES: 1 / 16, NOT_FINITE: 1 / 64}
 """Share of the elements that change in a sample of each kind."""
 WHOLE_OFFSET = 100.0
@@ -190,10 +192,14 @@ def _spoil_samples(tensor: torch.Tensor, told: Told, chance: torch.Generator, *,
     largest = torch.finfo(tensor.dtype).max / OVERFLOW_MARGIN
     kinds = [name for name in (*SPOILED_KINDS, *SPOILED_IF_KNOWN) if not name or name in told.names]
     kinds = [name for name in kinds if is_chosen or name not in (NOT_FINITE, OFFSET)]
+    order = torch.randperm(KINDS_IN_TURN, generator=chance)
+    in_turn = [kinds[int(at) % len(kinds)] for at in order]
+    first = 0
     for part in parts:
-        kind = torch.randint(len(kinds), (len(part),), generator=chance)
-        for name in dict.fromkeys(kinds):
-            mine = torch.tensor([it == name for it in kinds])[kind].nonzero().flatten()
+        kind = torch.arange(first, first + len(part)) % KINDS_IN_TURN
+        first += len(part)
+        for name in dict.fromkeys(in_turn):
+            mine = torch.tensor([it == name for it in in_turn])[kind].nonzero().flatten()
             if name == BLANK:
                 part[mine] = 0
             elif name == OFFSET and tensor.element_size() >= 4:
