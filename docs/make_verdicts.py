@@ -32,9 +32,9 @@ HEAD = """\
 
 <!-- Written by docs/make_verdicts.py from tools/results.py. Change it there. -->
 
-Every candidate ends in exactly one status. A status other than `passed` has a finding, which gives the reason; each
-finding belongs to one status. If no verdict can be reached, the result is neither: it is an `InstrumentError`, exit
-code 3, and says nothing about the kernel.
+Every candidate that is judged gets exactly one status. A status other than `passed` has a finding, which gives the
+reason; each finding belongs to one status. If a candidate cannot be judged, there is no status: the evaluator raises an
+`InstrumentError`, the command exits with code 3, and nothing is said about the kernel.
 """
 
 LINE = """\
@@ -45,31 +45,36 @@ strides and dtypes of the inputs, plain values such as numbers and flags, traini
 may choose kernels, tiles and grids by these, and fall back to others. It may not specialise to the values of tensors: a
 guard cannot check them without reading them, and they differ from call to call. These rules follow:
 
-- Host code that reads values of a tensor is refused (`reads_values`). Kernels may read them in memory.
+- Host code that reads values of a tensor is refused (`reads_values`). Kernels may read them.
 - Memory prepared from parameters is prepared again when they change. A result that still uses an old value is
   `stale_parameter`.
 - A call's result may depend only on its own inputs, on parameters and on buffers. Using values of an earlier call's
   inputs is refused (`retained_input`); a workspace that each call initialises is allowed.
 - A number in the text that only fits the inputs as given (a scale, a range, a count of rows) fails at other sizes,
-  magnitudes, signs and orders, as `values`, `non_finite` or `unwritten_output`. Some inputs equal the values that the
-  reference compares them with, some rows begin or end with zeros, hold one sign, or few different values, or are
-  as small as an epsilon, and inputs that share memory also get memory of their own. At full size the inputs hold
-  several magnitudes and signs at once, in other calls outliers, NaN, repeated and negative indices, full and empty
-  masks, and the numbers that kernels name. Parameters and buffers that a new module fills with one value also get
-  other values, and those of one sign get both signs if the reference accepts that. Learnt scales also get larger
-  values, some rows of a weight are zero, and buffers that count calls count on, also to the numbers that the
-  reference names.
-- If the reference does the same in training and evaluation mode, a file that does something else in one of them is
-  checked in both alike.
+  magnitudes, signs and orders, as `values`, `non_finite` or `unwritten_output`. The next section lists the inputs that
+  are tried.
+- If the reference does the same in training and evaluation mode, but a file does not, the file is checked with the same
+  cases in both modes.
 - A mode in which the reference draws random numbers (dropout in training mode) is not checked, since two right answers
-  differ there. A shipped file runs the reference in it.
-- Own kernels do the larger part of the work, counted in bytes. Bytes that a launch loads without any effect on the
-  answer do not count. If torch computes the answer, up to a factor, a shift or the order of its elements, and kernels
-  only pass it on, the file is refused: `library_work`.
-- An output may have other strides than the reference's, but not in place of a movement: where the reference brings
-  elements into another order (`.contiguous()`), the output lies in that order or row by row: `layout`.
+  differ there. A shipped file runs the reference in that mode.
+- The file's own kernels do the larger part of the work, counted in bytes. Bytes that a launch loads without any effect
+  on the answer do not count. If torch computes the answer, up to a factor, a shift or the order of its elements, and
+  kernels only pass it on, the file is refused (`library_work`).
+- An output may have other strides than the reference's, with one exception. Where the reference moves elements into
+  another order (`.contiguous()`), the output has to be stored in that order or row by row (`layout`).
 - Only the user may choose lower precision than the reference's (`--precision`, `--autocast`). A file that chooses it is
-  refused: `precision`.
+  refused (`precision`).
+
+## What is tried besides the inputs as given
+
+- Values of inputs: some equal the values that the reference compares them with. Some rows begin or end with zeros, hold
+  only one sign or few different values, or are as small as an epsilon.
+- Memory: inputs that share memory also get memory of their own.
+- Inputs at full size: they hold several magnitudes and signs at once. In other calls they hold outliers, NaN, repeated
+  and negative indices, full and empty masks, and the numbers that kernels name.
+- Parameters and buffers: those that a new module fills with one value also get other values, and those of one sign get
+  both signs if the reference accepts that. Learnt scales also get larger values, and some rows of a weight are zero.
+- Buffers that count calls: they also begin at higher counts, among them the numbers that the reference names.
 """
 
 
@@ -85,8 +90,9 @@ On a GPU a candidate that passed is timed against the reference and against `tor
 | call latency | one call by the host's clock, from an idle GPU to an idle GPU | has an interval above 1.02 |
 | back-to-back calls | 200 calls queued without waiting, host cost included, per call | has an interval from 1 on |
 
-Slow calls are queued for 30 ms in total instead. Back-to-back calls are measured only for files that may be
-shipped, since a candidate's tape has no guard. If a file is not shipped, the message names the clocks that failed.
+An interval is that of the speed-up's median, with 95% confidence. If 200 calls would take longer than 30 ms, fewer are
+queued. Back-to-back calls are measured only for files that may be shipped, since a candidate's tape has no
+guard. If a file is not shipped, the message names the clocks that failed.
 """
 
 
