@@ -40,7 +40,7 @@ def _in_python(path: Path) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             for argument in (*node.exc.args, *(keyword.value for keyword in node.exc.keywords)):
                 if isinstance(argument, (ast.Constant, ast.JoinedStr)):
-                    yield from _split(ast.unparse(argument).strip("f'\""), where)
+                    yield from _split(ast.unparse(argument).removeprefix("f").strip("'\""), where)
 
 
 def _split(text: str, where: str) -> Iterator[tuple[str, str]]:

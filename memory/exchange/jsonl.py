@@ -21,7 +21,7 @@ from triton_agent.memory.exchange.plain import canonical
 from triton_agent.tools.errors import UsageError
 
 LONGEST_LINE_BYTES = 256 << 20
-"""An attempt takes some hundred kilobytes; a longer line was not written by this program."""
+"""An attempt takes a few hundred kilobytes; a longer line was not written by this program."""
 _LEVEL = 6
 
 

@@ -134,8 +134,10 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
 
 
 def _matching(connection: Connection, text: str) -> ColumnElement[bool]:
-    """Select runs by a search. Few matches are found by the indexes of id and problem; if there are many, the newest
-    runs are tested one by one.
+    """Return the condition for runs whose id or problem matches the text.
+
+    With few matches it uses the indexes of id and problem. With many it avoids them, so that the newest runs are tested
+    one by one until a page is full.
     """
     in_name = ViewRow.name.icontains(text, autoescape=True)
     problems = select(ViewRow.id).where(or_(in_name, _begins(ViewRow.digest, text)))

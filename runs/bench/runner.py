@@ -145,8 +145,9 @@ class Bench:
         return await pool.tried(at, self._instrument_failure, at_once=len(pool.members), left_out=left_out)
 
     def _instrument_failure(self, row: ProblemRow) -> str:
-        """Return what the instrument failed at. Without a GPU a kernel that cannot be judged is not the
-        instrument's fault.
+        """Return what the instrument failed at; empty if it did not fail.
+
+        If a kernel cannot be judged without a GPU, that is not a failure of the instrument.
         """
         judged_here = self.settings.device == "cuda" or not any(sample.unmeasured for sample in row.samples)
         return f"{row.label}: {_complaint(row)}" if not row.measured and judged_here else ""

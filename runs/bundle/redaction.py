@@ -35,7 +35,9 @@ _MAIL = re.compile(r"[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)*")
 
 
 class Redaction:
-    """The names to remove; found in all texts of a bundle, since a path in one names the user in another."""
+    """The names to remove. They are collected from all texts of a bundle, because a user's name that stands in a path
+    of one text may stand alone in another.
+    """
 
     def __init__(self, texts: Iterable[str], folders: Iterable[Path] = ()) -> None:
         found = {name for text in texts for name in _HOME.findall(text)}
@@ -65,7 +67,7 @@ class Redaction:
         return self._without_names(text)
 
     def code(self, source: str) -> str:
-        """Redact Python in comments and strings only, so that the program stays equal."""
+        """Redact only the comments and strings of Python code, so that it still runs."""
         spans = _comments_and_texts(source)
         for begin, end in reversed(spans):
             inside = self._without_names(self._without_folders(source[begin:end]))

@@ -47,7 +47,7 @@ class ServiceSettings:
 
     roots: Roots
     out: Path
-    """Folder in which every optimization makes one of its own."""
+    """Folder in which each optimization makes its own subfolder."""
     store: str | None = None
     device: str = "auto"
     target: str = "cuda:90"

@@ -298,7 +298,7 @@ def _require_one_model(ledger: Ledger, device: str) -> None:
 
 
 def machine_here(seed: int, chosen: Chosen) -> GradingMachine:
-    """Return the description of this machine for gradings; several cards are of one model."""
+    """Return the description of this machine for gradings. It names the first card, since all are of one model."""
     gpu = next(iter(chosen.gpus), None)
     return GradingMachine(
         gpu=gpu.name if gpu else "", driver=(gpu.driver or "") if gpu else "", commit=project_version(), seed=seed

@@ -81,6 +81,9 @@ class ModelSurvey:
 
 
 def take(spec: ProblemSpec, *, device: str, card: str = "") -> ModelSurvey:
-    """ModelSurvey a model on the `card` with this UUID, or the first. Raises `ProblemError` if the reference fails."""
+    """Survey a model on the `card` with this UUID, or on the first card.
+
+    Raise `ProblemError` if the reference fails.
+    """
     purpose = "a survey of its submodules"
     return ModelSurvey.from_json(ask(PROCESS, spec, device, purpose=purpose, limit_s=TIMEOUT_S, card=card))

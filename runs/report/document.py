@@ -22,7 +22,7 @@ def document(
 ) -> str:
     """Return a page from sections, each with an anchor, a name and its content.
 
-    `above` begins the body and `after` ends it. A `live` page is one that a script may fetch again.
+    `above` begins the body and `after` ends it. The script of a `live` page fetches it again to keep it current.
     """
     shown = list(sections)
     links = [tag("li", tag("a", name, href=f"#{key}")) for key, name, _ in shown]

@@ -206,7 +206,7 @@ def roofline(
     verdict: Evaluation | None,
     ceilings: Ceilings | Rates | None = None,
 ) -> Html:
-    """Return the roofline with timed kernels, given by name, timing, and whether it is the best."""
+    """Return the roofline chart of timed kernels. Each is given by its name, its timing, and True if it is the best."""
     flops, moved = problem.floor_flops, problem.floor_bytes
     spots = [
         charts.RooflinePoint(

@@ -194,7 +194,7 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 class _WithHeaders:
-    """Sends the headers of `HEADERS` with every answer, and a policy where the answer has none."""
+    """Adds `HEADERS` to every answer, and a Content-Security-Policy if the answer has none of its own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

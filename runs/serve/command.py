@@ -24,10 +24,10 @@ ADDRESS = "127.0.0.1"
 def run(*, store: str | None, port: int, folders: Sequence[str], write: bool, out: str | None) -> int:
     """Serve the store."""
     if not 0 <= port <= 65535:
-        raise UsageError(f"--port {port}", remedy="from 1 to 65535; 0: a free one")
+        raise UsageError(f"--port {port} is not a port", remedy="give a number from 1 to 65535, or 0 for any free port")
     roots = tuple(Path(folder).resolve() for folder in folders or (".",))
     if missing := [str(root) for root in roots if not root.is_dir()]:
-        raise UsageError("there is no such folder", where=", ".join(missing), remedy="name one that exists: --folder")
+        raise UsageError("there is no such folder", where=", ".join(missing), remedy="give --folder an existing folder")
     token, screen = secrets.token_urlsafe(18), console.progress()
 
     with open_store(store) as opened, _listening(port) as listener, Jobs[CommandJob]() as jobs:

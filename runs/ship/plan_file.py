@@ -120,7 +120,7 @@ def _tied(modules: Sequence[Module]) -> dict[str, str]:
 
 
 def _told_apart(modules: Sequence[Module]) -> list[Module]:
-    """Return the modules that are constructed differently, the first ones first, each with all of its calls.
+    """Return the modules that are constructed differently, in order, each with all of its calls.
 
     If two modules differ although they are constructed with equal arguments, for example by constants of the problem's
     file, only the first is part of the file.

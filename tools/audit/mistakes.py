@@ -131,7 +131,7 @@ def dropped(call: OperatorCall, result: Any) -> Iterator[Mistake]:
 
 
 def _operand(name: str) -> Change:
-    """Return a change that returns one operand, in the shape of the result."""
+    """Return a change that replaces the result by one operand, expanded to the shape of the result."""
 
     def change(call: OperatorCall) -> torch.Tensor:
         value, shape = call.get(name), _common_shape(*call.tensors.values())

@@ -156,7 +156,7 @@ class Met:
     """Numbers that kernels combined blocks and elements with, as the interpreter noted them."""
 
     numbers: frozenset[float]
-    """Numbers that blocks were combined with in each of several calls with different inputs."""
+    """Numbers that a kernel combined with blocks in every one of several calls, although their inputs differ."""
     counterparts: Sequence[Sequence[tuple[int, int, float]]]
     """Elements of this case's inputs, each with a number that it, or a sum that it is part of, was combined with; see
     `Called`. Each list is for a call of its own."""
@@ -183,7 +183,7 @@ def _met_beside_gpu(job: Job) -> Iterator[Callable[[], dict[bool, Met]]]:
 
 
 def _interpreted(job: Job, reader: Session, trial: Trial, groups: Sequence[Sequence[Case]]) -> dict[bool, Met]:
-    """Return the numbers that the interpreter notes in each group of cases. All of them have their tapes."""
+    """Return the numbers that the interpreter notes in each group of cases. The cases have been traced before."""
     found: dict[bool, Met] = {}
     try:
         for cases in groups:

@@ -3,9 +3,10 @@
 Both combine level by level, with one rounding per combination, so a bfloat16 sum shows the same error as on a GPU. The
 candidate's own combining functions run on halved blocks instead of single elements, which takes log2(n) calls.
 
-The order counts only for functions that are not associative and commutative. A GPU keeps it in a scan, but not in a
-reduction: it combines the elements of one thread in sequence, and then those of distant threads. So does a reduction by
-a candidate's own function here. Triton's own functions combine neighbours, which changes the last bits at most.
+The order of elements matters only to functions that are not associative and commutative. A GPU keeps the order in a
+scan. In a reduction it combines the elements of one thread in sequence, and then those of distant threads; the
+interpreter does so too if the combining function is the candidate's own. For Triton's own functions it combines
+neighbours, which changes at most the last bits.
 """
 
 from __future__ import annotations

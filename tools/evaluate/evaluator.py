@@ -43,7 +43,7 @@ from triton_agent.tools.settings import EvaluatorSettings
 COPIES_IN_A_WORKER = 4
 """Number of copies of inputs and outputs in a worker: as sent, as received, as tensors, and as sent back."""
 CPU_SLACK_S = 30
-"""Processor time beyond the wall time of a verdict: compilers may use several cores."""
+"""Processor time that a verdict may take beyond its wall time, because compilers may use several cores."""
 CORES_TO_COMPILE_AHEAD = 4
 
 

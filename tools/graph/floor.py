@@ -171,7 +171,7 @@ def _elements_replaced(node: Node, metas: dict[str, TensorMeta]) -> int | None:
 
 
 def _reads(node: Node, metas: dict[str, TensorMeta]) -> Iterator[tuple[str, int | None]]:
-    """Yield the values whose contents a node reads, and the number of elements if indexed (None for all)."""
+    """Yield the values that a node reads, each with the number of elements read by index, or None if all are read."""
     idle = bool(node.outputs) and all(output.numel == 0 for output in node.outputs)
     if node.view_of is not None or node.kind == "allocation" or _patches(node) or idle:
         return

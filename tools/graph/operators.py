@@ -1,8 +1,8 @@
 """Tables about torch's operators: their kind, the elements an indexed operator touches, the passes it stands for.
 
-Tables decide for common operators, torch's schemas and tags for the rest. An operator in neither counts as arithmetic,
-or as heavy if it takes several tensors, since it may be a product by another name. torch is imported only if the tables
-have no answer.
+Tables decide for common operators, torch's schemas and tags for the rest. If these do not decide either, an operator of
+several tensors counts as heavy, because it may be a matrix product by another name, and any other as arithmetic. torch
+is imported only if the tables have no answer.
 """
 
 from __future__ import annotations

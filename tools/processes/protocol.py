@@ -393,7 +393,9 @@ class Prepare:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UseFile:
-    """Import a shipped file in place of a tape. The constructor's arguments and a call's outline come with it."""
+    """Import a shipped file in place of a tape. The message also carries the constructor's arguments and a call's
+    outline.
+    """
 
     does: ClassVar[str] = "file"
     name: str

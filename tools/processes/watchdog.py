@@ -113,5 +113,5 @@ def _watchdog_of(pid: int) -> Watchdog:
 
 
 def watchdog() -> Watchdog:
-    """Return the watchdog of this process. A forked child gets its own, since it has no thread of its parent."""
+    """Return the watchdog of this process. A forked child needs its own, since a fork does not copy the thread."""
     return _watchdog_of(os.getpid())

@@ -82,7 +82,7 @@ class ClockSettings:
 
 
 class Subject:
-    """What is timed: calls without arguments, one for each set of inputs, and what the clock has learned about them.
+    """The calls that are timed, one for each set of inputs, and what the clock has learned about them.
 
     With a single set of inputs, a cache could speed up the calls. Two subjects that are compared should get the same
     inputs, since the address of a buffer alone can change the time.

@@ -273,7 +273,9 @@ def has_positions_or_lengths(inputs: Any) -> bool:
 
 
 def _positions_and_lengths(inputs: Any) -> Iterator[torch.Tensor]:
-    """Yield views of the tensors with positions or lengths: each storage once, and each element once."""
+    """Yield views of the tensors that hold positions or lengths. Tensors that share storage are yielded once, and each
+    element is in the view once.
+    """
     by_memory: dict[object, torch.Tensor] = {}
     for tensor in tensors_in(inputs):
         if tensor.dtype in (torch.int32, torch.int64) and is_plain(tensor) and tensor.numel():

@@ -1,8 +1,8 @@
-"""Equal elements that an operator puts in order: which of them comes first is open, so any order is right.
+"""Accepts every order of equal elements, where an operator leaves the order open.
 
-Stable sorts are no such operators, and neither is `argmax`, which promises the first of equal elements. The reference
-runs several times with equal elements in another order, in float64 and as it is, since elements may be equal in one of
-them only. Whatever differs is left free.
+Stable sorts do not, and neither does `argmax`, which promises the first of equal elements. The reference runs several
+times with equal elements in another order, once in float64 and once in its own precision, since elements may be equal
+in only one of them. Any value is accepted in the elements of the output that differ between these runs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def with_free_places(
 
 
 class _InAnotherOrder(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Lets operators inside that put elements in order rotate those that are equal."""
+    """Changes the order of equal elements in every operator that sorts, while the block runs."""
 
     def __init__(self, share: float) -> None:
         """Rotate equal elements by this share of their number, from 0 for not at all to 1 for the last one first."""

@@ -47,8 +47,8 @@ ONCE = 0.9
 """If this share of an output is the correctly rounded truth, the reference rounds only once. If it rounds intermediate
 values as well, a third of the elements are a neighbour of the rounded truth."""
 ON_THE_WAY = 2.0
-"""Factor on the units if the reference also rounds intermediate values: it may have been lucky with both roundings, and
-a kernel that rounds elsewhere may not be."""
+"""Factor on the limit of the largest error if the reference also rounds intermediate values. Its roundings may cancel
+by chance, and those of a kernel that rounds other values may not."""
 
 COARSE: dict[str, float] = {"l2": 1.5, "small": 1.5, "max": 2.0}
 """Allowed multiple of the error of the coarsest permitted arithmetic (see `tensor_cores.py`). It rounds each operand to
@@ -57,7 +57,8 @@ a known grid, so small factors suffice. bfloat16 operands err three times as muc
 MISMATCH_FACTOR = 3.0
 """In integer outputs: allowed mismatches as a multiple of the elements that the reference or random rounding flips."""
 RARE_FLIPS = 0.01
-"""Up to this share, flips are accidents of rounding. Beyond it they are ties in the data, and no others are allowed."""
+"""Largest share of integer elements that rounding flips by accident. If more are flipped, the data have ties, and only
+the flipped elements may differ."""
 
 SAME_SIZE = 1e-6
 """Relative difference up to which two sorted elements count as equal, so that their positions may be exchanged."""
@@ -236,7 +237,7 @@ class Limits:
     """True if all elements are settled, that is finite in reference and truth."""
 
     def measure(self, got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-        """Return the errors by `METRICS` and whether all is finite, as one tensor, without waiting for the device."""
+        """Return the errors by `METRICS`, then 1 if all elements are finite, in one tensor to be read at once."""
         error = (got - truth).abs_().div_(self.peak)
         return torch.stack([*self.errors(error, (truth / self.peak).abs_()), torch.isfinite(got).all().double()])
 

@@ -54,8 +54,8 @@ WIDELY_USED = 16
 """Most times that a short reduction is recomputed per element of its result."""
 _DIMENSION, _REDUCED, _INNER, _SIDE, _STEP = "d", "r", "k", "s", "t"
 FEW_ROWS = 16
-"""Most rows of a product's left operand that fill a single smallest tile. Point functions on such an operand are
-recomputed by every program, which takes less time than to write and read their result.
+"""Rows of the smallest tile of a product. If its left operand has no more rows, every program recomputes the point
+functions on that operand, which takes less time than writing their result and reading it again.
 """
 LARGEST_LOW_RANK = 64
 """Longest inner dimension of a low-rank product, which needs a single step along k."""

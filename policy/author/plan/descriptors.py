@@ -67,7 +67,7 @@ def matrix_of(
 ) -> Matrix | None:
     """Return the tensor as a matrix over two dimensions of a tile, in memory order; None if it does not qualify.
 
-    `batch` is the dimension that may number several such matrices. A tensor that does not vary along it is one matrix.
+    The tensor may be a batch of matrices along the dimension `batch`; if it does not vary along it, it is one matrix.
     """
     in_batch = batch is not None and bool(index.axes() & set(batch.axes))
     for down, across in ((one, other), (other, one)):

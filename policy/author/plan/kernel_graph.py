@@ -107,8 +107,10 @@ def _may_pass(index: Index, size: Size, *, below: bool) -> bool:
 
 
 def _is_elsewhere(guard: Guard, index: Index) -> bool:
-    """Return True if a guard uses none of the address's axes, so that dropping it reads an address that is read
-    anyway.
+    """Return True if a load may go without this guard.
+
+    If the guard uses none of the address's axes, the load reads no address where the guard fails that it does not also
+    read where the guard holds.
     """
     met = is_constant(guard.size) and guard.size[0] > 0 and bool(guard.index.axes())
     return met and not guard.index.lookups() and not guard.index.axes() & index.axes()

@@ -89,7 +89,7 @@ def rectangle(builder: Builder, call: Call, shape: Shape) -> list[Stretch]:
 
 
 def _stretches(shape: Shape, sizes: Shape, strides: Shape, offset: Size, width: int) -> list[Stretch]:
-    """Return the part of each dimension that a layout over memory covers."""
+    """Return the part of each dimension of `shape` that elements with these sizes, strides and offset occupy."""
     seen = [(size, stride) for size, stride in zip(sizes, strides) if not is_constant(size, 1)]
     found: list[Stretch] = []
     for size, stride in zip(shape, contiguous_strides(shape, width)):

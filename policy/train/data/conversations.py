@@ -1,9 +1,9 @@
 """Training conversations from the attempts of a dataset's problems.
 
-Each has the prompt that a language model would be shown and an answer that passed, or was not judged, with plan and
-code. A first answer is `single`. An answer to an attempt that failed is a `repair`, and one that surpasses an attempt
-that passed is an `improvement`; the prompts of both contain that attempt and the evaluator's feedback, as in every
-later turn of a run.
+Each has the prompt that a language model would be shown, and an answer with plan and code that passed or was not
+judged. There are three kinds. The prompt of a `single` contains no earlier attempt. A `repair` answers an attempt that
+failed, and an `improvement` surpasses one that passed; their prompts contain that attempt and the evaluator's feedback,
+as in every later turn of a run.
 """
 
 from __future__ import annotations
