@@ -514,37 +514,45 @@ class _CaseMaker:
         expected_share = _judged_share(self.runs.with_free_places(model, given) if asked.picks else given)
         for name in (name for name in names if name in asked.feeds):
             for refused in range(REFUSALS):
-                inputs, generator = self.fresh(), torch.Generator().manual_seed(secret_seed())
-                plain = pack(inputs) if name == NOT_FINITE and asked.picks and not asked.orders else None
-                try:
-                    adds_infinity = name == NOT_FINITE and asked.sums and not asked.orders and not refused
-                    if name == NOT_FINITE:
-                        values = self._plantable(model, asked, refused)
-                        values += [secrets.choice((math.inf, -math.inf))] if adds_infinity else []
-                        asked.plant(inputs, values, generator, twice=not refused)
-                        if asked.neutral is not None and self._may_fill(model, asked, values):
-                            asked.fill_lines(inputs, asked.neutral, generator)
-                    else:
-                        asked.change(name, inputs, generator, refused)
-                    expectation = self.runs.expect(model, inputs, self.scales)
-                    if plain is not None or asked.orders:
-                        expectation = self.runs.with_free_places(model, expectation, plain)
-                    if adds_infinity:
-                        spoiled = self.runs.behaviour(
-                            model, pack([map_tensors(it, _infinities_to_nan) for it in inputs])
-                        )
-                        expectation = with_any_infinity(expectation, spoiled.outputs)
-                except (OriginalFailed, RuntimeError, IndexError, ValueError):
+                expectation = self._directed_expectation(model, asked, name, refused)
+                if expectation is None:
                     continue
+                judged = _judged_share(expectation) + (_nan_share(expectation) if name == NOT_FINITE else 0.0)
                 sound = name == NOT_FINITE or non_finite_share(expectation) <= non_finite_share(given)
-                judged = _judged_share(expectation)
-                if name == NOT_FINITE:
-                    judged += _nan_share(expectation)
                 if sound and judged >= SHARE_JUDGED * expected_share:
                     change = functools.partial(asked.change, name, refused=refused) if name == NUMBERS else None
                     case = self.case_of(expectation, name, train, version=version)
                     cases.append(dataclasses.replace(case, change=change))
                     break
+
+    def _directed_expectation(
+        self, model: torch.nn.Module, asked: Directed, name: str, refused: int
+    ) -> Expectation | None:
+        """Return what the reference makes of inputs changed for a directed case; None if it refuses them.
+
+        `refused` is the number of forms of the case that it refused before; the more, the weaker is this one.
+        """
+        inputs, generator = self.fresh(), torch.Generator().manual_seed(secret_seed())
+        plain = pack(inputs) if name == NOT_FINITE and asked.picks and not asked.orders else None
+        adds_infinity = name == NOT_FINITE and asked.sums and not asked.orders and not refused
+        try:
+            if name == NOT_FINITE:
+                values = self._plantable(model, asked, refused)
+                values += [secrets.choice((math.inf, -math.inf))] if adds_infinity else []
+                asked.plant(inputs, values, generator, twice=not refused)
+                if asked.neutral is not None and self._may_fill(model, asked, values):
+                    asked.fill_lines(inputs, asked.neutral, generator)
+            else:
+                asked.change(name, inputs, generator, refused)
+            expectation = self.runs.expect(model, inputs, self.scales)
+            if plain is not None or asked.orders:
+                expectation = self.runs.with_free_places(model, expectation, plain)
+            if adds_infinity:
+                spoiled = self.runs.behaviour(model, pack([map_tensors(it, _infinities_to_nan) for it in inputs]))
+                expectation = with_any_infinity(expectation, spoiled.outputs)
+        except (OriginalFailed, RuntimeError, IndexError, ValueError):
+            return None
+        return expectation
 
     def _plantable(self, model: torch.nn.Module, asked: Directed, refused: int) -> list[float]:
         """Return the special values to plant: NaN, and those infinities that the reference does not turn into NaN.

@@ -512,15 +512,16 @@ class Directed:
             for _, feed in self.feeds[NOT_FINITE]:
                 tensor = tensors[feed.position]
                 for axis in {next((i for i, size in enumerate(tensor.shape) if size > 1), -1), tensor.dim() - 1}:
-                    if axis < 0 or tensor.is_complex() or tensor.shape[axis] < FEWEST_LINES:
-                        continue
-                    holds_others = (
-                        (tensor.isnan() | (tensor == -value)).movedim(axis, 0).reshape(tensor.shape[axis], -1).any(1)
-                    )
-                    free = (~holds_others).nonzero().flatten()
-                    if len(free):
-                        at = int(free[int(torch.randint(len(free), (1,), generator=generator))])
-                        tensor.select(axis, at).fill_(value)
+                    if axis >= 0 and not tensor.is_complex() and tensor.shape[axis] >= FEWEST_LINES:
+                        _fill_line(tensor, axis, value, generator)
+
+
+def _fill_line(tensor: torch.Tensor, axis: int, value: float, generator: torch.Generator) -> None:
+    """Fill one line across the axis with this infinity; a line with NaN or the other infinity is not chosen."""
+    holds_others = (tensor.isnan() | (tensor == -value)).movedim(axis, 0).reshape(tensor.shape[axis], -1).any(1)
+    free = (~holds_others).nonzero().flatten()
+    if len(free):
+        tensor.select(axis, int(free[int(torch.randint(len(free), (1,), generator=generator))])).fill_(value)
 
 
 def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Tensor]) -> Directed:
@@ -610,31 +611,43 @@ def _makes_whole(node: Node, graph: OperatorGraph) -> bool:
 
 def _feeds(
     graph: OperatorGraph, rule: Rule, tensors: Sequence[torch.Tensor], known: dict[str, torch.Tensor]
-) -> Iterator[Feed]:
+) -> list[Feed]:
+    """Return the inputs of the rule's kind that reach one of its operators.
+
+    If none is traced to an operator, all of them are taken to reach the last one, unless the rule needs traced inputs.
+    """
     fitting = [i for i, tensor in enumerate(tensors) if _fits(tensor, rule.kind)]
     if not graph.nodes or not fitting:
-        return
+        return []
     if rule.operators is None:
-        yield from (Feed(position=i, node=graph.nodes[0]) for i in fitting)
-        return
-    untraced: Node | None = None
-    traced: set[int] = set()
-    for node in graph.nodes:
-        if not _is_asked(node, rule, graph):
-            continue
-        before = len(traced)
-        for name in dict.fromkeys(references_in(node.arguments)):
-            for position, scale, shift in _traced(graph, name, 1.0, 0.0):
-                if position in fitting:
-                    traced.add(position)
-                    feed = Feed(position=position, node=node, scale=scale, shift=shift)
-                    if rule.change is _meet_some:
-                        yield _beside(graph, feed, name, tensors, known)
-                    else:
-                        yield dataclasses.replace(feed, boundaries=_boundaries(node, tensors, known))
-        untraced = node if len(traced) == before else untraced
-    if untraced is not None and not traced and not rule.traced_only:
-        yield from (Feed(position=i, node=untraced) for i in fitting)
+        return [Feed(position=i, node=graph.nodes[0]) for i in fitting]
+    asked = [node for node in graph.nodes if _is_asked(node, rule, graph)]
+    found = [
+        _with_boundaries(
+            graph, Feed(position=position, node=node, scale=scale, shift=shift), name, rule, tensors, known
+        )
+        for node in asked
+        for name in dict.fromkeys(references_in(node.arguments))
+        for position, scale, shift in _traced(graph, name, 1.0, 0.0)
+        if position in fitting
+    ]
+    if asked and not found and not rule.traced_only:
+        return [Feed(position=i, node=asked[-1]) for i in fitting]
+    return found
+
+
+def _with_boundaries(
+    graph: OperatorGraph,
+    feed: Feed,
+    name: str,
+    rule: Rule,
+    tensors: Sequence[torch.Tensor],
+    known: dict[str, torch.Tensor],
+) -> Feed:
+    """Add the values at which the operator jumps, or those that `name` is compared with if the rule asks for them."""
+    if rule.change is _meet_some:
+        return _beside(graph, feed, name, tensors, known)
+    return dataclasses.replace(feed, boundaries=_boundaries(feed.node, tensors, known))
 
 
 def _fits(tensor: torch.Tensor, kind: str) -> bool:

@@ -126,33 +126,46 @@ class Numbers:
 
 
 def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
+    """Return the numbers in the texts of kernels, in the arguments of their launches, and in constant tensors."""
+    steps = (*tape.prologue, *tape.steps)
     bound: dict[str, dict[str, Any]] = {identity: {} for identity in kernels.functions}
     given: set[int | float] = set()
     tabled: set[int | float] = set()
     views: dict[int, View] = {}
-    for step in (*tape.prologue, *tape.steps):
+    for kernel, name, value in _arguments_of_launches(steps):
+        numbers = list(_plain_numbers(value.value if isinstance(value, Constexpr) else value))
+        given |= set(numbers)
+        views |= {view.buffer: view for view in views_in(value)}
+        if len(numbers) == 1:
+            bound[kernel][name] = numbers[0]
+    for step in steps:
         if isinstance(step, Operate):
             tabled |= set(_plain_numbers([*step.args, *(value for _, value in step.kwargs)]))
-        if isinstance(step, Launch):
-            for choice in reversed(step.choices):  # texts are read with the arguments of the first
-                for name, value in choice.arguments:
-                    numbers = list(_plain_numbers(value.value if isinstance(value, Constexpr) else value))
-                    given |= set(numbers)
-                    views |= {view.buffer: view for view in views_in(value)}
-                    if len(numbers) == 1:
-                        bound[choice.kernel][name] = numbers[0]
-    for step in (*tape.prologue, *tape.steps):
-        if isinstance(step, Constant) and step.buffer in views and not step.relocations:
-            dtype = DTYPES[views[step.buffer].dtype]
-            whole = bytearray(step.data[: len(step.data) - len(step.data) % dtype.itemsize])
-            if whole and not dtype.is_complex:
-                values = torch.frombuffer(whole, dtype=dtype)
-                given |= set(_plain_numbers(values[:CONSTANT_VALUES].tolist()))
-                tabled |= set(_plain_numbers(values[:: -(-len(values) // TABLED_AT_MOST)].tolist()))
+        elif isinstance(step, Constant) and step.buffer in views:
+            values = _elements_of(step, views[step.buffer].dtype)
+            given |= set(_plain_numbers(values[:CONSTANT_VALUES].tolist()))
+            tabled |= set(_plain_numbers(values[:: max(1, -(-len(values) // TABLED_AT_MOST))].tolist()))
     functions = kernels.functions.items()
     in_text = {number for identity, function in functions for number in _in_function(function, bound[identity])}
     others = frozenset(number for number in tabled - in_text - given if _is_float32(number))
     return Numbers(in_text=frozenset(in_text - given), given=frozenset(given), tabled=others)
+
+
+def _arguments_of_launches(steps: Sequence[object]) -> Iterator[tuple[str, str, Any]]:
+    """Yield kernel, name and value of each argument. Those of a launch's first choice come last, so that they count."""
+    for step in steps:
+        for choice in reversed(step.choices) if isinstance(step, Launch) else ():
+            for name, value in choice.arguments:
+                yield choice.kernel, name, value
+
+
+def _elements_of(constant: Constant, dtype_name: str) -> torch.Tensor:
+    """Return the elements of a constant tensor; none if it holds addresses or complex numbers."""
+    if constant.relocations:
+        return torch.empty(0)
+    dtype = DTYPES[dtype_name]
+    whole = bytearray(constant.data[: len(constant.data) - len(constant.data) % dtype.itemsize])
+    return torch.frombuffer(whole, dtype=dtype) if whole and not dtype.is_complex else torch.empty(0)
 
 
 def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[int | float]:

@@ -82,6 +82,29 @@ class Source(Protocol):
     def case_of(self, expectation: Expectation, distribution: str, train: bool) -> Case: ...
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """The tensors of one call that numbers are planted in."""
+
+    inputs: list[torch.Tensor]
+    parameters: list[torch.Tensor]
+    """Empty if parameters keep their values."""
+    buffers: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
+    """Each buffer with its different values, and for each of its elements the place among them. Empty if buffers keep
+    their values.
+    """
+
+    @property
+    def values(self) -> list[torch.Tensor]:
+        """The different values of each buffer that is not a mask or a constant."""
+        return [values for _, values, _ in self.buffers if len(values) >= FEWEST_IN_A_TABLE]
+
+    def write_buffers(self) -> None:
+        """Write the values into the buffers. Elements that were equal stay equal."""
+        for buffer, values, places in self.buffers:
+            buffer.copy_(values[places].reshape(buffer.shape))
+
+
 class NumberCases:
     """The cases of one variant that hold named or met numbers."""
 
@@ -117,58 +140,73 @@ class NumberCases:
         generator = torch.Generator().manual_seed(secret_seed())
         latest = self._source.models[self._source.latest]
         small = sum(value.nbytes for value in state_of(latest).values()) <= ALONE_BYTES_AT_MOST
-        names, is_bounded = self._source.operators, self._is_bounded
-        rows = self._source.graph is not None and not names & NORMS  # a norm of equal elements is only rounding error
-        anywhere = self._source.graph is not None and names <= WHOLE_OPERATORS
+        takes_any = self._source.graph is not None and self._source.operators <= WHOLE_OPERATORS
         sizes = [abs(number) for number in floats]
         # Without neighbours: an honest kernel may lose some accuracy in each of many small numbers.
         alone = frozenset(it for it in magnitudes(generator) if min(sizes) <= abs(it) <= max(sizes))
-        floats = (*floats, *sorted(alone))
         for places in PLANTED_IN:
             inputs = self._source.fresh()
             if share_memory(inputs):
                 return None
-            ceiling = min((largest_asked(names, it.dtype) for it in real_valued(inputs)), default=math.inf)
-            chosen = tuple(number for number in floats if abs(number) <= ceiling or not is_bounded)
-            if places == "range" or self._casts_to_whole():
-                within = [(float(it.min()), float(it.max())) for it in real_valued(inputs)]
-                chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))
+            ceiling = min(
+                (largest_asked(self._source.operators, it.dtype) for it in real_valued(inputs)), default=math.inf
+            )
+            chosen = self._accepted((*floats, *sorted(alone)), inputs, ceiling, in_range=places == "range")
             model = copied_module(latest).train(train) if small else _in_mode(latest, train)
             version = len(self._source.models)
-            tame = tuple(number for number in chosen if abs(number) <= ceiling ** (1 / max(1, self._products)))
-            own = [it.data for it in model.parameters()] if places in ("everywhere", "parameters") and small else []
-            kept = [it for name, it in model.named_buffers() if "running_var" not in name and it.is_floating_point()]
-            kept = [it for it in kept if not is_sorted(it)]
-            tables = [torch.unique(it, return_inverse=True) for it in kept] if places == "everywhere" and small else []
-            held = [values for values, _ in tables if len(values) >= FEWEST_IN_A_TABLE]
+            with torch.no_grad():
+                target = _target_in(inputs, model, places if small else "inputs")
             try:
                 with torch.no_grad():
-                    told = real_parts(nested_tensors(inputs))
                     if turn:
-                        first = [number for number in numbers.named() if number in chosen]
-                        for tensor in (*told, *own, *held):
-                            fitting = _within(first, tensor) if any(it is tensor for it in held) else tuple(first)
-                            if fitting and tensor.is_floating_point() and room_in(tensor) < len(first):
-                                fill_with(tensor, fitting, turn, generator)
+                        _fill_small(target, [number for number in numbers.named() if number in chosen], turn, generator)
                     else:
-                        whole = anywhere and places != "range"
-                        plant(told, chosen, numbers, generator, rows=rows, anywhere=whole, alone=alone)
-                        many, fitting = [it for it in own if it.dim()], tame if is_bounded else chosen
-                        plant(many, fitting, numbers, generator, rows=False, anywhere=False, alone=alone)
-                        for values in held:  # a buffer's range is what the module is made for, such as scales above 0
-                            inside = _within(fitting, values)
-                            plant([values], inside, numbers, generator, rows=False, anywhere=False, alone=alone)
-                        make_equal(told, [*own, *held], generator)
-                    for buffer, (values, places_of) in zip(kept, tables):  # what a table repeats stays repeated
-                        buffer.copy_(values[places_of].reshape(buffer.shape))
+                        anywhere = takes_any and places != "range"
+                        self._plant_all(target, chosen, ceiling, numbers, generator, anywhere=anywhere, alone=alone)
+                    target.write_buffers()
                 case = self._if_sound(model, inputs, NUMBERS_NAMED, train)
             except (OriginalFailed, RuntimeError, IndexError, ValueError):
                 continue
-            if case is not None and not own and not held:
+            if case is not None and not target.parameters and not target.values:
                 return dataclasses.replace(case, version=self._source.latest), None
             if case is not None:
                 return dataclasses.replace(case, version=version), pack(state_of(model))
         return None
+
+    def _accepted(
+        self, floats: tuple[float, ...], inputs: list[Any], ceiling: float, *, in_range: bool
+    ) -> tuple[float, ...]:
+        """Return the numbers up to the ceiling, if there is one, and with `in_range` only those among the inputs."""
+        chosen = tuple(number for number in floats if abs(number) <= ceiling or not self._is_bounded)
+        if in_range or self._casts_to_whole():
+            within = [(float(it.min()), float(it.max())) for it in real_valued(inputs)]
+            chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))
+        return chosen
+
+    def _plant_all(
+        self,
+        target: _Target,
+        chosen: tuple[float, ...],
+        ceiling: float,
+        numbers: Numbers,
+        generator: torch.Generator,
+        *,
+        anywhere: bool,
+        alone: frozenset[float],
+    ) -> None:
+        """Plant the chosen numbers in inputs, and those that do not overflow in parameters and buffers as well."""
+        # a norm of equal elements is only rounding error
+        rows = self._source.graph is not None and not self._source.operators & NORMS
+        plant(target.inputs, chosen, numbers, generator, rows=rows, anywhere=anywhere, alone=alone)
+        fitting = chosen
+        if self._is_bounded:
+            fitting = tuple(number for number in chosen if abs(number) <= ceiling ** (1 / max(1, self._products)))
+        many = [it for it in target.parameters if it.dim()]
+        plant(many, fitting, numbers, generator, rows=False, anywhere=False, alone=alone)
+        for values in target.values:  # a buffer's range is what the module is made for, such as scales above 0
+            inside = _within(fitting, values)
+            plant([values], inside, numbers, generator, rows=False, anywhere=False, alone=alone)
+        make_equal(target.inputs, [*target.parameters, *target.values], generator)
 
     def _if_sound(self, model: torch.nn.Module, inputs: list[Any], distribution: str, train: bool) -> Case | None:
         """Return the case with planted inputs; None if the reference's answer is not finite or far from the truth."""
@@ -267,6 +305,25 @@ class NumberCases:
 def _in_mode(model: torch.nn.Module, train: bool) -> torch.nn.Module:
     """Return the module itself if it is in this mode, else a copy: other threads use it as well."""
     return model if model.training == train else copied_module(model).train(train)
+
+
+def _target_in(inputs: list[Any], model: torch.nn.Module, places: str) -> _Target:
+    """Return the tensors for `places`, one of `PLANTED_IN`. Variances and sorted buffers keep their values."""
+    parameters = [it.data for it in model.parameters()] if places in ("everywhere", "parameters") else []
+    buffers = []
+    for name, buffer in model.named_buffers() if places == "everywhere" else ():
+        if "running_var" not in name and buffer.is_floating_point() and not is_sorted(buffer):
+            buffers.append((buffer, *torch.unique(buffer, return_inverse=True)))
+    return _Target(inputs=real_parts(nested_tensors(inputs)), parameters=parameters, buffers=buffers)
+
+
+def _fill_small(target: _Target, named: Sequence[float], turn: int, generator: torch.Generator) -> None:
+    """Fill each tensor that is too small for all named numbers with some of them, in each turn with others."""
+    fitting = [(tensor, tuple(named)) for tensor in (*target.inputs, *target.parameters)]
+    fitting += [(values, _within(named, values)) for values in target.values]
+    for tensor, numbers in fitting:
+        if numbers and tensor.is_floating_point() and room_in(tensor) < len(named):
+            fill_with(tensor, numbers, turn, generator)
 
 
 def _within(numbers: Iterable[float], tensor: torch.Tensor) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from triton_agent.runs.ship.facts import NotEmitted
 from triton_agent.runs.ship.module_forms import Kernels
@@ -21,7 +21,7 @@ from triton_agent.runs.ship.ranges.sized_plans import forms_at, sized_forms, str
 from triton_agent.tools.kernels.kernel import value_from_json
 from triton_agent.tools.problem.size_range import Lengths, SizeRange, drawn, points, telling
 from triton_agent.tools.processes.protocol import TapedModule
-from triton_agent.tools.tape.tape import Constexpr, decode
+from triton_agent.tools.tape.tape import Constexpr, Tape, decode
 
 FIRST = 24
 """Lengths that are traced at first."""
@@ -129,13 +129,8 @@ class Tracing:
         values: dict[tuple[int, str, str], set[int]] = {}
         for module in self._known.values():
             for form in module.forms:
-                tape = decode(form.tape)
-                for number, launch in enumerate(tape.launches()):
-                    for choice in launch.choices:
-                        for name, value in choice.arguments:
-                            plain = value_from_json(value.value) if isinstance(value, Constexpr) else None
-                            if type(plain) is int:
-                                values.setdefault((number, choice.kernel, name), set()).add(plain)
+                for number, kernel, name, value in _whole_arguments(decode(form.tape)):
+                    values.setdefault((number, kernel, name), set()).add(value)
         return frozenset((kernel, name) for (_, kernel, name), seen in values.items() if len(seen) > BRACKETS_AT_MOST)
 
     def _runs(self) -> list[list[Lengths]]:
@@ -190,3 +185,13 @@ class Tracing:
         except (Unfitted, NotEmitted) as reason:
             return str(reason)
         return ""
+
+
+def _whole_arguments(tape: Tape) -> Iterator[tuple[int, str, str, int]]:
+    """Yield the integers among compile-time arguments: number of the launch, kernel, name and value."""
+    for number, launch in enumerate(tape.launches()):
+        for choice in launch.choices:
+            for name, value in choice.arguments:
+                plain = value_from_json(value.value) if isinstance(value, Constexpr) else None
+                if type(plain) is int:
+                    yield number, choice.kernel, name, plain
