@@ -367,7 +367,7 @@ def _repeat_and_count_back(tensor: torch.Tensor, feed: Feed, generator: torch.Ge
         if isinstance(ignored, int) and refused < 2:
             tensor.copy_(torch.where(_some(tensor, generator, 0.25), ignored, tensor))
     elif name in COUNTED_FROM_THE_END and not refused and bool((tensor >= 0).all()):
-        tensor.copy_(torch.where(_some(tensor, generator, COUNTED_BACK_SHARE), -1, tensor))
+        tensor.copy_(torch.where(_some(tensor, generator, COUNTED_BACK_SHARE), -1 - tensor, tensor))
 
 
 def _mask_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
