@@ -41,6 +41,7 @@ FEATURES = (
     "TAKES_COMPLEX",
     "HAS_TIES",
     "WRITES",
+    "HOLDS_OBJECTS",
 )
 """Features of some files. An `if` of the guard that begins with such a name is copied into these files only, without
 the name."""
@@ -70,8 +71,10 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
     kernels, launching, calls, known = _plan_sections(written, changes)
     constants = _constants(problem, plans, facts, original, draft=draft)
     plain, guard = _plain_and_guard(machinery, _features(plans, facts), constants)
+    if not facts.call.holds_objects:
+        guard = _with_parts_of("plain_attributes.py", guard, without=("Held", "_inside", "_reached"))
     if facts.call.is_bare:
-        guard = _bare(guard)
+        guard = _with_parts_of("bare_guard.py", guard, without=("OF_TENSORS", "_reached", "_verified_state"))
     if facts.cuda_graph:
         graphs = _copied("graph_replay.py")
         guard = guard.replace(MODEL, f"{graphs.text[graphs.text.index(GRAPHS) :].strip()}\n\n\n{MODEL}", 1)
@@ -270,17 +273,16 @@ def _plain_and_guard(machinery: Parts, features: Collection[str], constants: str
     return plain, text
 
 
-def _bare(guard: str) -> str:
-    """Return the guard with the parts for models that have no parameters, buffers and submodules."""
-    replacing = {name: part for part in _copied("bare_guard.py").parts if not part.imports for name in part.binds}
+def _with_parts_of(file: str, guard: str, *, without: Collection[str]) -> str:
+    """Return the guard with the parts of another file in place of those of the same names."""
+    replacing = {name: part for part in _copied(file).parts if not part.imports for name in part.binds}
     for part in Parts(guard).parts:
         name = next(iter(part.binds), "")
         if name in replacing:
             guard = guard.replace(part.text, replacing[name].text)
-        elif name == "OF_TENSORS":
-            guard = guard.replace(f"{part.text}\n", "")
-        elif name in ("_reached", "_verified_state"):
-            guard = guard.replace(f"{part.text}\n\n\n", "")
+        elif name in without:
+            gap = "\n\n\n" if part.text.startswith(("def ", "class ")) else "\n"
+            guard = guard.replace(f"{part.text}{gap}", "")
     return guard
 
 
@@ -288,6 +290,7 @@ def _features(plans: str, facts: ShippedFacts) -> set[str]:
     found = {"ORDER_IS_FREE": not _is_deterministic(plans, facts), "CALLS_LIBDEVICE": "libdevice" in plans}
     found |= {"SERVES_RANGES": "\ndef layout_of_" in plans, "REPLAYS_GRAPHS": facts.cuda_graph}
     found |= {"TAKES_COMPLEX": "complex" in plans, "HAS_TIES": "\nTIED = {" in plans, "WRITES": COUNTING in plans}
+    found |= {"HOLDS_OBJECTS": facts.call.holds_objects}
     return {name for name, has in found.items() if has}
 
 

@@ -85,6 +85,7 @@ def _from_json(data: Mapping[str, Any]) -> CallForm:
         defaults=ast.literal_eval(data["defaults"]),
         default_dtype=data["default_dtype"],
         is_bare=data["is_bare"],
+        holds_objects=data["holds_objects"],
         state=tuple((name, _form_from(form)) for name, form in data["state"]),
         calls=tuple(
             Call(
@@ -147,8 +148,31 @@ def _examine(spec: ProblemSpec) -> dict[str, Any]:
         "state": written,
         "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "is_bare": is_bare,
+        "holds_objects": any(not _is_plain(value) for value in _attributes(model)),
         "calls": calls,
     }
+
+
+def _attributes(model: Any) -> Iterator[Any]:
+    """Yield what a forward may read of the modules beside parameters, buffers and submodules."""
+    import torch
+
+    of_any = vars(torch.nn.Module())
+    for module in model.modules():
+        of_torch = type(module).__module__.startswith("torch.")
+        for name, value in vars(module).items():
+            if name not in of_any and not (of_torch and name.startswith("_")):
+                yield value
+
+
+def _is_plain(value: Any) -> bool:
+    """Return True for what does not change without being replaced: numbers, names, functions, and tuples of them."""
+    import torch
+
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    fixed = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device, type)
+    return isinstance(value, (*fixed, types.FunctionType, types.BuiltinFunctionType))
 
 
 @contextlib.contextmanager

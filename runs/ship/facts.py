@@ -64,6 +64,8 @@ class CallForm:
     """Torch's default dtype once the problem's file was imported."""
     is_bare: bool = False
     """True if the model has no parameters, buffers or submodules."""
+    holds_objects: bool = True
+    """True if a module has an attribute that can change without being replaced: a list, an object, a tensor."""
     calls: tuple[Call, ...]
     """Calls with the problem's inputs, in eval and in train mode."""
 

@@ -403,10 +403,14 @@ import torch, fast
 fast.ModelNew.use_kernels = "always"
 for model in (fast.Model(), fast.Model(factor=2.0), fast.Model(3.0)):
     print(model._watch.made is not None, model(torch.ones(3)).mean().item())
+model = fast.Model()
+for model.factor in (torch.tensor(2.0), [2.0], 2.0):
+    print(fast._admitted(model, (torch.ones(3),), {}) is not None)
 """,
         TRITON_INTERPRET="1",
     )
-    assert said.split() == ["True", "2.0", "True", "2.0", "False", "3.0"]
+    assert said.split() == ["True", "2.0", "True", "2.0", "False", "3.0", "False", "False", "True"]
+    assert "def _inside(" not in (tmp_path / "fast.py").read_text(), "a number does not change without being replaced"
 
 
 def test_a_model_without_parts_is_known_by_its_attributes(tmp_path: Path, nursery: Nursery) -> None:

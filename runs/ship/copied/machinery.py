@@ -61,6 +61,7 @@ TF32 = False
 AUTOCAST: Any = None
 DEFAULT_DTYPE = torch.float32
 ORDER_IS_FREE = CALLS_LIBDEVICE = SERVES_RANGES = REPLAYS_GRAPHS = TAKES_COMPLEX = HAS_TIES = WRITES = False
+HOLDS_OBJECTS = True
 OPERATOR = "stand_in"
 
 # -- which calls run the kernels ---------------------------------------------------------------------------------------
@@ -175,26 +176,27 @@ class Watch:
     def examined(self, model: Any) -> Any:
         """Return all that a call depends on, and the state if the model is as it was made and verified."""
         modules, own = [*model.modules()], vars(model)
-        inner, values = modules[1:], [*_reached(value for m in modules for value in _attributes(m).values())]
+        inner = modules[1:]
         slots = [(vars(m), name) for m in inner for name in ("training", *_attributes(m))]
         held = [named for m in modules for named in (m._parameters, m._buffers)]
         tensors = [tensor for named in held for tensor in named.values() if tensor is not None]
         numbers = [(named, name) for named in held for name, t in named.items() if t is not None and t.numel() == 1]
         hooks = [hooks for m in inner for hooks in (m._forward_hooks, m._forward_pre_hooks)] + HOOKS_ON_ALL
-        containers = [inside for inside in map(_inside, values) if isinstance(inside, (list, dict, set))]
-        mappings = [*held, *(m._modules for m in modules), *hooks, *containers]
-        full, empty = [one for one in mappings if one], [one for one in mappings if not one]
+        mappings = [*held, *(m._modules for m in modules), *hooks]
         looks: list[Any] = [  # a function, and what it is called with
             (getitem, *zip(*slots)),
             (len, [*map(vars, inner)]),
             (type, inner),
-            (attrgetter("_version"), [value for value in values if isinstance(value, torch.Tensor)]),
             (lambda named, name: id(named[name]), *zip(*numbers)),  # equal numbers make dictionaries equal
             *((read, tensors) for read in OF_TENSORS),
             (torch.Tensor.stride, [tensor for tensor in tensors if not tensor.is_contiguous()]),
         ]
         if TAKES_COMPLEX and tensors:
             looks.append((torch.Tensor.is_conj, tensors))
+        if HOLDS_OBJECTS and (values := [*_reached(value for m in modules for value in _attributes(m).values())]):
+            mappings += [inside for inside in map(_inside, values) if isinstance(inside, (list, dict, set))]
+            looks.append((attrgetter("_version"), [value for value in values if isinstance(value, torch.Tensor)]))
+        full, empty = [one for one in mappings if one], [one for one in mappings if not one]
         looks = [look for look in looks if look[1:] and look[1]]  # not those with nothing to read
         read_own = itemgetter("training", "_parameters", "_buffers", "_modules", *_attributes(model))
         compared = full, empty, read_own, looks
