@@ -549,7 +549,7 @@ class _CaseMaker:
                 expectation = self.runs.with_free_places(model, expectation, plain)
             if adds_infinity:
                 spoiled = self.runs.behaviour(model, pack([map_tensors(it, _infinities_to_nan) for it in inputs]))
-                expectation = with_any_infinity(expectation, spoiled.outputs)
+                expectation = with_any_infinity(expectation, spoiled)
         except (OriginalFailed, RuntimeError, IndexError, ValueError):
             return None
         return expectation

@@ -482,21 +482,22 @@ def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.T
     return Yardstick(truth=truth.clone(), original=original.clone(), nudged=same_shape, scale=scale)
 
 
-def with_any_infinity(expectation: Expectation, spoiled: Sequence[torch.Tensor]) -> Expectation:
-    """Accept NaN and infinities in elements that are NaN in these outputs.
+def with_any_infinity(expectation: Expectation, spoiled: Behaviour) -> Expectation:
+    """Accept NaN and infinities in outputs and buffers wherever this behaviour has NaN.
 
     A sum with one infinity is infinite or NaN, depending on how it is computed, but not finite.
     """
 
-    def opened(output: Output, other: torch.Tensor) -> Output:
+    def opened(output: Output, other: torch.Tensor | None) -> Output:
         yard = output.yard
-        if not yard.original.is_floating_point() or yard.original.shape != other.shape:
+        if other is None or not yard.original.is_floating_point() or yard.original.shape != other.shape:
             return output
         return dataclasses.replace(output, yard=_with_any_infinity(yard, near(other).isnan()))
 
-    outputs = tuple(opened(output, other) for output, other in zip(expectation.outputs, spoiled))
+    outputs = tuple(opened(output, other) for output, other in zip(expectation.outputs, spoiled.outputs))
+    state = tuple(opened(output, spoiled.changed.get(output.name)) for output in expectation.state_after)
     closer = changed(expectation.closer, lambda it: with_any_infinity(it, spoiled))
-    return dataclasses.replace(expectation, outputs=outputs, closer=closer)
+    return dataclasses.replace(expectation, outputs=outputs, state_after=state, closer=closer)
 
 
 def changed(
