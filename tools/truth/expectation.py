@@ -17,7 +17,7 @@ import dataclasses
 import functools
 import math
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
