@@ -48,6 +48,8 @@ PROMPT = ("--prompt-tokens", "1500")
 """Every stage uses the prompts of the data."""
 TIMED = " on a GPU"
 """End of the names of stages and policies whose right answers are judged on a GPU again."""
+GREEDY = " greedy"
+"""End of the names of stages and policies that give the likeliest answer in place of a sample."""
 PARTS = ("sft", "logs", "online", "ablations", "end")
 """Parts of the chain after fine-tuning; `sft` is its evaluation. The middle three need nothing of each other."""
 CURVE_POINTS = 40
@@ -148,20 +150,20 @@ SCALES = {
         sft_rate=6e-4,
         validate_every=150,
         answer_tokens=448,
-        temperature=0.7,
+        temperature=1.0,
         turns=2,
         samples=4,
         evaluated=96,
-        rl_problems=512,
-        updates=32,
+        rl_problems=640,
+        updates=40,
         per_update=16,
         rollouts=8,
-        rl_rate=1e-5,  # 4e-5 took 13 points of right answers to new compositions
-        rl_batch=128,
+        rl_rate=2e-5,  # 56 steps at 4e-5 took 13 points of right answers to new compositions
+        rl_batch=256,  # one step an update
         ablations=("flat reward",),
         device=("--bf16",),
         judging=("--device", "cpu"),
-        solving=("--device", "cpu", "--target", "none", "--judged", "0.15"),
+        solving=("--device", "cpu", "--target", "none", "--judged", "0.06"),
         environment={"OMP_NUM_THREADS": "1"},  # as in `smoke`
         timed=True,
     ),
@@ -263,6 +265,7 @@ class Chain:
         if "online" in parts:
             found["online"] = self.online("online", problems, {})
             self.evaluate("online", found)
+            self.evaluate("online", found, end=GREEDY)
         for name in self.scale.ablations if "ablations" in parts else ():
             found[name] = self.online(name, problems, ABLATIONS[name])
             self.evaluate(name, found)
@@ -293,7 +296,7 @@ class Chain:
             self.evaluate("online", found, over="rejection")
         for name in found if self.scale.timed else ():
             if name != "sft":
-                self.evaluate(name, found, timed=True)
+                self.evaluate(name, found, end=TIMED)
 
     def learn_from_logs(self, problems: Path, found: dict[str, Path]) -> None:
         """Let the fine-tuned policy answer, and train on these answers only."""
@@ -342,17 +345,23 @@ class Chain:
         for row in rows:
             shutil.copy(self.data / "problems" / row["split"] / f"{row['name']}.py", folder)
 
-    def evaluate(self, name: str, found: Mapping[str, Path], over: str = "sft", timed: bool = False) -> None:
-        """Evaluate a policy on the held-out problems, and compare it with another one."""
+    def evaluate(self, name: str, found: Mapping[str, Path], over: str = "sft", end: str = "") -> None:
+        """Evaluate a policy on the held-out problems, and compare it with another one.
+
+        `end` may be TIMED or GREEDY.
+        """
         self.copy(self.rows("held_out")[: self.scale.evaluated], self.own / "held_out")
         asked = ("--problems", self.own / "held_out", "--turns", str(self.scale.turns))
-        asked += ("--answers", str(self.scale.samples), "--k", "1", "--k", str(self.scale.samples))
+        tries = [1] if end == GREEDY else [1, self.scale.samples]
+        asked += ("--answers", str(tries[-1]), *(word for k in tries for word in ("--k", str(k))))
         asked += self.scale.judging
         compared = {over: found[over], name: found[name]}
-        stage, store = "evaluate " + " over ".join(reversed(compared)), self.own / "held_out.db"
-        if timed:
-            stage, asked, store = stage + TIMED, (*asked, "--timed-on", "cuda"), self._copied(store)
-        self.ask(stage, compared, store, asked)
+        stage, store = "evaluate " + " over ".join(reversed(compared)) + end, self.own / "held_out.db"
+        if end == TIMED:
+            asked, store = (*asked, "--timed-on", "cuda"), self._copied(store)
+        if end == GREEDY:
+            store = self.own / "greedy.db"
+        self.ask(stage, compared, store, asked, temperature=0.0 if end == GREEDY else self.scale.temperature)
 
     def _copied(self, store: Path) -> Path:
         """Copy the store once, since a second verdict on an answer counts in all later evaluations."""
@@ -365,11 +374,18 @@ class Chain:
                 there.backup(here)
         return copy
 
-    def ask(self, stage: str, models: Mapping[str, Path], store: Path, asked: Sequence[str | Path]) -> Any:
+    def ask(
+        self,
+        stage: str,
+        models: Mapping[str, Path],
+        store: Path,
+        asked: Sequence[str | Path],
+        temperature: float | None = None,
+    ) -> Any:
         named = [word for path in models.values() for word in ("--model", path)]
         cpu = [word for word in self.scale.device if word == "--cpu"]
         limits = ("--max-tokens", str(self.scale.answer_tokens), "--seed", str(self.seed))
-        limits += ("--temperature", str(self.scale.temperature))
+        limits += ("--temperature", str(self.scale.temperature if temperature is None else temperature))
         return self.command(stage, "train", "eval", *named, *asked, *limits, "--store", store, *PROMPT, *cpu)
 
 
@@ -407,7 +423,8 @@ def rows_of(chain: Chain, scale: str, found: Mapping[str, Path]) -> list[dict[st
         if not path.stem.startswith("evaluate"):
             continue
         *earlier, (last, compared) = done["result"].items()
-        place = TIMED if path.stem.endswith(TIMED.replace(" ", "_")) else ""
+        ends = (end for end in (TIMED, GREEDY) if path.stem.endswith(end.replace(" ", "_")))
+        place = next(ends, "")
         for model, found_figures in done["result"].items():
             name = names[model] + place
             if name not in told:

@@ -38,6 +38,7 @@ pairs of steps in held-out problems, and their sets of operators, do not occur i
 | rejection | `train sft` on those answers of the same runs that passed |
 | online | `train grpo --online`, with as many episodes as were logged |
 | others | online training with one setting changed: exploratory |
+| ... greedy | the likeliest answer in place of samples: a gain that is missing here came of surer samples alone |
 | ... on a GPU | the same answers; those that passed on the CPU were judged once more on the GPU, and timed there |
 
 An episode has several turns. It is correct if one of its turns passed; `correct@4` is the probability that one of four
