@@ -467,6 +467,10 @@ def curves(chain: Chain) -> list[tuple[str, str, int, float]]:
         for part in ("generation", "verdicts", "update", "all") if whole else ():
             found.append((name, f"seconds: {part}", len(lines), sum(x["seconds"][part] for x in lines)))
         found.append((name, "answers", len(lines), float(sum(x["attempts"] for x in lines))))
+        judged = sum(x["verdicts"] for x in lines)  # the same answer to a problem is judged once
+        found.append((name, "verdicts reached", len(lines), float(judged)))
+        if whole:
+            found.append((name, "verdicts a second", len(lines), judged / sum(x["seconds"]["all"] for x in lines)))
     return found
 
 

@@ -108,11 +108,17 @@ def _section(rows: Sequence[Row], plots: dict[Path, str]) -> str:
     costs = [row for row in rows if row["kind"] == "cost"]
     told += "| command | seconds |\n|---|---|\n"
     told += "".join(f"| {row['policy']} | {float(row['value']):,.0f} |\n" for row in costs) + "\n"
-    spent = [row for row in rows if row["kind"] == "curve" and (":" in row["figure"] or row["figure"] == "answers")]
+    totals = ("answers", "verdicts reached", "verdicts a second")
+    spent = [row for row in rows if row["kind"] == "curve" and (":" in row["figure"] or row["figure"] in totals)]
     for policy in dict.fromkeys(row["policy"] for row in spent):
-        parts = [f"{row['figure']} {float(row['value']):,.0f}" for row in spent if row["policy"] == policy]
+        parts = [f"{row['figure']} {_total(row)}" for row in spent if row["policy"] == policy]
         told += f"Online training `{policy}`: {', '.join(parts)}.\n\n"
     return told
+
+
+def _total(row: Row) -> str:
+    value = float(row["value"])
+    return f"{value:,.0f}" if value >= 100 or value.is_integer() else f"{value:.1f}"
 
 
 def _crossed(rows: Sequence[Row], name_of: Callable[[Row], str], head: str) -> str:
