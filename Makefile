@@ -18,7 +18,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test extras test-train first-training test-ci test-mcp test-verifiers test-openenv test-slow notebook docs report-picture first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-profiles bench-learning bench-store bench-view first-tapes cheats kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
+.PHONY: help demo test extras test-train first-training test-ci test-mcp test-verifiers test-openenv test-slow notebook docs report-picture first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-profiles bench-learning bench-store bench-view first-tapes cheats mutants kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -116,6 +116,9 @@ first-tapes: $(STAMP) ## the share of the author's first files over the suite th
 
 cheats: $(STAMP) ## the scoreboard of cheats and honest oddities, with the screen on and off
 	@$(BIN)/python -m tests.scoreboard && $(BIN)/python -m tests.scoreboard --no-screen
+
+mutants: $(STAMP) ## small mistakes put into right kernels: which does the evaluator not find? most of an hour
+	@$(BIN)/python -m tests.mutants
 
 kills: $(STAMP)  ## kill -9 at 50 random moments, then --resume: the same end each time; most of an hour
 	@KILLS=50 $(BIN)/python -m pytest -q -s -m slow tests/runs/test_optimize.py -k killed_at_any_moment

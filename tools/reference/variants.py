@@ -1,15 +1,17 @@
 """The family of a problem: other sizes at which a candidate has to be correct.
 
 A kernel with a hard-coded shape passes only at that shape, so the family holds sizes that no block size divides: a
-batch larger by one, a batch of one, prime feature sizes, and one size up to four times as large. Each variant is
-proven: the reference ran there, its shapes differ, and its outputs are finite where they were before. Variants only
-change sizes that a candidate is given. Variants at which the module calls other functions, because it loops over a size
-or branches on one, come last and are few, since a kernel file may lack a program for them.
+batch larger by one, a batch of one, prime feature sizes, and each size two to four times as large. If the sizes given
+are no powers of two, one variant has such sizes. Each variant is proven: the reference ran there, its shapes differ,
+and its outputs are finite where they were before. Variants only change sizes that a candidate is given. Variants at
+which the module calls other functions, because it loops over a size or branches on one, come last and are few, since a
+kernel file may lack a program for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.footprint import FULL_SIZE, Footprint, Limits
@@ -18,9 +20,9 @@ from triton_agent.tools.reference.size_trials import LEADING, Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, twin_changed
 
 MOST_VARIANTS = 5
-"""Maximum number of variants besides the first and the larger one. Each costs a candidate a compilation and calls."""
+"""Maximum number of variants besides the first and larger ones. Each costs a candidate a compilation and calls."""
 GROWN_LOAD, GROWN_WORK = 0.5, 10.0
-"""Share of the limits, and multiple of the anchor's load, that the larger variant may use: enough for two sizes three
+"""Share of the limits, and multiple of the anchor's load, that a larger variant may use: enough for two sizes three
 times as large."""
 ENOUGH = 2
 """With this many variants that call the same functions, none with other functions is added."""
@@ -29,7 +31,7 @@ ENOUGH = 2
 def family(
     spec: ProblemSpec, seed: int, *, limits: Limits = FULL_SIZE, base: Variant = AS_GIVEN, device: str = "cpu"
 ) -> list[Variant]:
-    """Return `base` and up to six proven variants (`MOST_VARIANTS` and a larger one), all with different shapes.
+    """Return `base` and up to seven proven variants (`MOST_VARIANTS` and two larger ones), all with different shapes.
 
     If `base` exceeds the limits, it is not run, and the variants belong to a scaled-down problem.
     """
@@ -61,14 +63,14 @@ def family(
         found.append(variant)
     few = others[: max(0, ENOUGH - len(found))]
     load_at_most = min(GROWN_LOAD, GROWN_WORK * proven.load(trials.limits))
-    for variant in sizes.grown():
+
+    def serves(variant: Variant) -> bool:
         real = None if trials.out_of_time else trials.prove(variant)
         if real is None or real.load(trials.limits) > load_at_most or _shapes(real) in shapes:
-            continue
-        if (real.finite, real.calls) == (proven.finite, proven.calls):
-            found.append(variant)
-            break
-    return [base, *found, *few]
+            return False
+        return (real.finite, real.calls) == (proven.finite, proven.calls)
+
+    return [base, *found, *sizes.grown(serves), *few]
 
 
 def _shapes(footprint: Footprint) -> object:
@@ -91,7 +93,10 @@ class _Neighbours:
         """Accepted proposals; later proposals depend on them."""
 
     def proposals(self) -> Iterator[Variant]:
-        """Yield variants: lengths odd, together or one by one; a batch of one; features prime, or twice as large."""
+        """Yield variants: odd lengths; a batch of one; powers of two; features prime, or twice as large; and others.
+
+        Kernels often leave out masks for powers of two, and the sizes given need not be any.
+        """
         lengths, features = self._kinds()
         if lengths:
             yield from self._together_or_each({key: odd_above(self.at[key]) for key in lengths})
@@ -100,6 +105,9 @@ class _Neighbours:
                 if single is not None and all(shape[0] == 1 for shape in single.input_shapes[:1] if shape):
                     yield self._variant({key: 1})
                     break
+        powers = powers_near({key: self.at[key] for key in (*lengths, *features) if self.at[key] > SMALL})
+        if any(value != self.at[key] for key, value in powers.items()):
+            yield from self._together_or_each(powers)
         if features:
             yield from self._together_or_each({key: prime_below(self.at[key]) for key in features})
             yield from self._together_or_each({key: 2 * self.at[key] + 1 for key in features})
@@ -116,16 +124,26 @@ class _Neighbours:
             for value in (odd_above(self.at[LEADING]), 1, odd_below(self.at[LEADING])):
                 yield self._variant({LEADING: value})
 
-    def grown(self) -> Iterator[Variant]:
-        """Yield variants with all sizes about three times as large, or one two to four times, the last first."""
+    def grown(self, serves: Callable[[Variant], bool]) -> list[Variant]:
+        """Return one variant that serves with all sizes two or three times as large, or two with half of them each."""
         lengths, features = self._kinds()
         keys = [*lengths, *features]
-        for times in (3, 2) if len(keys) > 1 else ():
-            yield self._variant({key: times * self.at[key] + 1 for key in keys})
-        for times in (4, 3, 2):
-            for key in reversed(keys):
-                yield self._variant({key: times * self.at[key] + 1})
-                yield self._variant({key: times * self.at[key]})
+        parts = [keys] if len(keys) < 2 else [keys[len(keys) // 2 :], keys[: len(keys) // 2]]
+        together = next(filter(serves, self._times(keys)), None) if len(parts) > 1 else None
+        if together is not None:
+            return [together]
+        proposals = (itertools.chain(self._times(part), *map(self._times, zip(reversed(part)))) for part in parts)
+        found = (next(filter(serves, each), None) for each in proposals)
+        return [variant for variant in found if variant is not None]
+
+    def _times(self, keys: Sequence[str]) -> Iterator[Variant]:
+        """Yield variants with these sizes two to four times as large, the others as given or as small as accepted."""
+        small = self._smallest()
+        for others in ({}, {key: value for key, value in small.items() if key not in keys}):
+            for times in (3, 2) if len(keys) > 1 else (4, 3, 2):
+                yield self._variant(others | {key: times * self.at[key] + 1 for key in keys})
+                if len(keys) == 1:
+                    yield self._variant(others | {key: times * self.at[key] for key in keys})
 
     def _kinds(self) -> tuple[list[str], list[str]]:
         """Return lengths, which change inputs but no parameters, and features, which change parameters."""
@@ -183,12 +201,20 @@ class _Neighbours:
         real = self.trials.prove(variant)
         if real is None or real.load(self.trials.limits) <= 1:
             return None
+        changed = dict(variant.constants)
+        small = {
+            key: value for key, value in self._smallest().items() if value < changed.get(key, self.at.get(key, value))
+        }
+        return self._variant(changed | small)
+
+    def _smallest(self) -> dict[str, int]:
+        """Return the smallest size by key in accepted variants, where it is smaller than the anchor's."""
         small: dict[str, int] = {}
-        for other in self.taken:
-            for key, value in other.constants.items():
+        for variant in self.taken:
+            for key, value in variant.constants.items():
                 if value < small.get(key, self.at.get(key, value)):
                     small[key] = value
-        return self._variant(dict(variant.constants) | small)
+        return small
 
     def _variant(self, changes: Mapping[str, int]) -> Variant:
         sizes = {key: value for key, value in self.at.items() if key != LEADING} | dict(changes)
@@ -216,6 +242,17 @@ def prime_below(value: int) -> int:
     """Return the largest prime less than this, or 1 if there is none."""
     candidates = range(value - 1, 1, -1)
     return next((n for n in candidates if all(n % d for d in range(2, int(n**0.5) + 1))), 1)
+
+
+def powers_near(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return a power of two for each size, mostly the one below it; different sizes get different ones."""
+    power_of = dict[int, int]()
+    for size in sorted(set(sizes.values())):
+        power = 1 << size.bit_length() - 1
+        while power in power_of.values():
+            power *= 2
+        power_of[size] = power
+    return {key: power_of[size] for key, size in sizes.items()}
 
 
 def three_quarters(value: int) -> int:
