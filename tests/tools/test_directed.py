@@ -17,6 +17,7 @@ from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import AFTER_OTHERS
 from triton_agent.tools.truth.directed import FAINT, LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
+from triton_agent.tools.truth.equal_numbers import EQUAL, REPEATED, ZERO
 from triton_agent.tools.truth.expectation import expect
 from triton_agent.tools.truth.layouts import (
     GAPS,
@@ -73,7 +74,7 @@ def test_the_graph_says_what_is_asked() -> None:
     assert set(asked(torch.relu, X).feeds) == {NOT_FINITE}
     assert set(asked(lambda x: x.var(-1), X).feeds) == {NOT_FINITE, OFFSET, LIMITS}
     assert TIES in asked(lambda x: x.argmax(-1), X).feeds
-    assert set(asked(lambda a: torch.div(a, 3, rounding_mode="floor"), WHOLE).feeds) == {NUMBERS}
+    assert set(asked(lambda a: torch.div(a, 3, rounding_mode="floor"), WHOLE).feeds) == {NUMBERS, REPEATED, EQUAL, ZERO}
     assert set(asked(lambda x: x @ x.T, X).feeds) == {NOT_FINITE}
     assert NOT_FINITE in asked(lambda x: nn.functional.mse_loss(x, 2 * x), X).feeds
     assert NOT_FINITE not in asked(lambda x: torch.relu(x @ x.T), X).feeds, "epilogues drop NaN by habit"
@@ -145,6 +146,41 @@ def test_numbers_below_zero_and_beyond_32_bits_are_asked_of_arithmetic_only() ->
 
 def F_embedding(numbers: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
     return nn.functional.embedding(numbers, table)
+
+
+def test_whole_numbers_are_equal_within_an_input_and_between_inputs() -> None:
+    other = torch.randint(1, 90, (24, 70), generator=torch.Generator().manual_seed(5))
+    one, two = changed(torch.add, REPEATED, WHOLE, other)
+    assert (one == two).float().mean() > 0.05 and bool((one == 0).all(-1).any()) and bool((one >= 0).all())
+    assert bool(((one == one[:, :1]).all(-1) & (one != 0).all(-1)).any()), "a row of one number other than zero"
+    one, two = changed(torch.add, EQUAL, WHOLE, other)
+    assert one.unique().tolist() == two.unique().tolist() and int(one[0, 0]) in range(1, 90)
+    flags, numbers = changed(lambda flags, numbers: flags * numbers, EQUAL, WHOLE > 40, WHOLE)
+    assert bool(flags.all()) and len(numbers.unique()) == 1
+
+
+def test_each_input_alone_is_zero() -> None:
+    cases = asked(lambda flags, numbers: flags * numbers, WHOLE > 40, WHOLE).cases([ZERO])
+    assert len(cases) == 2
+    for k, case in enumerate(cases):
+        given = changed(lambda flags, numbers: flags * numbers, case, WHOLE > 40, WHOLE)
+        assert [bool(it.any()) for it in given] == [k != 0, k != 1]
+
+
+def test_sizes_places_and_offsets_are_neither_equal_nor_zero() -> None:
+    def written(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        return x.index_copy(0, places, x)
+
+    def equal_in(function: Any, *inputs: torch.Tensor) -> set[str]:
+        return set(asked(function, *inputs).feeds) & {REPEATED, EQUAL, ZERO}
+
+    x, places = torch.randn(9, 4), torch.randperm(9)
+    assert not equal_in(written, x, places)
+    assert equal_in(lambda x, places: x[places], x, places) == {REPEATED, EQUAL, ZERO}
+    assert equal_in(lambda x, places: x[places], x, places.clamp(min=1)) == {REPEATED, EQUAL}, "counted from one"
+    assert equal_in(lambda a: torch.div(90, a, rounding_mode="floor"), WHOLE) == {REPEATED, EQUAL}
+    assert not equal_in(lambda x, it: x.repeat_interleave(it, dim=0, output_size=10), x, torch.tensor([1] * 8 + [2]))
+    assert not equal_in(lambda offsets: offsets * 2, torch.tensor([0, 3, 3, 9]))
 
 
 def test_extrema_of_integers_get_rows_near_both_limits_of_their_dtype() -> None:

@@ -138,7 +138,7 @@ def test_samples_are_far_from_zero_equal_or_infinite_if_these_are_accepted() -> 
 
 def test_samples_are_faint_and_integers_change_if_that_is_accepted() -> None:
     x, labels = torch.randn(6000, 64), torch.arange(6000)
-    told = Told(names=frozenset({FAINT, NUMBERS}), change=lambda inputs, _: inputs[1].fill_(-100))
+    told = Told(names=frozenset({FAINT, NUMBERS}), changes={NUMBERS: lambda inputs, _: inputs[1].fill_(-100)})
     spoil([x, labels], told, seed=1)
     assert abs(float((x.abs().amax(1) < 1e-2).float().mean()) - 0.6) < 0.03
     assert bool((labels == -100).all())

@@ -43,6 +43,7 @@ from triton_agent.tools.truth.directed import (
     STILL,
     Directed,
     directed,
+    kind_of,
     passes_nan_on,
 )
 from triton_agent.tools.truth.distributions import (
@@ -64,6 +65,7 @@ from triton_agent.tools.truth.distributions import (
     randomise,
     share_memory,
 )
+from triton_agent.tools.truth.equal_numbers import REPEATED
 from triton_agent.tools.truth.expectation import (
     Behaviour,
     Expectation,
@@ -114,6 +116,8 @@ REFUSALS = 3
 AFTER_OTHERS = "as given, after other calls"
 IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 """Distributions for the second mode, if the reference does something else in it."""
+OF_WHOLES = (NUMBERS, REPEATED)
+"""Directed cases of integers and flags, whose changes are made at full size as well."""
 DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, OFFSET), (TRANSPOSED, GAPS, INNER)
 """Directed cases and layouts for that mode."""
 NO_LAYOUTS = (
@@ -512,7 +516,7 @@ class _CaseMaker:
         model, given = self.models[version].train(train), cases[0].expectation
         asked = directed(graph, self.fresh(), state_of(model))
         expected_share = _judged_share(self.runs.with_free_places(model, given) if asked.picks else given)
-        for name in (name for name in names if name in asked.feeds):
+        for name in asked.cases(names):
             for refused in range(REFUSALS):
                 expectation = self._directed_expectation(model, asked, name, refused)
                 if expectation is None:
@@ -520,9 +524,11 @@ class _CaseMaker:
                 judged = _judged_share(expectation) + (_nan_share(expectation) if name == NOT_FINITE else 0.0)
                 sound = name == NOT_FINITE or non_finite_share(expectation) <= non_finite_share(given)
                 if sound and judged >= SHARE_JUDGED * expected_share:
-                    change = functools.partial(asked.change, name, refused=refused) if name == NUMBERS else None
-                    case = self.case_of(expectation, name, train, version=version)
-                    cases.append(dataclasses.replace(case, change=change))
+                    kind = kind_of(name)
+                    change = functools.partial(asked.change, name, refused=refused) if kind in OF_WHOLES else None
+                    case = self.case_of(expectation, kind, train, version=version)
+                    own_name = case.name.replace(kind, name)
+                    cases.append(dataclasses.replace(case, name=own_name, change=change))
                     break
 
     def _directed_expectation(

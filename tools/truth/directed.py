@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 import numpy
@@ -25,16 +25,33 @@ from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
 from triton_agent.tools.reference.input_tensors import is_plain, tensors_in
 from triton_agent.tools.truth.distributions import NOT_FINITE, share_memory
+from triton_agent.tools.truth.equal_numbers import (
+    EQUAL,
+    REPEATED,
+    ZERO,
+    may_be_zero,
+    may_repeat,
+    repeat_some,
+    set_equal,
+    set_to_zero,
+    with_pools,
+)
+from triton_agent.tools.truth.feeds import Change, Feed, reach_of
 from triton_agent.tools.truth.jumps import COMPARING, ROUNDING, WHOLE
+from triton_agent.tools.truth.plan import secret_seed
 
 TIES = "ties and half-way values"
 NUMBERS = "whole numbers at their limits"
 OFFSET = "far from zero"
 LIMITS = "rows at their limits"
 FAINT = "rows of many small sizes"
-DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS, FAINT)
+DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS, FAINT, REPEATED, EQUAL, ZERO)
 """The directed cases, in the order in which they are made."""
 
+BY_INPUT = ", input "
+"""Stands between the kind of a directed case and the number of the input, if one input alone is changed."""
+ZEROS_AT_MOST = 3
+"""Maximum number of inputs of which all elements become zero, each in a case of its own."""
 NUMBERS_MET = 16
 """Maximum count of numbers that elements of one input are made equal to."""
 SHARE_JUDGED = 0.5
@@ -146,32 +163,6 @@ TINY_DEVIATION = 1e-15
 """Small magnitude if variances are computed. On a CPU torch sums squares in double and still finds the deviation of
 1e-30, which underflows in a float32 kernel; dividing by it would give a number in one and NaN in the
 other."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Feed:
-    """An input and an operator that receives it, as `scale * input + shift` where these are known."""
-
-    position: int
-    node: Node
-    scale: float | None = None
-    shift: float = 0.0
-    exists_beside: frozenset[str] = frozenset()
-    """Names of all operators of the graph."""
-    cast_to_whole: bool = False
-    """True if the graph casts floats to integers, which cannot hold huge values."""
-    picked: bool = False
-    """True if an operator that picks elements uses this input as well."""
-    boundaries: torch.Tensor | None = None
-    """Values at which the operator jumps, with a shape that broadcasts to that of the input."""
-    beside: int | None = None
-    """Number of the input that holds the boundaries, whose values differ between draws."""
-    numbers: tuple[float, ...] = ()
-    """Numbers in the reference's text that the input is compared with."""
-
-
-Change = Callable[[torch.Tensor, Feed, torch.Generator, int], None]
-"""Changes a tensor in place. The last argument counts how often the reference refused: each time, change less."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -432,6 +423,11 @@ RULES: tuple[Rule, ...] = (
     Rule(case=OFFSET, operators=NORMS, kind="float", change=_set_whole_offset),
     Rule(case=LIMITS, operators=NORMS | PEAKED | SCALED, kind="float", change=_limit_rows),
     Rule(case=FAINT, operators=DIVIDED, kind="float", change=_make_some_faint),
+    Rule(case=REPEATED, operators=None, kind="whole", change=repeat_some),
+    Rule(case=EQUAL, operators=None, kind="whole", change=set_equal),
+    Rule(case=EQUAL, operators=None, kind="flag", change=set_equal),
+    Rule(case=ZERO, operators=None, kind="whole", change=set_to_zero),
+    Rule(case=ZERO, operators=None, kind="flag", change=set_to_zero),
 )
 """If two rules would change one input in the same case, only the first applies, except for ties and halves."""
 
@@ -441,7 +437,7 @@ class Directed:
     """The directed cases that one problem gets."""
 
     feeds: dict[str, tuple[tuple[Rule, Feed], ...]]
-    """For each directed case, the rules and the inputs they change."""
+    """For each directed case, the rules and the inputs they change. A kind in `DIRECTED` may have several cases."""
     picks: bool
     """True if positions of equal elements may be returned; torch does not specify them for all operators."""
     orders: bool
@@ -454,6 +450,10 @@ class Directed:
     """True if a triangle of a matrix is cut off."""
     chosen_by: tuple[int, ...] = ()
     """Inputs whose flags choose between two tensors."""
+
+    def cases(self, kinds: Sequence[str]) -> list[str]:
+        """Return the names of the directed cases of these kinds, in this order."""
+        return [name for kind in kinds for name in self.feeds if kind_of(name) == kind]
 
     def change(self, case: str, inputs: list[Any], generator: torch.Generator, refused: int) -> None:
         tensors = list(tensors_in(inputs))
@@ -516,6 +516,11 @@ class Directed:
                         _fill_line(tensor, axis, value, generator)
 
 
+def kind_of(case: str) -> str:
+    """Return the kind, one of `DIRECTED`, of a directed case."""
+    return case.partition(BY_INPUT)[0]
+
+
 def _fill_line(tensor: torch.Tensor, axis: int, value: float, generator: torch.Generator) -> None:
     """Fill one line across the axis with this infinity; a line with NaN or the other infinity is not chosen."""
     holds_others = (tensor.isnan() | (tensor == -value)).movedim(axis, 0).reshape(tensor.shape[axis], -1).any(1)
@@ -534,6 +539,7 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
     found: dict[str, tuple[tuple[Rule, Feed], ...]] = {}
     if share_memory(inputs) or len(tensors) != len(graph.inputs):
         return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
+    reaches = [reach_of(graph, f"x{position}") for position in range(len(tensors))]
     for case in DIRECTED:
         if case == NOT_FINITE and not passes_nan_on(graph):
             continue
@@ -542,7 +548,11 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
         for rule in (rule for rule in RULES if rule.case == case):
             for feed in _feeds(graph, rule, tensors, known):
                 feed = dataclasses.replace(
-                    feed, exists_beside=names, cast_to_whole=casts, picked=feed.position in feeds
+                    feed,
+                    exists_beside=names,
+                    reach=reaches[feed.position],
+                    cast_to_whole=casts,
+                    picked=feed.position in feeds,
                 )
                 taken = halves if rule.change is _half_way else feeds
                 if case == NUMBERS and feed.position in feeds:  # these rules change few elements, so two may apply
@@ -551,8 +561,13 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                 if rule.change is _meet_some and set(feed.numbers) - set(held.numbers):
                     numbers = (*held.numbers, *feed.numbers)[:NUMBERS_MET]
                     taken[feed.position] = (taken[feed.position][0], dataclasses.replace(held, numbers=numbers))
-        if feeds or halves:
-            found[case] = (*feeds.values(), *halves.values())
+        both = (*feeds.values(), *halves.values())
+        if case in (REPEATED, EQUAL, ZERO):
+            both = _of_equal_numbers(case, both, tensors)
+        if case == ZERO and len(both) > 1:
+            found |= {f"{ZERO}{BY_INPUT}{feed.position}": ((rule, feed),) for rule, feed in both[:ZEROS_AT_MOST]}
+        elif both:
+            found[case] = both
     return Directed(
         feeds=found,
         picks=picks,
@@ -562,6 +577,24 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
         cuts=bool(names & {"tril", "triu"}),
         chosen_by=tuple(sorted(_choosing_flags(graph, tensors))),
     )
+
+
+def _of_equal_numbers(
+    case: str, feeds: Sequence[tuple[Rule, Feed]], tensors: Sequence[torch.Tensor]
+) -> tuple[tuple[Rule, Feed], ...]:
+    """Return those feeds whose elements may be equal, or zero if the case asks for zeros, with the numbers to use."""
+    kept = []
+    for rule, feed in feeds:
+        tensor = tensors[feed.position]
+        is_alone = case == ZERO and tensor.numel() == 1
+        if is_alone or may_repeat(tensor, feed.reach, NORMS):
+            allows_zero = may_be_zero(tensor, feed.reach, LOOKING_UP | COMBINING.keys())
+            if allows_zero or case != ZERO:
+                kept.append((rule, dataclasses.replace(feed, may_be_zero=allows_zero)))
+    kept.sort(key=lambda it: it[1].position)
+    pooled = with_pools([feed for _, feed in kept], tensors, torch.Generator().manual_seed(secret_seed()))
+    rules = {feed.position: rule for rule, feed in kept}
+    return tuple((rules[feed.position], feed) for feed in pooled)
 
 
 def _choosing_flags(graph: OperatorGraph, tensors: Sequence[torch.Tensor]) -> set[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -76,12 +76,14 @@ class Told:
     """Infinities that may stand beside NaN."""
     negated: frozenset[int] = frozenset()
     """Numbers of the input tensors whose integers may become negative."""
-    change: Callable[[list[Any], torch.Generator], None] | None = None
-    """Changes integers and flags to values at which the reference's operators behave specially."""
+    changes: Mapping[str, Callable[[list[Any], torch.Generator], None]] = dataclasses.field(default_factory=dict)
+    """By distribution, what changes integers and flags to values at which the reference's operators behave specially.
+    """
 
 
 def told_by(cases: Iterable[Case]) -> Told:
-    names, infinities, negated, change = set[str](), set[float](), set[int](), None
+    names, infinities, negated = set[str](), set[float](), set[int]()
+    changes: dict[str, Callable[[list[Any], torch.Generator], None]] = {}
     for case in cases:
         given = [it for it in case.expectation.inputs_after if not it.is_meta]
         name, floats = case.distribution, [it for it in given if it.is_floating_point()]
@@ -95,10 +97,16 @@ def told_by(cases: Iterable[Case]) -> Told:
             is_told = name != TIES or not _is_free(case.expectation, of_floats=True)
         if is_told:
             names.add(name)
+        if case.change is not None:
+            changes[name] = case.change
         if name == NUMBERS:
-            change = case.change or change
             negated |= {at for at, it in enumerate(given) if not _is_real(it) and _has_many_negative(it)}
-    return Told(names=frozenset(names), infinities=tuple(sorted(infinities)), negated=frozenset(negated), change=change)
+    return Told(
+        names=frozenset(names),
+        infinities=tuple(sorted(infinities)),
+        negated=frozenset(negated),
+        changes=changes,
+    )
 
 
 def _is_free(expectation: Expectation, *, of_floats: bool = False) -> bool:
@@ -157,8 +165,9 @@ def spoil(inputs: list[Any], told: Told, seed: int) -> None:
     indices, flags and other integers change as they were told.
     """
     chance = torch.Generator().manual_seed(seed)
-    if told.change is not None and NUMBERS in told.names:
-        told.change(inputs, chance)
+    for name, change in told.changes.items():
+        if name in told.names:
+            change(inputs, chance)
     with torch.no_grad():
         ready = [it for it in real_valued_in(inputs) if not it.is_complex()]
         chosen = int(torch.randint(len(ready), (1,), generator=chance)) if ready else 0

@@ -1,0 +1,135 @@
+"""Whole numbers and flags that are equal, or zero: the range in which a file draws them seldom holds either.
+
+Names from a wide range are never equal, lengths never zero, and a mask has no empty row. Three kinds of cases ask for
+these: some elements and rows are repeated or zero (`REPEATED`), all elements of all inputs are equal (`EQUAL`), and all
+elements of one input are zero (`ZERO`). Numbers stay in the range of the input, with zero as the only exception.
+
+Left alone: offsets and positions in order; numbers that are sizes, as those of `repeat_interleave`; places that are
+written to, which may not repeat; for zeros, divisors, and indices among which there is none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from triton_agent.tools.graph.operators import bare_name, words
+from triton_agent.tools.truth.feeds import Feed, Reach
+
+REPEATED, EQUAL, ZERO = "repeated whole numbers", "equal whole numbers", "whole numbers of zero"
+
+AS_SIZES = words("repeat_interleave segment_reduce ctc_loss _ctc_loss _cudnn_ctc_loss _pack_padded_sequence one_hot")
+"""Operators for which integers are sizes or bounds."""
+WRITING = words("index_put _unsafe_index_put put scatter index_copy slice_scatter select_scatter")
+DIVISIONS = words("floor_divide remainder fmod")
+"""Divisions of whole numbers by zero raise an error on a CPU and give some number on a GPU."""
+POOLED, POOL_RANGE = 5, 0.5
+"""Number of different values that repeated elements have. Inputs whose ranges overlap by more than the second share
+them, so that elements of one are equal to elements of the other."""
+COLUMNS_APART = 8
+"""Up to so many columns may each have a range of their own, such as pairs of a row and a column."""
+ZERO_ROWS, EQUAL_ROWS, REPEATED_SHARE, ZERO_SHARE = 1 / 6, 1 / 6, 3 / 8, 1 / 8
+"""Shares of the rows that become zero, or all equal, and of the elements of other rows that are repeated or zero."""
+
+
+def may_repeat(tensor: torch.Tensor, reach: Reach, norms: Iterable[str]) -> bool:
+    """Return True if elements of this input may be equal. The norm of equal numbers is only rounding error."""
+    if tensor.numel() < 2 or _is_in_order(tensor):
+        return False
+    return not reach.operators & (AS_SIZES | frozenset(norms)) and not _is_written_at(tensor, reach)
+
+
+def may_be_zero(tensor: torch.Tensor, reach: Reach, looking_up: frozenset[str]) -> bool:
+    """Return True if elements of this input, which may repeat, may be zero."""
+    if tensor.dtype is torch.bool or bool((tensor == 0).any()):
+        return True
+    divides = any(
+        (bare_name(node.operator) in DIVISIONS or node.argument("rounding_mode") is not None)
+        and reach.is_in(node, *node.argument_names[1:2])
+        for node in reach.nodes
+    )
+    return not divides and not reach.operators & looking_up
+
+
+def _is_in_order(tensor: torch.Tensor) -> bool:
+    """Return True if rows hold different numbers in order, as offsets and positions do."""
+    if tensor.dtype is torch.bool or tensor.dim() == 0 or tensor.shape[-1] < 3:
+        return False
+    steps = tensor.diff(dim=-1)
+    return bool((steps >= 0).all()) and bool((steps > 0).any())
+
+
+def _is_written_at(tensor: torch.Tensor, reach: Reach) -> bool:
+    """Return True if the input gives places that an operator writes to, one after the other."""
+    return tensor.dtype is not torch.bool and any(
+        bare_name(node.operator) in WRITING
+        and reach.is_in(node, "index", "indices")
+        and not (node.argument("accumulate") or node.argument("reduce"))
+        for node in reach.nodes
+    )
+
+
+def with_pools(feeds: Sequence[Feed], tensors: Sequence[torch.Tensor], generator: torch.Generator) -> list[Feed]:
+    """Give each input the numbers that its elements are set to; inputs with similar ranges get the same ones."""
+    found: list[Feed] = []
+    for feed in feeds:
+        tensor = tensors[feed.position]
+        if tensor.dtype is torch.bool:
+            found.append(feed)
+            continue
+        low, high = _range_of(tensor)
+        pool: tuple[float, ...] = ()
+        for other in (it for it in found if it.numbers):
+            shared = _range_of(tensors[other.position])
+            overlap = min(high, shared[1]) - max(low, shared[0])
+            if overlap > POOL_RANGE * max(high - low, shared[1] - shared[0]):
+                pool = tuple(it for it in other.numbers if low <= it <= high)
+        if not pool:
+            values = tensor.reshape(-1)
+            values = values[(values >= low) & (values <= high)].unique()
+            some = torch.randperm(len(values), generator=generator)[:POOLED]
+            pool = tuple(sorted(values[some.to(values.device)].tolist(), key=lambda it: it == 0))
+        if pool:
+            found.append(dataclasses.replace(feed, numbers=pool))
+    return found
+
+
+def _range_of(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the least and the largest number that each column may hold."""
+    if tensor.dim() > 1 and 1 < tensor.shape[-1] <= COLUMNS_APART:
+        columns = tensor.reshape(-1, tensor.shape[-1])
+        return int(columns.amin(0).max()), int(columns.amax(0).min())
+    return int(tensor.min()), int(tensor.max())
+
+
+def repeat_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Repeat elements and set some to zero, and whole rows as well if there are several."""
+    pool = torch.tensor(feed.numbers, dtype=tensor.dtype)
+    drawn = torch.rand(tensor.shape, generator=generator)
+    repeated = pool[torch.randint(len(pool), tensor.shape, generator=generator)]
+    tensor.copy_(torch.where((drawn < REPEATED_SHARE).to(tensor.device), repeated.to(tensor.device), tensor))
+    zeros = (drawn > 1 - ZERO_SHARE).to(tensor.device)
+    if tensor.dim() > 1:
+        rows = torch.rand((*tensor.shape[:-1], 1), generator=generator)
+        equal = (rows > 1 - EQUAL_ROWS).to(tensor.device)
+        tensor.copy_(torch.where(equal, repeated[..., :1].to(tensor.device), tensor))
+        zeros = (zeros & ~equal) | (rows < ZERO_ROWS).to(tensor.device)
+    if feed.may_be_zero and not refused:
+        tensor.masked_fill_(zeros, 0)
+
+
+def set_equal(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Set all elements to one number of the input other than zero, or all flags; after a refusal only the numbers, and
+    after another one only the flags."""
+    is_flag = tensor.dtype is torch.bool
+    if (refused == 1 and is_flag) or (refused == 2 and not is_flag):
+        return
+    tensor.fill_(True if is_flag else int(feed.numbers[0]))
+
+
+def set_to_zero(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Set all elements of the input to zero; after a refusal all but the first sample or the last."""
+    part = tensor if not refused or tensor.dim() == 0 else tensor[1:] if refused == 1 else tensor[:-1]
+    part.zero_()

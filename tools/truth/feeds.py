@@ -1,0 +1,67 @@
+"""Inputs of a graph, the operators that receive them, and everything that depends on one input."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import torch
+
+from triton_agent.tools.graph.graph import Node, OperatorGraph
+from triton_agent.tools.graph.operators import bare_name
+from triton_agent.tools.graph.values import references_in
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """The values that depend on one source of a graph, and the nodes that receive one of them."""
+
+    values: frozenset[str] = frozenset()
+    nodes: tuple[Node, ...] = ()
+
+    @property
+    def operators(self) -> frozenset[str]:
+        return frozenset(bare_name(node.operator) for node in self.nodes)
+
+    def is_in(self, node: Node, *arguments: str) -> bool:
+        """Return True if one of the node's arguments with these names depends on the source."""
+        return not self.values.isdisjoint(references_in(tuple(node.argument(name) for name in arguments)))
+
+
+def reach_of(graph: OperatorGraph, source: str) -> Reach:
+    values, nodes = {source, graph.shared.get(source, source)}, []
+    for node in graph.nodes:
+        if not values.isdisjoint(node.references()):
+            nodes.append(node)
+            values |= {node.output_name(k) for k in range(len(node.outputs))}
+    return Reach(values=frozenset(values), nodes=tuple(nodes))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """An input and an operator that receives it, as `scale * input + shift` where these are known."""
+
+    position: int
+    node: Node
+    scale: float | None = None
+    shift: float = 0.0
+    exists_beside: frozenset[str] = frozenset()
+    """Names of all operators of the graph."""
+    reach: Reach = dataclasses.field(default_factory=Reach)
+    """Everything that depends on the input."""
+    cast_to_whole: bool = False
+    """True if the graph casts floats to integers, which cannot hold huge values."""
+    picked: bool = False
+    """True if an operator that picks elements uses this input as well."""
+    boundaries: torch.Tensor | None = None
+    """Values at which the operator jumps, with a shape that broadcasts to that of the input."""
+    beside: int | None = None
+    """Number of the input that holds the boundaries, whose values differ between draws."""
+    numbers: tuple[float, ...] = ()
+    """Numbers that the input is compared with in the reference's text, or that several elements are set to."""
+    may_be_zero: bool = True
+    """False if zero is outside of what the reference is known to accept for a whole number."""
+
+
+Change = Callable[[torch.Tensor, Feed, torch.Generator, int], None]
+"""Changes a tensor in place. The last argument counts how often the reference refused: each time, change less."""
