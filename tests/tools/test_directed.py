@@ -16,8 +16,7 @@ from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import AFTER_OTHERS
-from triton_agent.tools.truth.directed import FAINT, LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
-from triton_agent.tools.truth.equal_numbers import EQUAL, REPEATED, ZERO
+from triton_agent.tools.truth.directed import ENDS, FAINT, LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
 from triton_agent.tools.truth.expectation import expect
 from triton_agent.tools.truth.layouts import (
     GAPS,
@@ -34,6 +33,7 @@ from triton_agent.tools.truth.layouts import (
 from triton_agent.tools.truth.named_numbers import Numbers
 from triton_agent.tools.truth.plan import Plan, Trial
 from triton_agent.tools.truth.ties import with_free_places
+from triton_agent.tools.truth.whole_numbers import EQUAL, FAR, REPEATED, ZERO
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nROWS, COLUMNS = 24, 70\n"
 
@@ -74,7 +74,13 @@ def test_the_graph_says_what_is_asked() -> None:
     assert set(asked(torch.relu, X).feeds) == {NOT_FINITE}
     assert set(asked(lambda x: x.var(-1), X).feeds) == {NOT_FINITE, OFFSET, LIMITS}
     assert TIES in asked(lambda x: x.argmax(-1), X).feeds
-    assert set(asked(lambda a: torch.div(a, 3, rounding_mode="floor"), WHOLE).feeds) == {NUMBERS, REPEATED, EQUAL, ZERO}
+    assert set(asked(lambda a: torch.div(a, 3, rounding_mode="floor"), WHOLE).feeds) == {
+        NUMBERS,
+        REPEATED,
+        EQUAL,
+        ZERO,
+        FAR,
+    }
     assert set(asked(lambda x: x @ x.T, X).feeds) == {NOT_FINITE}
     assert NOT_FINITE in asked(lambda x: nn.functional.mse_loss(x, 2 * x), X).feeds
     assert NOT_FINITE not in asked(lambda x: torch.relu(x @ x.T), X).feeds, "epilogues drop NaN by habit"
@@ -165,6 +171,33 @@ def test_each_input_alone_is_zero() -> None:
     for k, case in enumerate(cases):
         given = changed(lambda flags, numbers: flags * numbers, case, WHOLE > 40, WHOLE)
         assert [bool(it.any()) for it in given] == [k != 0, k != 1]
+
+
+def test_a_large_number_is_added_where_it_becomes_no_place_and_no_bound() -> None:
+    def is_asked(function: Any, *inputs: torch.Tensor) -> bool:
+        return FAR in asked(function, *inputs).feeds
+
+    table, labels = torch.randn(200, 4), WHOLE[0].clone()
+    one, two = changed(lambda a, b: torch.exp((a - b).float()), FAR, WHOLE, WHOLE - 1)
+    assert torch.equal(one - two, WHOLE - (WHOLE - 1)) and int(one.min()) > 2**31
+    assert is_asked(lambda a: (a // 7 % 100).float(), WHOLE)
+    assert is_asked(lambda a, b: a[1:] < b[1:], WHOLE, WHOLE + 1)
+    assert is_asked(lambda a, b, table, it: (a - b).sum() * table[it], WHOLE, WHOLE + 1, table, labels)
+    assert not is_asked(lambda table, labels: table[labels], table, labels)
+    assert not is_asked(lambda table, labels: table[labels + 1], table, labels)
+    assert not is_asked(lambda x, lengths: torch.arange(70) < lengths[:, None], X, WHOLE[:, 0])
+    assert not is_asked(lambda lengths: lengths.clamp(max=50), WHOLE)
+    assert not is_asked(lambda counts: torch.bincount(counts.flatten()), WHOLE)
+
+
+def test_numbers_of_a_closed_range_reach_its_ends() -> None:
+    for low, high in ((0.0, 1.0), (-1.0, 1.0)):
+        [x] = changed(torch.exp, ENDS, torch.rand(24, 70) * (high - low) + low)
+        assert float(x.min()) == low and float(x.max()) == high and 0.1 < float((x == high).float().mean()) < 0.25
+        assert bool((x == high).all(-1).any()) and bool((x == low).all(-1).any())
+    assert ENDS not in asked(torch.exp, X).feeds
+    [x] = changed(lambda x: x / x.std(-1, keepdim=True), ENDS, torch.rand(24, 70))
+    assert not bool((x == 1).all(-1).any()), "what is left of equal numbers is rounding error"
 
 
 def test_sizes_places_and_offsets_are_neither_equal_nor_zero() -> None:

@@ -236,7 +236,7 @@ def test_distances_of_equal_points_may_err_as_their_squares_do() -> None:
 
 
 @pytest.mark.parametrize("number", [1.2, 1.1296, 1.2013])
-def test_running_products_of_equal_numbers_err_as_in_a_tree(number: float) -> None:
+def test_running_products_of_whole_numbers_err_as_in_a_tree(number: float) -> None:
     """Torch accumulates a running product on a CPU in float64; in a tree of float32 products rounding errors add up."""
     x = torch.full((72,), number)
     total, truth = x, x.double().cumprod(-1)

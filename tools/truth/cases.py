@@ -65,7 +65,6 @@ from triton_agent.tools.truth.distributions import (
     randomise,
     share_memory,
 )
-from triton_agent.tools.truth.equal_numbers import REPEATED
 from triton_agent.tools.truth.expectation import (
     Behaviour,
     Expectation,
@@ -96,6 +95,7 @@ from triton_agent.tools.truth.plan import (
     Verify,
     secret_seed,
 )
+from triton_agent.tools.truth.whole_numbers import FAR, REPEATED
 
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 DRAWS_AT_MOST = 4
@@ -118,6 +118,8 @@ IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 """Distributions for the second mode, if the reference does something else in it."""
 OF_WHOLES = (NUMBERS, REPEATED)
 """Directed cases of integers and flags, whose changes are made at full size as well."""
+ERROR_GROWN, LEAST_ERROR = 10, 1e-7
+"""A case with large whole numbers is dropped if the reference's own error is so many times that for inputs as given."""
 DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, OFFSET), (TRANSPOSED, GAPS, INNER)
 """Directed cases and layouts for that mode."""
 NO_LAYOUTS = (
@@ -523,6 +525,8 @@ class _CaseMaker:
                     continue
                 judged = _judged_share(expectation) + (_nan_share(expectation) if name == NOT_FINITE else 0.0)
                 sound = name == NOT_FINITE or non_finite_share(expectation) <= non_finite_share(given)
+                if name == FAR:
+                    sound = sound and _own_error(expectation) <= ERROR_GROWN * max(_own_error(given), LEAST_ERROR)
                 if sound and judged >= SHARE_JUDGED * expected_share:
                     kind = kind_of(name)
                     change = functools.partial(asked.change, name, refused=refused) if kind in OF_WHOLES else None
@@ -860,6 +864,13 @@ def _nan_share(expectation: Expectation) -> float:
     yards = [output.yard for output in expectation.outputs if output.yard.original.is_floating_point()]
     total = sum(output.yard.truth.numel() for output in expectation.outputs)
     return sum(int((yard.original.isnan() & yard.truth.isnan()).sum()) for yard in yards) / total if total else 0.0
+
+
+def _own_error(expectation: Expectation) -> float:
+    """Return the largest relative error of the reference's own outputs."""
+    yards = [output.yard for output in expectation.outputs if output.yard.original.is_floating_point()]
+    errors = [float((it.original.double() - it.truth).norm() / it.truth.norm().clamp(min=1e-30)) for it in yards]
+    return max(errors, default=0.0)
 
 
 def _not_finite(tensors: Iterable[torch.Tensor]) -> int:

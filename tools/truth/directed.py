@@ -25,27 +25,32 @@ from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
 from triton_agent.tools.reference.input_tensors import is_plain, tensors_in
 from triton_agent.tools.truth.distributions import NOT_FINITE, share_memory
-from triton_agent.tools.truth.equal_numbers import (
+from triton_agent.tools.truth.feeds import Change, Feed, reach_of
+from triton_agent.tools.truth.jumps import COMPARING, ROUNDING, WHOLE
+from triton_agent.tools.truth.plan import secret_seed
+from triton_agent.tools.truth.whole_numbers import (
     EQUAL,
+    FAR,
+    LARGE,
     REPEATED,
     ZERO,
+    far_together,
     may_be_zero,
     may_repeat,
+    move_far,
     repeat_some,
     set_equal,
     set_to_zero,
     with_pools,
 )
-from triton_agent.tools.truth.feeds import Change, Feed, reach_of
-from triton_agent.tools.truth.jumps import COMPARING, ROUNDING, WHOLE
-from triton_agent.tools.truth.plan import secret_seed
 
 TIES = "ties and half-way values"
 NUMBERS = "whole numbers at their limits"
 OFFSET = "far from zero"
 LIMITS = "rows at their limits"
 FAINT = "rows of many small sizes"
-DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS, FAINT, REPEATED, EQUAL, ZERO)
+ENDS = "ends of the range"
+DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS, FAINT, ENDS, REPEATED, EQUAL, ZERO, FAR)
 """The directed cases, in the order in which they are made."""
 
 BY_INPUT = ", input "
@@ -135,12 +140,13 @@ STILL = ("view", "movement", "allocation", "metadata")
 IGNORED = -100
 """The label that torch's losses ignore by default."""
 
-LARGE = {torch.int64: (1 << 31) + 5, torch.int32: 3 << 29}
-"""Beyond the range of 32-bit integers by more than one, or so large that a sum of two 32-bit integers is."""
 NEAR_LIMITS = 100
 """Distance from the limits of a dtype within which the whole numbers of a row are drawn."""
 FEWEST_LINES = 4
 """Smallest number of samples or columns of which one is filled with an infinity."""
+NEAR_END, ENDS_SHARE, FEWEST_FOR_ENDS = 0.05, 1 / 8, 8
+"""Largest distance from an end of the range, as a share of it, that tells it; the share of elements that are set to
+each end; and the smallest number of elements that tell a range."""
 TRIED_FOR_FLAGS = 1024
 """Number of random places among which one with a flag and one without it are sought."""
 MASKED_ROWS, MASKED_OF_MANY, MANY_ROWS = 16, 5, 256
@@ -296,6 +302,28 @@ def _make_some_faint(tensor: torch.Tensor, feed: Feed, generator: torch.Generato
             tensor[sample].movedim(max(axis - 1, 0), -1).mul_(10.0 ** powers.to(tensor) if axis == 0 else factors)
 
 
+def _ends_of(tensor: torch.Tensor) -> tuple[float, ...]:
+    """Return -1, 0 and 1 as far as the elements come close to them, but lie neither on them nor beyond."""
+    low, high = float(tensor.min()), float(tensor.max())
+    if tensor.numel() < FEWEST_FOR_ENDS or not -1 <= low < high <= 1:
+        return ()
+    near = (high - low) * max(NEAR_END, 3 / tensor.numel())
+    return tuple(end for end, own in ((math.floor(low), low), (math.ceil(high), high)) if 0 < abs(end - own) <= near)
+
+
+def _meet_ends(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Set elements, and a row, to each end of the range; after a refusal elements only, to the upper or lower end."""
+    ends = feed.numbers if not refused else feed.numbers[-1:] if refused == 1 else feed.numbers[:1]
+    drawn = torch.rand(tensor.shape, generator=generator).to(tensor.device)
+    for k, end in enumerate(ends):
+        tensor.masked_fill_((drawn >= k * ENDS_SHARE) & (drawn < (k + 1) * ENDS_SHARE), end)
+    rows = math.prod(tensor.shape[:-1])
+    if rows < FEWEST_LINES or refused or feed.exists_beside & NORMS:  # the norm of equal numbers is rounding error
+        return
+    for end, row in zip(ends, torch.randperm(rows, generator=generator).tolist()):
+        tensor[tuple(int(i) for i in numpy.unravel_index(row, tensor.shape[:-1]))] = end
+
+
 def largest_asked(operators: Set[str], dtype: torch.dtype) -> float:
     """Return the largest magnitude of inputs at which correct kernels agree with a reference of these operators."""
     return HUGE_SCORE if makes_scores(operators) else HUGE.get(dtype, 1e15)
@@ -330,7 +358,7 @@ def _enlarge_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, 
 def _fill_rows_at_limits(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
     """Fill one row with integers near the lower limit of the dtype, and another with integers near the upper one."""
     rows = math.prod(tensor.shape[:-1])
-    if rows < FEWEST_LINES or feed.exists_beside - WHOLE_OPERATORS:
+    if rows < FEWEST_LINES or feed.reach.operators - WHOLE_OPERATORS:
         return
     ends = torch.iinfo(tensor.dtype)
     near = min(NEAR_LIMITS, ends.max // 2)
@@ -423,11 +451,13 @@ RULES: tuple[Rule, ...] = (
     Rule(case=OFFSET, operators=NORMS, kind="float", change=_set_whole_offset),
     Rule(case=LIMITS, operators=NORMS | PEAKED | SCALED, kind="float", change=_limit_rows),
     Rule(case=FAINT, operators=DIVIDED, kind="float", change=_make_some_faint),
+    Rule(case=ENDS, operators=None, kind="float", change=_meet_ends),
     Rule(case=REPEATED, operators=None, kind="whole", change=repeat_some),
     Rule(case=EQUAL, operators=None, kind="whole", change=set_equal),
     Rule(case=EQUAL, operators=None, kind="flag", change=set_equal),
     Rule(case=ZERO, operators=None, kind="whole", change=set_to_zero),
     Rule(case=ZERO, operators=None, kind="flag", change=set_to_zero),
+    Rule(case=FAR, operators=None, kind="whole", change=move_far),
 )
 """If two rules would change one input in the same case, only the first applies, except for ties and halves."""
 
@@ -562,8 +592,13 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                     numbers = (*held.numbers, *feed.numbers)[:NUMBERS_MET]
                     taken[feed.position] = (taken[feed.position][0], dataclasses.replace(held, numbers=numbers))
         both = (*feeds.values(), *halves.values())
-        if case in (REPEATED, EQUAL, ZERO):
-            both = _of_equal_numbers(case, both, tensors)
+        if case == ENDS:
+            both = tuple(_with_ends(both, tensors))
+        elif case == FAR:
+            fitting = far_together(graph, [k for k, it in enumerate(tensors) if it.dtype in LARGE])
+            both = tuple((rule, feed) for rule, feed in both if feed.position in fitting)
+        elif case in (REPEATED, EQUAL, ZERO):
+            both = _of_whole_numbers(case, both, tensors)
         if case == ZERO and len(both) > 1:
             found |= {f"{ZERO}{BY_INPUT}{feed.position}": ((rule, feed),) for rule, feed in both[:ZEROS_AT_MOST]}
         elif both:
@@ -579,7 +614,18 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
     )
 
 
-def _of_equal_numbers(
+def _with_ends(feeds: Sequence[tuple[Rule, Feed]], tensors: Sequence[torch.Tensor]) -> Iterator[tuple[Rule, Feed]]:
+    """Yield the feeds that have a range with ends.
+
+    On a GPU those are left out that become an index, since an end may be the first one out of bounds.
+    """
+    for rule, feed in feeds:
+        tensor, ends = tensors[feed.position], _ends_of(tensors[feed.position])
+        if ends and not (tensor.is_cuda and feed.reach.operators & (LOOKING_UP | COMBINING.keys())):
+            yield rule, dataclasses.replace(feed, numbers=ends)
+
+
+def _of_whole_numbers(
     case: str, feeds: Sequence[tuple[Rule, Feed]], tensors: Sequence[torch.Tensor]
 ) -> tuple[tuple[Rule, Feed], ...]:
     """Return those feeds whose elements may be equal, or zero if the case asks for zeros, with the numbers to use."""

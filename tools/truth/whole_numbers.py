@@ -1,30 +1,48 @@
-"""Whole numbers and flags that are equal, or zero: the range in which a file draws them seldom holds either.
+"""Whole numbers and flags that the range in which a file draws them seldom holds: equal ones, zeros, and large ones.
 
-Names from a wide range are never equal, lengths never zero, and a mask has no empty row. Three kinds of cases ask for
-these: some elements and rows are repeated or zero (`REPEATED`), all elements of all inputs are equal (`EQUAL`), and all
-elements of one input are zero (`ZERO`). Numbers stay in the range of the input, with zero as the only exception.
+Names from a wide range are never equal, lengths never zero, masks have no empty row, and times fit into a float32. Four
+kinds of cases ask for these: some elements and rows are repeated or zero (`REPEATED`), all elements of all inputs are
+equal (`EQUAL`), all elements of one input are zero (`ZERO`), and one large number is added to all elements (`FAR`).
+Apart from zeros and large ones, numbers stay in the range of the input.
 
 Left alone: offsets and positions in order; numbers that are sizes, as those of `repeat_interleave`; places that are
-written to, which may not repeat; for zeros, divisors, and indices among which there is none.
+written to, which may not repeat. No zeros for divisors, and for indices among which there is none. No large number
+where it would become a size or a place, or be compared with anything but another large number: a kernel may count up
+to it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Sequence, Set
 
 import torch
 
+from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operators import bare_name, words
+from triton_agent.tools.graph.values import Argument, Reference
 from triton_agent.tools.truth.feeds import Feed, Reach
 
 REPEATED, EQUAL, ZERO = "repeated whole numbers", "equal whole numbers", "whole numbers of zero"
+FAR = "whole numbers far from zero"
 
 AS_SIZES = words("repeat_interleave segment_reduce ctc_loss _ctc_loss _cudnn_ctc_loss _pack_padded_sequence one_hot")
 """Operators for which integers are sizes or bounds."""
 WRITING = words("index_put _unsafe_index_put put scatter index_copy slice_scatter select_scatter")
 DIVISIONS = words("floor_divide remainder fmod")
 """Divisions of whole numbers by zero raise an error on a CPU and give some number on a GPU."""
+LARGE = {torch.int64: (1 << 31) + 5, torch.int32: 3 << 29}
+"""Beyond the range of 32-bit integers by more than one, or so large that a sum of two 32-bit integers is."""
+STAYING_FAR = words("add sub rsub mul neg floor_divide sum cumsum amax amin maximum minimum where cat stack clone")
+"""Operators whose result may be as large as an operand."""
+GONE_IF_BOTH, GONE_BY_A_NUMBER = words("sub rsub eq ne lt le gt ge"), words("remainder bitwise_and")
+"""Operators whose result is as without the large number, if it was added to both operands, and those whose result is
+below a number in the reference's text."""
+ROUNDED_ONCE = words("_to_copy mul div true_divide add sub rsub")
+"""Operators that turn whole numbers into floats."""
+FAR_AT_MOST = 4
+"""Maximum number of inputs of which some may become large."""
 POOLED, POOL_RANGE = 5, 0.5
 """Number of different values that repeated elements have. Inputs whose ranges overlap by more than the second share
 them, so that elements of one are equal to elements of the other."""
@@ -51,6 +69,46 @@ def may_be_zero(tensor: torch.Tensor, reach: Reach, looking_up: frozenset[str]) 
         for node in reach.nodes
     )
     return not divides and not reach.operators & looking_up
+
+
+def far_together(graph: OperatorGraph, positions: Sequence[int]) -> Set[int]:
+    """Return the most of these inputs to which one large number may be added; a difference of two may need both."""
+    tried = positions[:FAR_AT_MOST]
+    for count in range(len(tried), 0, -1):
+        for some in itertools.combinations(tried, count):
+            if _may_be_far(graph, some):
+                return frozenset(some)
+    return frozenset()
+
+
+def _may_be_far(graph: OperatorGraph, positions: Iterable[int]) -> bool:
+    """Return True if one large number may be added to all elements of these inputs.
+
+    Its effect is followed until it is gone, as in a difference of two inputs, or becomes a float, whose rounding shows
+    in the reference's own error.
+    """
+    far = {f"x{position}" for position in positions}
+    for node in graph.nodes:
+        if far.isdisjoint(node.references()):
+            continue
+        name, operands = bare_name(node.operator), node.arguments[:2]
+        both = len(operands) == 2 and all(isinstance(it, Reference) and it.name in far for it in operands)
+        becomes_float = name in ROUNDED_ONCE and "float" in node.outputs[0].dtype
+        if (
+            becomes_float
+            or (name in GONE_IF_BOTH and both)
+            or (name in GONE_BY_A_NUMBER and _is_positive(operands[-1]))
+        ):
+            continue
+        divides_whole = node.argument("rounding_mode") is not None
+        if name not in STAYING_FAR and not divides_whole and node.kind not in ("view", "movement"):
+            return False
+        far |= {node.output_name(k) for k in range(len(node.outputs))}
+    return True
+
+
+def _is_positive(argument: Argument) -> bool:
+    return isinstance(argument, int) and argument > 0
 
 
 def _is_in_order(tensor: torch.Tensor) -> bool:
@@ -88,7 +146,7 @@ def with_pools(feeds: Sequence[Feed], tensors: Sequence[torch.Tensor], generator
                 pool = tuple(it for it in other.numbers if low <= it <= high)
         if not pool:
             values = tensor.reshape(-1)
-            values = values[(values >= low) & (values <= high)].unique()
+            values = torch.unique(values[(values >= low) & (values <= high)])
             some = torch.randperm(len(values), generator=generator)[:POOLED]
             pool = tuple(sorted(values[some.to(values.device)].tolist(), key=lambda it: it == 0))
         if pool:
@@ -133,3 +191,8 @@ def set_to_zero(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
     """Set all elements of the input to zero; after a refusal all but the first sample or the last."""
     part = tensor if not refused or tensor.dim() == 0 else tensor[1:] if refused == 1 else tensor[:-1]
     part.zero_()
+
+
+def move_far(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Add a large number to all elements, the same one for all inputs of a dtype; after a refusal a smaller one."""
+    tensor.add_(LARGE[tensor.dtype] >> (3 * refused))
