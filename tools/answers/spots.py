@@ -41,6 +41,7 @@ from triton_agent.tools.truth.full_size_inputs import NARROW, Told, mix, spoil, 
 from triton_agent.tools.truth.layouts import TRANSPOSED, relaid
 from triton_agent.tools.truth.named_numbers import Numbers, strew
 from triton_agent.tools.truth.plan import Case, Trial, secret_seed
+from triton_agent.tools.truth.whole_numbers import REPEATED
 from triton_agent.tools.truth.yardstick import Yardstick
 
 LIMITS = Limits(elements_at_most=1 << 26, flops_at_most=20_000_000_000, seconds_at_most=20.0)
@@ -185,10 +186,12 @@ class _Calls:
     def extreme(self) -> list[Case]:
         """Return a case with outliers and NaN in some samples, with less of them if the reference refuses, or none."""
         told = self._told
-        for left_out in (set[str](), {NOT_FINITE}, {EXTREMES}, {NUMBERS}, {NUMBERS, NOT_FINITE}, {NUMBERS, EXTREMES}):
+        wholes = {NUMBERS, REPEATED}
+        for left_out in (set[str](), {NOT_FINITE}, {EXTREMES}, wholes, wholes | {NOT_FINITE}, wholes | {EXTREMES}):
             inputs = self.reference.make_inputs(secret_seed())
             is_narrow = any(it.dtype in NARROW for it in nested_tensors(inputs))
-            if left_out - told.names or not (told.names & {EXTREMES, NOT_FINITE, BLANK, NUMBERS} or is_narrow):
+            is_known = left_out - wholes <= told.names and (not left_out & wholes or wholes & told.names)
+            if not is_known or not (told.names & {EXTREMES, NOT_FINITE, BLANK, *wholes} or is_narrow):
                 continue
             with contextlib.suppress(ProblemError, RuntimeError, IndexError, ValueError):
                 spoil(inputs, dataclasses.replace(told, names=told.names - left_out), secret_seed())

@@ -466,15 +466,17 @@ class _CaseMaker:
                     return
 
     def _add_nan_in_parameters(self, cases: list[Case]) -> None:
-        """Add a case with NaN in one element of each parameter, if the reference passes NaN on.
+        """Add a case with NaN in one element of each parameter from which the reference passes it on.
 
         A convolution may or may not multiply it by padding.
         """
         names = self.operators
-        if self.graph is None or not passes_nan_on(self.graph) or names & (ORDERING | FIRST | CONVOLUTIONS):
+        graph = self.graph
+        if graph is None or names & (ORDERING | FIRST | CONVOLUTIONS):
             return
         model, generator = copied_module(self.models[self.latest]), torch.Generator().manual_seed(secret_seed())
-        own = [it for it in model.parameters() if it.is_floating_point() and it.numel() and 0 not in it.stride()]
+        named = [(name, it) for name, it in model.named_parameters() if passes_nan_on(graph, f"p:{name}")]
+        own = [it for _, it in named if it.is_floating_point() and it.numel() and 0 not in it.stride()]
         for parameter in [it for it in own if it.numel() > 1] or own:
             parameter.data[_off_the_diagonal(parameter.shape, generator)] = math.nan
         with contextlib.suppress(OriginalFailed, RuntimeError):

@@ -25,7 +25,7 @@ from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
 from triton_agent.tools.reference.input_tensors import is_plain, tensors_in
 from triton_agent.tools.truth.distributions import NOT_FINITE, share_memory
-from triton_agent.tools.truth.feeds import Change, Feed, reach_of
+from triton_agent.tools.truth.feeds import Change, Feed, Reach, reach_of
 from triton_agent.tools.truth.jumps import COMPARING, ROUNDING, WHOLE
 from triton_agent.tools.truth.plan import secret_seed
 from triton_agent.tools.truth.whole_numbers import (
@@ -135,6 +135,9 @@ PASSING_NAN = PRODUCTS | words(
 )
 """Operators that propagate NaN, or define what becomes of it. Other losses, image samplers and rounding to a grid treat
 NaN differently between devices; binary_cross_entropy fails an assertion on it and ends the GPU's context."""
+PICKING_FROM = words("index gather take take_along_dim")
+MASKING_PICKS = words("where masked_fill mul tril triu")
+"""Operators that may hide what was picked at places that only stand in for others, such as -1 made 0."""
 BOUNDARIES = {"bucketize": 1, "searchsorted": 0}
 STILL = ("view", "movement", "allocation", "metadata")
 IGNORED = -100
@@ -289,7 +292,7 @@ def _make_some_faint(tensor: torch.Tensor, feed: Feed, generator: torch.Generato
 
     A small number that the reference adds to a length, or compares it with, counts where lengths are of its size only.
     """
-    if tensor.dim() < 2 or tensor.dtype is torch.float16 or feed.exists_beside & CANCELLING:
+    if tensor.dim() < 2 or tensor.dtype is torch.float16 or feed.reach.operators & CANCELLING:
         return
     axes = [0] if tensor.dim() == 2 else [0, tensor.dim() - 2, tensor.dim() - 1]
     samples = torch.randperm(tensor.shape[0], generator=generator).tolist()
@@ -450,7 +453,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=OFFSET, operators=PEAKED, kind="float", change=_set_rows_off),
     Rule(case=OFFSET, operators=NORMS, kind="float", change=_set_whole_offset),
     Rule(case=LIMITS, operators=NORMS | PEAKED | SCALED, kind="float", change=_limit_rows),
-    Rule(case=FAINT, operators=DIVIDED, kind="float", change=_make_some_faint),
+    Rule(case=FAINT, operators=DIVIDED, kind="number", change=_make_some_faint),
     Rule(case=ENDS, operators=None, kind="float", change=_meet_ends),
     Rule(case=REPEATED, operators=None, kind="whole", change=repeat_some),
     Rule(case=EQUAL, operators=None, kind="whole", change=set_equal),
@@ -571,8 +574,6 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
         return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
     reaches = [reach_of(graph, f"x{position}") for position in range(len(tensors))]
     for case in DIRECTED:
-        if case == NOT_FINITE and not passes_nan_on(graph):
-            continue
         feeds: dict[int, tuple[Rule, Feed]] = {}
         halves: dict[int, tuple[Rule, Feed]] = {}
         for rule in (rule for rule in RULES if rule.case == case):
@@ -592,7 +593,9 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                     numbers = (*held.numbers, *feed.numbers)[:NUMBERS_MET]
                     taken[feed.position] = (taken[feed.position][0], dataclasses.replace(held, numbers=numbers))
         both = (*feeds.values(), *halves.values())
-        if case == ENDS:
+        if case == NOT_FINITE:
+            both = tuple((rule, feed) for rule, feed in both if passes_nan_on(graph, f"x{feed.position}"))
+        elif case == ENDS:
             both = tuple(_with_ends(both, tensors))
         elif case == FAR:
             fitting = far_together(graph, [k for k, it in enumerate(tensors) if it.dtype in LARGE])
@@ -660,19 +663,34 @@ def _choosing_flags(graph: OperatorGraph, tensors: Sequence[torch.Tensor]) -> se
     return found
 
 
-def passes_nan_on(graph: OperatorGraph) -> bool:
-    """Return True if NaN must reach the output: no masked products (kernels skip parts), no casts to integers."""
-    whole = any(_makes_whole(node, graph) for node in graph.nodes)
-    heavy = any(node.kind in ("heavy", "random") and bare_name(node.operator) not in PRODUCTS for node in graph.nodes)
-    computing = {bare_name(node.operator) for node in graph.nodes if node.kind not in STILL}
-    masked = bool(computing & PRODUCTS and computing & MASKED_OUT)
-    return not (whole or heavy or masked or graph.data_dependent or computing - PASSING_NAN or _uses_positions(graph))
+def passes_nan_on(graph: OperatorGraph, source: str) -> bool:
+    """Return True if NaN in this source must reach the output.
+
+    It need not beside masked products, of which kernels skip parts, and in a table of which elements may be masked out.
+    It may do anything if it is cast to an integer, or decides about a place.
+    """
+    reach = reach_of(graph, source)
+    found = {bare_name(node.operator) for node in reach.nodes if node.kind not in STILL}
+    picked = {bare_name(node.operator) for node in reach.nodes if _only_picks_from(node, reach)}
+    whole = any(_makes_whole(node, graph) for node in reach.nodes)
+    heavy = any(node.kind in ("heavy", "random") and bare_name(node.operator) not in PRODUCTS for node in reach.nodes)
+    everything = {bare_name(node.operator) for node in graph.nodes if node.kind not in STILL}
+    masked = bool(found & PRODUCTS and everything & MASKED_OUT) or bool(everything & PRODUCTS and found & MASKED_OUT)
+    masked |= bool(picked and found & MASKING_PICKS)
+    unknown = found - PASSING_NAN - picked
+    return not (whole or heavy or masked or graph.data_dependent or unknown or _uses_positions(graph, reach))
 
 
-def _uses_positions(graph: OperatorGraph) -> bool:
+def _only_picks_from(node: Node, reach: Reach) -> bool:
+    """Return True if the node picks elements of a tensor that depends on the source, at places that do not."""
+    is_picking = bare_name(node.operator) in PICKING_FROM
+    return is_picking and not reach.is_in(node, "index", "indices") and node.kind not in STILL
+
+
+def _uses_positions(graph: OperatorGraph, reach: Reach) -> bool:
     """Return True if the position of a maximum is used: with several NaN it is not specified."""
     used = {name for node in graph.nodes for name in node.references()}
-    for node in graph.nodes:
+    for node in reach.nodes:
         name = bare_name(node.operator)
         if (name in ("argmax", "argmin") and node.output_name() in used) or (
             name in ("max", "min", "cummax", "cummin") and len(node.outputs) > 1 and node.output_name(1) in used

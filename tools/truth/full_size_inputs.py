@@ -74,6 +74,8 @@ class Told:
     """Names of distributions."""
     infinities: tuple[float, ...] = ()
     """Infinities that may stand beside NaN."""
+    holding_nan: frozenset[int] | None = None
+    """Numbers of the input tensors that may hold NaN; None stands for all."""
     negated: frozenset[int] = frozenset()
     """Numbers of the input tensors whose integers may become negative."""
     changes: Mapping[str, Callable[[list[Any], torch.Generator], None]] = dataclasses.field(default_factory=dict)
@@ -82,13 +84,15 @@ class Told:
 
 
 def told_by(cases: Iterable[Case]) -> Told:
-    names, infinities, negated = set[str](), set[float](), set[int]()
+    names, infinities, negated, holding_nan = set[str](), set[float](), set[int](), set[int]()
     changes: dict[str, Callable[[list[Any], torch.Generator], None]] = {}
     for case in cases:
         given = [it for it in case.expectation.inputs_after if not it.is_meta]
         name, floats = case.distribution, [it for it in given if it.is_floating_point()]
         if name == NOT_FINITE:
-            is_told = any(bool(it.isnan().any()) for it in floats) and not _is_free(case.expectation)
+            holders = {at for at, it in enumerate(given) if it.is_floating_point() and bool(it.isnan().any())}
+            holding_nan |= holders
+            is_told = bool(holders) and not _is_free(case.expectation)
             if is_told and not any(out.yard.unbounded is not None for out in case.expectation.outputs):
                 infinities |= {way for way in (math.inf, -math.inf) for it in floats if bool((it == way).any())}
         elif name == OFFSET:  # of a whole tensor, as for a norm; rows that are off belong to a softmax
@@ -104,6 +108,7 @@ def told_by(cases: Iterable[Case]) -> Told:
     return Told(
         names=frozenset(names),
         infinities=tuple(sorted(infinities)),
+        holding_nan=frozenset(holding_nan),
         negated=frozenset(negated),
         changes=changes,
     )
@@ -170,7 +175,10 @@ def spoil(inputs: list[Any], told: Told, seed: int) -> None:
             change(inputs, chance)
     with torch.no_grad():
         ready = [it for it in real_valued_in(inputs) if not it.is_complex()]
-        chosen = int(torch.randint(len(ready), (1,), generator=chance)) if ready else 0
+        given = enumerate(nested_tensors(inputs))
+        holders = {it.data_ptr() for at, it in given if told.holding_nan is None or at in told.holding_nan}
+        fitting = [at for at, it in enumerate(ready) if it.data_ptr() in holders] or [*range(len(ready))]
+        chosen = fitting[int(torch.randint(len(fitting), (1,), generator=chance))] if ready else 0
         for number, tensor in enumerate(ready):
             _spoil_samples(tensor, told, chance, is_chosen=number == chosen)
         for tensor in nested_tensors(inputs):
