@@ -19,7 +19,7 @@ def unit_kernel(x_ptr, out_ptr, count, BLOCK: tl.constexpr):
     largest = tl.maximum(tl.abs(re), tl.abs(im))
     least = tl.minimum(tl.abs(re), tl.abs(im)) / tl.where(largest == 0.0, 1.0, largest)
     size = largest * tl.sqrt(1.0 + least * least)
-    over = size + 1e-8
+    over = size + 1e-12
     tl.store(out_ptr + 2 * at, re / over, mask=at < count)
     tl.store(out_ptr + 2 * at + 1, im / over, mask=at < count)
 

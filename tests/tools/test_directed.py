@@ -23,6 +23,7 @@ from triton_agent.tools.truth.layouts import (
     INNER,
     LAST,
     LAYOUTS,
+    MIXED,
     OUTER,
     SHARED,
     TRANSPOSED,
@@ -190,6 +191,29 @@ def test_a_large_number_is_added_where_it_becomes_no_place_and_no_bound() -> Non
     assert not is_asked(lambda counts: torch.bincount(counts.flatten()), WHOLE)
 
 
+def test_nan_is_asked_of_each_input_that_passes_it_on() -> None:
+    def fed(function: Any, *inputs: torch.Tensor) -> set[int]:
+        return {feed.position for _, feed in asked(function, *inputs).feeds.get(NOT_FINITE, ())}
+
+    places, table = WHOLE[:, 0].clone(), torch.randn(90, 70)
+    assert fed(lambda x, table, places: torch.relu(x) + table[places], X, table, places) == {0, 1}
+    assert fed(lambda x, table, places: table[places] * x, X, table, places) == {0}, "picked elements may be masked out"
+    assert fed(lambda x, y: torch.relu(x) + y.to(torch.int32), X, X + 1) == {0}
+    assert fed(lambda x, y: torch.relu(x) + (x @ x.T)[0, 0] + y, X, X + 1) == {1}
+    assert fed(lambda x, y: torch.relu(x).sum() + torch.arange(70)[y.argmax(-1)], X, X + 1) == {0}
+
+
+def test_small_rows_are_left_out_only_where_digits_of_them_are_lost() -> None:
+    unit = lambda x: x / torch.linalg.vector_norm(x, dim=-1, keepdim=True)  # noqa: E731
+    x, gate = changed(lambda x, gate: unit(x) * torch.sigmoid(gate), FAINT, X, X + 1)
+    assert not torch.equal(x, X) and torch.equal(gate, X + 1)
+    [x] = changed(lambda x: torch.tanh(unit(x)), FAINT, X)
+    assert torch.equal(x, X)
+    turned = torch.complex(X, X + 1)
+    [x] = changed(lambda x: x / x.abs(), FAINT, turned)
+    assert 0 < float(x.abs().min()) < 1e-3 * float(turned.abs().min())
+
+
 def test_numbers_of_a_closed_range_reach_its_ends() -> None:
     for low, high in ((0.0, 1.0), (-1.0, 1.0)):
         [x] = changed(torch.exp, ENDS, torch.rand(24, 70) * (high - low) + low)
@@ -310,6 +334,26 @@ def test_layouts_keep_shape_and_values() -> None:
     alone = relaid(SHARED, [a])
     assert alone is not None and alone[0].stride(0) == 0 and alone[0].shape == X.shape
     assert relaid(SHARED, [a, a]) is None, "they share memory already"
+
+
+def test_each_input_lies_in_each_way_and_any_two_differ_somewhere() -> None:
+    ways = set()
+    for seed in range(8):
+        given = [torch.randn(4, 6) for _ in range(5)]
+        laid = [relaid(name, given, seed) for name in (TRANSPOSED, GAPS, MIXED)]
+        strides = list(zip(*([it.stride() for it in inputs] for inputs in laid if inputs)))
+        assert all(set(own[:2]) == {(1, 4), (12, 1)} for own in strides)
+        assert len(set(strides)) == len(given), "no two lie alike in all three cases"
+        ways.add(tuple(own[0] for own in strides))
+    assert len(ways) > 1, "which input is transposed is drawn"
+    assert relaid(MIXED, [X, X.clone()]) is None
+
+
+def test_inputs_that_share_memory_get_directed_values(tmp_path: Path) -> None:
+    trial = main_trial(tmp_path, "torch.softmax(x, -1) - more[0]", "2 * [torch.randn(ROWS, COLUMNS)]")
+    cases = {case.distribution: case for case in trial.cases}
+    one, two = cases[LIMITS].expectation.packed_inputs.unpack()
+    assert cases.keys() >= {NOT_FINITE, OFFSET, LIMITS} and not torch.equal(one, two)
 
 
 def test_images_lie_channels_last_and_sequences_step_by_step() -> None:

@@ -89,6 +89,9 @@ class Spots:
         """Elements of the largest tensor at the sizes that are checked completely."""
         self._scaled = scaled
         self._told = told_by(case for trial in trials for case in trial.cases)
+        laid = [trial for trial in trials if any(case.distribution == TRANSPOSED for case in trial.cases)]
+        self._layout_seed = laid[0].build_seed if laid else 0
+        """Tells which inputs are transposed, as in the case that the reference accepted."""
         self._known: dict[Variant, Spot | None] = {}
         self._one_at_a_time = threading.Lock()
 
@@ -118,7 +121,7 @@ class Spots:
                 if Trials(self._spec, secret_seed(), LIMITS).prove(variant) is not None:
                     name = "full size" if variant == AS_GIVEN else variant.name
                     reference = load(self._spec, variant.constants, batch=variant.batch)
-                    calls = _Calls(reference, name, self._told, train=self._modes[0])
+                    calls = _Calls(reference, name, self._told, self._layout_seed, train=self._modes[0])
                     given, work = calls.given()
                     trial = Trial(
                         variant=name,
@@ -143,8 +146,9 @@ class Spots:
 class _Calls:
     """Makes calls of the reference at one size."""
 
-    def __init__(self, reference: Reference, name: str, told: Told, *, train: bool) -> None:
+    def __init__(self, reference: Reference, name: str, told: Told, layout_seed: int, *, train: bool) -> None:
         self.reference = reference
+        self._layout_seed = layout_seed
         self.model = reference.make_model(secret_seed()).train(train)
         self._were_equal = randomise(self.model, secret_seed())
         self._name = name
@@ -233,7 +237,7 @@ class _Calls:
         """Return the case with inputs that lie transposed in memory, or None. It is made anew each time."""
         if TRANSPOSED not in self._told.names:
             return None
-        inputs = relaid(TRANSPOSED, given.expectation.packed_inputs.unpack())
+        inputs = relaid(TRANSPOSED, given.expectation.packed_inputs.unpack(), self._layout_seed)
         if inputs is None:
             return None
         after = tuple(nested_tensors(inputs))

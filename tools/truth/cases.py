@@ -75,9 +75,11 @@ from triton_agent.tools.truth.expectation import (
     with_any_infinity,
 )
 from triton_agent.tools.truth.layouts import (
+    APART,
     GAPS,
     INNER,
     LAYOUTS,
+    MIXED,
     SHARED,
     TRANSPOSED,
     WINDOWS,
@@ -120,7 +122,7 @@ OF_WHOLES = (NUMBERS, REPEATED)
 """Directed cases of integers and flags, whose changes are made at full size as well."""
 ERROR_GROWN, LEAST_ERROR = 10, 1e-7
 """A case with large whole numbers is dropped if the reference's own error is so many times that for inputs as given."""
-DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, OFFSET), (TRANSPOSED, GAPS, INNER)
+DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, OFFSET), (TRANSPOSED, GAPS, MIXED, INNER)
 """Directed cases and layouts for that mode."""
 NO_LAYOUTS = (
     "inputs in other memory layouts were not checked: the reference ended its process, or broke the GPU, with some"
@@ -151,7 +153,7 @@ def make_trial(
     """Return the cases of one variant, and the reference. `pause` is called before each run of the reference."""
     build_seed = secret_seed()
     models = [model.to(settings.device) for model in _versions(reference, build_seed, settings, main=main)]
-    maker = _CaseMaker(reference, name, models, settings, notes, pause)
+    maker = _CaseMaker(reference, name, models, settings, notes, pause, build_seed)
     cases = maker.main_cases() if main else maker.variant_cases()
     looks = maker.looks(LOOKS, cases) if main and settings.device == "cuda" else []
     maker.runs = OriginalRuns(reference=reference, settings=settings)  # candidates wait for what is made later
@@ -264,10 +266,10 @@ def make_verifier_trial(reference: Reference, name: str) -> Trial:
 
     More draws lie otherwise in memory, which the problem's own function does not see: it may ask for dense inputs.
     """
-    cases = []
+    cases, layout_seed = [], secret_seed()
     for number, layout in enumerate(("", "", "", *(it for it in LAYOUTS if it not in (SHARED, WINDOWS))), 1):
         inputs = draw(reference, AS_GIVEN, secret_seed())
-        given = relaid(layout, inputs) if layout else inputs
+        given = relaid(layout, inputs, layout_seed) if layout else inputs
         if given is None:
             continue
         verify = _asking(reference, pack(inputs))
@@ -302,8 +304,10 @@ class _CaseMaker:
         settings: EvaluatorSettings,
         notes: list[str],
         pause: Callable[[], None],
+        build_seed: int,
     ) -> None:
         self.reference = reference
+        self.build_seed = build_seed
         self.runs = OriginalRuns(reference=reference, settings=settings, pause=pause)
         self.variant = variant
         self.models = models
@@ -498,10 +502,10 @@ class _CaseMaker:
         """The operators that the reference runs on inputs as given; None if they cannot be recorded."""
         return self._graph_in(self.modes[0])
 
-    def _graph_in(self, train: bool) -> OperatorGraph | None:
+    def _graph_in(self, train: bool, inputs: list[Any] | None = None) -> OperatorGraph | None:
         refused = (ProblemError, NotImplementedError, RuntimeError, TypeError, LookupError, ValueError)
         with contextlib.suppress(*refused), self.reference.running("forward"):
-            return extract(self.models[0].train(train), self.fresh())
+            return extract(self.models[0].train(train), self.fresh() if inputs is None else inputs)
         return None
 
     @functools.cached_property
@@ -514,11 +518,12 @@ class _CaseMaker:
 
         For each kind, try weaker forms until the reference accepts one in which most of the answer can be judged.
         """
-        graph = self.graph if train == self.modes[0] else self._graph_in(train)
+        is_known = train == self.modes[0] and not share_memory(self.last)
+        graph = self.graph if is_known else self._graph_in(train, self._fresh_apart())
         if graph is None:
             return
         model, given = self.models[version].train(train), cases[0].expectation
-        asked = directed(graph, self.fresh(), state_of(model))
+        asked = directed(graph, self._fresh_apart(), state_of(model))
         expected_share = _judged_share(self.runs.with_free_places(model, given) if asked.picks else given)
         for name in asked.cases(names):
             for refused in range(REFUSALS):
@@ -544,7 +549,7 @@ class _CaseMaker:
 
         `refused` is the number of forms of the case that it refused before; the more, the weaker is this one.
         """
-        inputs, generator = self.fresh(), torch.Generator().manual_seed(secret_seed())
+        inputs, generator = self._fresh_apart(), torch.Generator().manual_seed(secret_seed())
         plain = pack(inputs) if name == NOT_FINITE and asked.picks and not asked.orders else None
         adds_infinity = name == NOT_FINITE and asked.sums and not asked.orders and not refused
         try:
@@ -574,7 +579,7 @@ class _CaseMaker:
         """
         nan, infinities = [] if asked.orders else [math.nan], []
         for value in () if asked.sums or refused == REFUSALS - 1 else (math.inf, -math.inf):
-            inputs = self.fresh()
+            inputs = self._fresh_apart()
             asked.plant(inputs, [value], torch.Generator().manual_seed(secret_seed()))
             outputs = self.runs.behaviour(model, pack(inputs)).outputs
             if not any(bool(torch.isnan(output).any()) for output in outputs if output.is_floating_point()):
@@ -601,7 +606,7 @@ class _CaseMaker:
         return safe(names) if attends and self.settings.device == "cuda" else names
 
     def _try_layout(self, cases: list[Case], name: str, version: int, *, train: bool) -> None:
-        inputs = relaid(name, self.fresh())
+        inputs = relaid(name, self.fresh(), self.build_seed)
         if inputs is None:
             return
         with contextlib.suppress(OriginalFailed, RuntimeError):
@@ -673,6 +678,11 @@ class _CaseMaker:
         if self._bases:
             return [map_tensors(value, _copied) for value in self._bases[-1]]
         return self._moved(self.reference.make_inputs_on(self.settings.device, secret_seed()))
+
+    def _fresh_apart(self) -> list[Any]:
+        """Return new inputs, each with memory of its own, so that one can change alone."""
+        inputs = self.fresh()
+        return relaid(APART, inputs) or inputs
 
     def _is_useful(self, distribution: str, given: Case) -> bool:
         """Return True if a distribution applies here. For example, positions in a sample of zeros are all ties."""

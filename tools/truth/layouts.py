@@ -11,8 +11,9 @@
     one twice    the same tensor for two inputs of equal shape and dtype
     apart        separate memory for each input, if the given inputs share memory
 
-Inputs alternate between transposed and padded, so two cases cover both. A layout that the reference refuses is left
-out. torch has no negative strides.
+Half of the inputs, drawn at random, are transposed and the others padded; in a second case it is the reverse. Of three
+and more inputs some lie alike in both. These differ in a third case, in which some are left as they are. A layout that
+the reference refuses is left out. torch has no negative strides.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ TRANSPOSED, GAPS, SHARED = "transposed in memory", "gaps in memory", "one memory
 INNER, OUTER, WINDOWS = "second dimension last in memory", "first dimensions exchanged in memory", "windows in memory"
 LAST = "last dimensions exchanged in memory"
 APART = "memory of its own for each input"
-LAYOUTS = (TRANSPOSED, GAPS, INNER, OUTER, LAST, SHARED, WINDOWS, APART)
+MIXED = "several layouts in memory"
+LAYOUTS = (TRANSPOSED, GAPS, MIXED, INNER, OUTER, LAST, SHARED, WINDOWS, APART)
+FEWEST_TO_MIX = 3
+"""Of fewer inputs no two lie alike in the first two cases."""
 UNSAFE_FOR_ATTENTION = (INNER, LAST, WINDOWS)
 """Layouts of which one made torch's fused attention on an H200 access a misaligned address, most likely windows: rows
 begin at any multiple of half a row, and the kernel reads 16 bytes at a time. After that nothing runs in the process.
@@ -41,8 +45,11 @@ def safe(names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in UNSAFE_FOR_ATTENTION]
 
 
-def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
-    """Return the inputs in another layout; None if nothing changes, or if sharing of memory would be lost."""
+def relaid(name: str, inputs: list[Any], seed: int = 0) -> list[Any] | None:
+    """Return the inputs in another layout; None if nothing changes, or if sharing of memory would be lost.
+
+    The seed tells which input lies in which way, where there are several.
+    """
     tensors = list(tensors_in(inputs))
     if share_memory(inputs) != (name == APART) or not all(map(is_plain, tensors)):
         return None
@@ -53,8 +60,12 @@ def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
     elif name == WINDOWS:
         instead = _last_as_windows(tensors)
     else:
-        ways = WAYS[name]
-        instead = [ways[i % len(ways)](tensor) for i, tensor in enumerate(tensors)]
+        order = torch.randperm(len(tensors), generator=torch.Generator().manual_seed(seed)).tolist()
+        if name == MIXED and len(tensors) < FEWEST_TO_MIX:
+            return None
+        # Neighbours in this order differ in the first two cases, the first and the third differ in the mixed one.
+        ways = [way for way in WAYS[name] for _ in range(2 if name == MIXED else 1)]
+        instead = [ways[at % len(ways)](tensor) for at, tensor in zip(order, tensors)]
     if all(new.stride() == old.stride() for new, old in zip(instead, tensors)) and len(set(map(id, instead))) == len(
         tensors
     ):
@@ -135,6 +146,10 @@ def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
     return wide[..., 1::2].requires_grad_(tensor.requires_grad)
 
 
+def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
 def _expanded(tensor: torch.Tensor) -> torch.Tensor:
     axis = next((i for i, size in enumerate(tensor.shape) if size > 1), None)
     if axis is None:
@@ -160,6 +175,7 @@ def _as_windows(tensor: torch.Tensor) -> torch.Tensor:
 WAYS = {
     TRANSPOSED: (_transposed, _with_gaps),
     GAPS: (_with_gaps, _transposed),
+    MIXED: (_transposed, _with_gaps, _as_it_is),
     INNER: (_inner,),
     OUTER: (_outer,),
     LAST: (_last,),

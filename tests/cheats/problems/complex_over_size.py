@@ -9,7 +9,7 @@ COLUMNS = 70
 
 class Model(nn.Module):
     def forward(self, x):
-        return x / (x.abs() + 1e-8)
+        return x / (x.abs() + 1e-12)
 
 
 def get_inputs():
