@@ -68,13 +68,18 @@ guard cannot check them without reading them, and they differ from call to call.
 ## What is tried besides the inputs as given
 
 - Values of inputs: some equal the values that the reference compares them with. Some rows begin or end with zeros, hold
-  only one sign or few different values, or are as small as an epsilon.
-- Memory: inputs that share memory also get memory of their own.
+  only one sign or few different values, or are as small as an epsilon. Numbers between 0 and 1 (or -1 and 1) reach both
+  ends. NaN is asked of each input that the reference passes it on from.
+- Integers and flags: some repeat within an input and between inputs, or are zero; all are equal; all of one input are
+  zero; all are large. Sizes, offsets and places that are written to keep what the file draws.
+- Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed and
+  with gaps, and any two of up to six inputs lie differently once.
 - Inputs at full size: they hold several magnitudes and signs at once. In other calls they hold outliers, NaN, repeated
   and negative indices, full and empty masks, and the numbers that kernels name.
 - Parameters and buffers: those that a new module fills with one value also get other values, and those of one sign get
   both signs if the reference accepts that. Learnt scales also get larger values, and some rows of a weight are zero.
-- Buffers that count calls: they also begin at higher counts, among them the numbers that the reference names.
+- Buffers that count calls or samples: they also begin at higher counts, reach the numbers that the reference names, and
+  pass them within a call. Those that count down reach zero.
 """
 
 

@@ -184,6 +184,8 @@ def test_a_large_number_is_added_where_it_becomes_no_place_and_no_bound() -> Non
     assert is_asked(lambda a: (a // 7 % 100).float(), WHOLE)
     assert is_asked(lambda a, b: a[1:] < b[1:], WHOLE, WHOLE + 1)
     assert is_asked(lambda a, b, table, it: (a - b).sum() * table[it], WHOLE, WHOLE + 1, table, labels)
+    assert is_asked(lambda a, b: table[0, (a.T - b.T) % 4], WHOLE, WHOLE + 1)
+    assert not is_asked(lambda a, b: torch.arange(300)[a + a - b], WHOLE, WHOLE.flip(0)), "one of them is left"
     assert not is_asked(lambda table, labels: table[labels], table, labels)
     assert not is_asked(lambda table, labels: table[labels + 1], table, labels)
     assert not is_asked(lambda x, lengths: torch.arange(70) < lengths[:, None], X, WHOLE[:, 0])
@@ -573,6 +575,32 @@ def get_inputs():
     cases = [case for case in plan.trials[plan.main].cases if case.distribution == AFTER_OTHERS]
     (seventh,) = (case for case in cases if int(case.expectation.state_before["calls"]) == 6)
     assert "buffer kept" in {output.name for output in seventh.expectation.state_after}
+
+
+def test_counters_pass_an_end_within_a_call_and_those_that_count_down_reach_zero(tmp_path: Path) -> None:
+    text = """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cursor", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("left", torch.full((), 50))
+        self.register_buffer("is_begun", torch.tensor(False))
+        self.register_buffer("kept", torch.zeros(100, COLUMNS))
+    def forward(self, x):
+        self.kept[(self.cursor + torch.arange(ROWS)) % 100] = x
+        self.cursor.copy_((self.cursor + ROWS) % 100)
+        self.left -= 1
+        self.is_begun.fill_(True)
+        return x - self.kept[0] * torch.where(self.left > 0, 1.0, 0.0)
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+"""
+    (tmp_path / "problem.py").write_text(HEAD + text)
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
+    states = [
+        case.expectation.state_before for case in plan.trials[plan.main].cases if case.distribution == AFTER_OTHERS
+    ]
+    assert {76, 88} <= {int(state["cursor"]) for state in states}
+    assert 1 in {int(state["left"]) for state in states}
 
 
 def test_one_version_changes_one_parameter_alone(tmp_path: Path) -> None:

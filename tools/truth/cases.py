@@ -137,6 +137,8 @@ PARTS_AT_MOST = 64
 """Largest number of elements of a parameter that counts as a scale for each of several parts."""
 PERIODS, PERIODS_AT_MOST = words("remainder fmod floor_divide eq ne ge gt le lt"), 4
 """Operators whose constants a counter is made to reach, such as the 5 in `count % 5`, and the most such constants."""
+BEYOND_AN_END = (0, 0.5)
+"""A call takes a counter of samples to such a number, or beyond it by half of the samples: a ring buffer wraps then."""
 GROWN_SCALARS = (30, 8, 3)
 """Factors for learnt scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 
@@ -634,7 +636,9 @@ class _CaseMaker:
         for count in MANY_CALLS:
             self._count_on(cases, stateful, count)
         for end in self._periods(stateful.train):
-            self._count_on(cases, stateful, end, exactly=True)
+            for beyond in BEYOND_AN_END:
+                self._count_on(cases, stateful, end, beyond=beyond)
+        self._count_on(cases, stateful, 0, beyond=0)
 
     def _periods(self, train: bool) -> list[int]:
         """Return whole numbers that the reference names, at which or at multiples of which something may happen."""
@@ -645,28 +649,37 @@ class _CaseMaker:
         wholes = {it for it in named if isinstance(it, int) and not isinstance(it, bool) and it > 1}
         return sorted(wholes)[:PERIODS_AT_MOST]
 
-    def _count_on(self, cases: list[Case], stateful: Case, count: int, *, exactly: bool = False) -> None:
+    def _count_on(self, cases: list[Case], stateful: Case, count: int, *, beyond: float | None = None) -> None:
         """Add a case in which buffers that count calls or samples have counted so many more of them.
 
-        With `exactly`, they reach the number with the call itself, and other buffers may change, too.
+        With `beyond`, the call itself takes them to the number and by this share of its step beyond it, also if they
+        count down. Other buffers may change then, too. Zero is a number for those that count down.
         """
         before = stateful.expectation.state_before
         changed = {it.name.removeprefix("buffer "): it.yard.original for it in stateful.expectation.state_after}
-        steps = {name: after.double() - before[name].double() for name, after in changed.items() if after.numel() == 1}
-        counting = [name for name, step in steps.items() if float(step) > 0 and float(step).is_integer()]
+        steps = {
+            name: float(after.double() - before[name].double())
+            for name, after in changed.items()
+            if after.numel() == 1 and after.dtype is not torch.bool and not after.is_complex()
+        }
+        counting = [name for name, step in steps.items() if step > 0 and step.is_integer() and count]
+        if beyond is not None:
+            counting += [name for name, step in steps.items() if step < 0 and step.is_integer()]
+        if not counting or (beyond and all(abs(steps[name]) == 1 for name in counting)):
+            return  # no counter, or one that stops at each number
         model = copied_module(self.models[self.latest]).train(stateful.train)
         if count == MANY_CALLS[-1] and not any(before[name].is_floating_point() for name in counting):
             count = MORE_THAN_FLOATS_HOLD
-        for name, buffer in model.named_buffers():
-            if name in counting and exactly:
-                buffer.fill_(count - float(steps[name]))
-            elif name in counting:
-                buffer.add_(count)
-        with contextlib.suppress(OriginalFailed, RuntimeError):
+        with contextlib.suppress(OriginalFailed, RuntimeError):  # a narrow counter may not hold the number
+            for name, buffer in model.named_buffers():
+                if name in counting and beyond is not None:
+                    buffer.fill_(count - steps[name] + int(beyond * steps[name]))
+                elif name in counting:
+                    buffer.add_(count)
             expectation = self.runs.expect(model, self.fresh(), self.scales, brief=True)
             found = {it.name.removeprefix("buffer ") for it in expectation.state_after}
-            is_alike = found >= changed.keys() if exactly else found == changed.keys()
-            if counting and is_alike and not non_finite_share(expectation):
+            is_alike = found == changed.keys() if beyond is None else found >= changed.keys()
+            if is_alike and not non_finite_share(expectation):
                 self.models.append(model)
                 version = len(self.models) - 1
                 case = self.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)

@@ -35,6 +35,7 @@ from triton_agent.tools.truth.whole_numbers import (
     REPEATED,
     ZERO,
     far_together,
+    is_small,
     may_be_zero,
     may_repeat,
     move_far,
@@ -68,6 +69,8 @@ FIRST |= words("max_pool2d_with_indices max_pool3d_with_indices unique_dim _uniq
 NORMS = words("native_layer_norm layer_norm native_group_norm group_norm native_batch_norm _native_batch_norm_legit")
 NORMS |= words("_native_batch_norm_legit_no_training batch_norm instance_norm cudnn_batch_norm var std var_mean")
 NORMS |= words("std_mean _batch_norm_with_update _batch_norm_no_update")
+OF_FEATURES = words("native_layer_norm layer_norm native_group_norm group_norm")
+"""Norms of the features of one sample."""
 PEAKED = words("_softmax softmax _log_softmax log_softmax logsumexp _safe_softmax logcumsumexp cross_entropy_loss")
 PEAKED |= words("cross_entropy")
 SCALED = words(
@@ -307,8 +310,10 @@ def _make_some_faint(tensor: torch.Tensor, feed: Feed, generator: torch.Generato
 
 def _ends_of(tensor: torch.Tensor) -> tuple[float, ...]:
     """Return -1, 0 and 1 as far as the elements come close to them, but lie neither on them nor beyond."""
+    if tensor.numel() < FEWEST_FOR_ENDS or tensor.element_size() < 2:
+        return ()
     low, high = float(tensor.min()), float(tensor.max())
-    if tensor.numel() < FEWEST_FOR_ENDS or not -1 <= low < high <= 1:
+    if not -1 <= low < high <= 1:
         return ()
     near = (high - low) * max(NEAR_END, 3 / tensor.numel())
     return tuple(end for end, own in ((math.floor(low), low), (math.ceil(high), high)) if 0 < abs(end - own) <= near)
@@ -592,20 +597,11 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                 if rule.change is _meet_some and set(feed.numbers) - set(held.numbers):
                     numbers = (*held.numbers, *feed.numbers)[:NUMBERS_MET]
                     taken[feed.position] = (taken[feed.position][0], dataclasses.replace(held, numbers=numbers))
-        both = (*feeds.values(), *halves.values())
-        if case == NOT_FINITE:
-            both = tuple((rule, feed) for rule, feed in both if passes_nan_on(graph, f"x{feed.position}"))
-        elif case == ENDS:
-            both = tuple(_with_ends(both, tensors))
-        elif case == FAR:
-            fitting = far_together(graph, [k for k, it in enumerate(tensors) if it.dtype in LARGE])
-            both = tuple((rule, feed) for rule, feed in both if feed.position in fitting)
-        elif case in (REPEATED, EQUAL, ZERO):
-            both = _of_whole_numbers(case, both, tensors)
-        if case == ZERO and len(both) > 1:
-            found |= {f"{ZERO}{BY_INPUT}{feed.position}": ((rule, feed),) for rule, feed in both[:ZEROS_AT_MOST]}
-        elif both:
-            found[case] = both
+        kept = _fitting(case, [*feeds.values(), *halves.values()], graph, tensors)
+        if case == ZERO and len(kept) > 1:
+            found |= {f"{ZERO}{BY_INPUT}{feed.position}": ((rule, feed),) for rule, feed in kept[:ZEROS_AT_MOST]}
+        elif kept:
+            found[case] = tuple(kept)
     return Directed(
         feeds=found,
         picks=picks,
@@ -617,33 +613,49 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
     )
 
 
-def _with_ends(feeds: Sequence[tuple[Rule, Feed]], tensors: Sequence[torch.Tensor]) -> Iterator[tuple[Rule, Feed]]:
-    """Yield the feeds that have a range with ends.
+def _fitting(
+    case: str, feeds: list[tuple[Rule, Feed]], graph: OperatorGraph, tensors: Sequence[torch.Tensor]
+) -> list[tuple[Rule, Feed]]:
+    """Return those feeds that can be changed as the case asks, with the numbers that their elements are set to."""
+    if case == NOT_FINITE:
+        return [(rule, feed) for rule, feed in feeds if passes_nan_on(graph, f"x{feed.position}")]
+    if case == ENDS:
+        return _with_ends(feeds, tensors)
+    if case == FAR:
+        large = far_together(graph, [feed.position for _, feed in feeds if is_small(tensors[feed.position])])
+        return [(rule, feed) for rule, feed in feeds if feed.position in large]
+    return _of_whole_numbers(case, feeds, tensors) if case in (REPEATED, EQUAL, ZERO) else feeds
+
+
+def _with_ends(feeds: Sequence[tuple[Rule, Feed]], tensors: Sequence[torch.Tensor]) -> list[tuple[Rule, Feed]]:
+    """Return the feeds that have a range with ends.
 
     On a GPU those are left out that become an index, since an end may be the first one out of bounds.
     """
+    found = []
     for rule, feed in feeds:
         tensor, ends = tensors[feed.position], _ends_of(tensors[feed.position])
         if ends and not (tensor.is_cuda and feed.reach.operators & (LOOKING_UP | COMBINING.keys())):
-            yield rule, dataclasses.replace(feed, numbers=ends)
+            found.append((rule, dataclasses.replace(feed, numbers=ends)))
+    return found
 
 
 def _of_whole_numbers(
     case: str, feeds: Sequence[tuple[Rule, Feed]], tensors: Sequence[torch.Tensor]
-) -> tuple[tuple[Rule, Feed], ...]:
+) -> list[tuple[Rule, Feed]]:
     """Return those feeds whose elements may be equal, or zero if the case asks for zeros, with the numbers to use."""
     kept = []
-    for rule, feed in feeds:
+    for rule, feed in sorted(feeds, key=lambda it: it[1].position):
         tensor = tensors[feed.position]
+        norms = NORMS - OF_FEATURES if feed.reach.operators & LOOKING_UP else NORMS  # rows that are looked up vary
         is_alone = case == ZERO and tensor.numel() == 1
-        if is_alone or may_repeat(tensor, feed.reach, NORMS):
+        if is_alone or may_repeat(tensor, feed.reach, norms):
             allows_zero = may_be_zero(tensor, feed.reach, LOOKING_UP | COMBINING.keys())
             if allows_zero or case != ZERO:
                 kept.append((rule, dataclasses.replace(feed, may_be_zero=allows_zero)))
-    kept.sort(key=lambda it: it[1].position)
     pooled = with_pools([feed for _, feed in kept], tensors, torch.Generator().manual_seed(secret_seed()))
     rules = {feed.position: rule for rule, feed in kept}
-    return tuple((rules[feed.position], feed) for feed in pooled)
+    return [(rules[feed.position], feed) for feed in pooled]
 
 
 def _choosing_flags(graph: OperatorGraph, tensors: Sequence[torch.Tensor]) -> set[int]:
@@ -670,21 +682,21 @@ def passes_nan_on(graph: OperatorGraph, source: str) -> bool:
     It may do anything if it is cast to an integer, or decides about a place.
     """
     reach = reach_of(graph, source)
-    found = {bare_name(node.operator) for node in reach.nodes if node.kind not in STILL}
-    picked = {bare_name(node.operator) for node in reach.nodes if _only_picks_from(node, reach)}
+    computing = [node for node in reach.nodes if node.kind not in STILL]
+    picking = [node for node in computing if _only_picks_from(node, reach)]
+    found = {bare_name(node.operator) for node in computing}
+    unknown = {bare_name(node.operator) for node in computing if node not in picking} - PASSING_NAN
     whole = any(_makes_whole(node, graph) for node in reach.nodes)
     heavy = any(node.kind in ("heavy", "random") and bare_name(node.operator) not in PRODUCTS for node in reach.nodes)
     everything = {bare_name(node.operator) for node in graph.nodes if node.kind not in STILL}
     masked = bool(found & PRODUCTS and everything & MASKED_OUT) or bool(everything & PRODUCTS and found & MASKED_OUT)
-    masked |= bool(picked and found & MASKING_PICKS)
-    unknown = found - PASSING_NAN - picked
+    masked |= bool(picking and found & MASKING_PICKS)
     return not (whole or heavy or masked or graph.data_dependent or unknown or _uses_positions(graph, reach))
 
 
 def _only_picks_from(node: Node, reach: Reach) -> bool:
     """Return True if the node picks elements of a tensor that depends on the source, at places that do not."""
-    is_picking = bare_name(node.operator) in PICKING_FROM
-    return is_picking and not reach.is_in(node, "index", "indices") and node.kind not in STILL
+    return bare_name(node.operator) in PICKING_FROM and not reach.is_in(node, "index", "indices")
 
 
 def _uses_positions(graph: OperatorGraph, reach: Reach) -> bool:

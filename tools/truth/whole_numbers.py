@@ -34,11 +34,13 @@ DIVISIONS = words("floor_divide remainder fmod")
 """Divisions of whole numbers by zero raise an error on a CPU and give some number on a GPU."""
 LARGE = {torch.int64: (1 << 31) + 5, torch.int32: 3 << 29}
 """Beyond the range of 32-bit integers by more than one, or so large that a sum of two 32-bit integers is."""
+SMALL = 1 << 28
+"""Numbers of this size and more are large already."""
 STAYING_FAR = words("add sub rsub mul neg floor_divide sum cumsum amax amin maximum minimum where cat stack clone")
 """Operators whose result may be as large as an operand."""
-GONE_IF_BOTH, GONE_BY_A_NUMBER = words("sub rsub eq ne lt le gt ge"), words("remainder bitwise_and")
-"""Operators whose result is as without the large number, if it was added to both operands, and those whose result is
-below a number in the reference's text."""
+COMPARISONS, BOUNDED_BY = words("eq ne lt le gt ge"), words("remainder bitwise_and")
+"""Operators whose result stays as it was if the large number is in both operands, and those whose result is below a
+number in the reference's text."""
 ROUNDED_ONCE = words("_to_copy mul div true_divide add sub rsub")
 """Operators that turn whole numbers into floats."""
 FAR_AT_MOST = 4
@@ -46,17 +48,20 @@ FAR_AT_MOST = 4
 POOLED, POOL_RANGE = 5, 0.5
 """Number of different values that repeated elements have. Inputs whose ranges overlap by more than the second share
 them, so that elements of one are equal to elements of the other."""
+TRIED_FOR_POOL = 256
+"""Number of random elements among which those numbers are."""
 COLUMNS_APART = 8
 """Up to so many columns may each have a range of their own, such as pairs of a row and a column."""
 ZERO_ROWS, EQUAL_ROWS, REPEATED_SHARE, ZERO_SHARE = 1 / 6, 1 / 6, 3 / 8, 1 / 8
 """Shares of the rows that become zero, or all equal, and of the elements of other rows that are repeated or zero."""
 
 
-def may_repeat(tensor: torch.Tensor, reach: Reach, norms: Iterable[str]) -> bool:
+def may_repeat(tensor: torch.Tensor, reach: Reach, norms: frozenset[str]) -> bool:
     """Return True if elements of this input may be equal. The norm of equal numbers is only rounding error."""
     if tensor.numel() < 2 or _is_in_order(tensor):
         return False
-    return not reach.operators & (AS_SIZES | frozenset(norms)) and not _is_written_at(tensor, reach)
+    left_out = AS_SIZES if tensor.dtype is torch.bool else AS_SIZES | norms
+    return not reach.operators & left_out and not _is_written_at(tensor, reach)
 
 
 def may_be_zero(tensor: torch.Tensor, reach: Reach, looking_up: frozenset[str]) -> bool:
@@ -69,6 +74,11 @@ def may_be_zero(tensor: torch.Tensor, reach: Reach, looking_up: frozenset[str]) 
         for node in reach.nodes
     )
     return not divides and not reach.operators & looking_up
+
+
+def is_small(tensor: torch.Tensor) -> bool:
+    """Return True if a large number can be added to these whole numbers."""
+    return tensor.dtype in LARGE and bool((tensor.abs() < SMALL).all())
 
 
 def far_together(graph: OperatorGraph, positions: Sequence[int]) -> Set[int]:
@@ -85,25 +95,28 @@ def _may_be_far(graph: OperatorGraph, positions: Iterable[int]) -> bool:
     """Return True if one large number may be added to all elements of these inputs.
 
     Its effect is followed until it is gone, as in a difference of two inputs, or becomes a float, whose rounding shows
-    in the reference's own error.
+    in the reference's own error. `times` tells how often a value holds the large number, if it holds it unchanged.
     """
-    far = {f"x{position}" for position in positions}
+    times: dict[str, int | None] = {f"x{position}": 1 for position in positions}
     for node in graph.nodes:
-        if far.isdisjoint(node.references()):
+        if times.keys().isdisjoint(node.references()):
             continue
-        name, operands = bare_name(node.operator), node.arguments[:2]
-        both = len(operands) == 2 and all(isinstance(it, Reference) and it.name in far for it in operands)
-        becomes_float = name in ROUNDED_ONCE and "float" in node.outputs[0].dtype
-        if (
-            becomes_float
-            or (name in GONE_IF_BOTH and both)
-            or (name in GONE_BY_A_NUMBER and _is_positive(operands[-1]))
-        ):
+        name = bare_name(node.operator)
+        one, other = (times.get(it.name, 0) if isinstance(it, Reference) else 0 for it in (*node.arguments, 0, 0)[:2])
+        held: int | None = None
+        if name in ("add", "sub", "rsub") and None not in (one, other) and node.argument("alpha", 1) == 1:
+            held = one + other if name == "add" else one - other  # type: ignore[operator]
+        elif node.kind in ("view", "movement") and len({times.get(it) for it in node.references()}) == 1:
+            held = one
+        compares = name in COMPARISONS and one == other is not None
+        if held == 0 or compares or (name in BOUNDED_BY and _is_positive(node.arguments[-1])):
+            continue
+        if name in ROUNDED_ONCE and "float" in node.outputs[0].dtype:
             continue
         divides_whole = node.argument("rounding_mode") is not None
         if name not in STAYING_FAR and not divides_whole and node.kind not in ("view", "movement"):
             return False
-        far |= {node.output_name(k) for k in range(len(node.outputs))}
+        times |= {node.output_name(k): held for k in range(len(node.outputs))}
     return True
 
 
@@ -115,7 +128,7 @@ def _is_in_order(tensor: torch.Tensor) -> bool:
     """Return True if rows hold different numbers in order, as offsets and positions do."""
     if tensor.dtype is torch.bool or tensor.dim() == 0 or tensor.shape[-1] < 3:
         return False
-    steps = tensor.diff(dim=-1)
+    steps = tensor.long().diff(dim=-1)
     return bool((steps >= 0).all()) and bool((steps > 0).any())
 
 
@@ -145,7 +158,8 @@ def with_pools(feeds: Sequence[Feed], tensors: Sequence[torch.Tensor], generator
             if overlap > POOL_RANGE * max(high - low, shared[1] - shared[0]):
                 pool = tuple(it for it in other.numbers if low <= it <= high)
         if not pool:
-            values = tensor.reshape(-1)
+            at = torch.randint(tensor.numel(), (TRIED_FOR_POOL,), generator=generator)
+            values = tensor.reshape(-1)[at.to(tensor.device)]
             values = torch.unique(values[(values >= low) & (values <= high)])
             some = torch.randperm(len(values), generator=generator)[:POOLED]
             pool = tuple(sorted(values[some.to(values.device)].tolist(), key=lambda it: it == 0))
