@@ -166,6 +166,15 @@ def test_whole_numbers_are_equal_within_an_input_and_between_inputs() -> None:
     assert bool(flags.all()) and len(numbers.unique()) == 1
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_pairs_of_places_stay_in_the_range_of_each(axis: int) -> None:
+    generator = torch.Generator().manual_seed(6)
+    pairs = torch.stack([torch.randint(0, 30, (90,), generator=generator), torch.arange(90).flip(0)], axis)
+    for case in (REPEATED, EQUAL):
+        [given] = changed(lambda pairs: pairs * 2, case, pairs)
+        assert int(given.select(axis, 0).max()) < 30 and not torch.equal(given, pairs)
+
+
 def test_each_input_alone_is_zero() -> None:
     cases = asked(lambda flags, numbers: flags * numbers, WHOLE > 40, WHOLE).cases([ZERO])
     assert len(cases) == 2

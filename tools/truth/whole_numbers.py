@@ -50,8 +50,8 @@ POOLED, POOL_RANGE = 5, 0.5
 them, so that elements of one are equal to elements of the other."""
 TRIED_FOR_POOL = 256
 """Number of random elements among which those numbers are."""
-COLUMNS_APART = 8
-"""Up to so many columns may each have a range of their own, such as pairs of a row and a column."""
+APART_AT_MOST = 8
+"""Up to so many rows or columns may each have a range of their own, as in pairs of places."""
 ZERO_ROWS, EQUAL_ROWS, REPEATED_SHARE, ZERO_SHARE = 1 / 6, 1 / 6, 3 / 8, 1 / 8
 """Shares of the rows that become zero, or all equal, and of the elements of other rows that are repeated or zero."""
 
@@ -169,11 +169,13 @@ def with_pools(feeds: Sequence[Feed], tensors: Sequence[torch.Tensor], generator
 
 
 def _range_of(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the least and the largest number that each column may hold."""
-    if tensor.dim() > 1 and 1 < tensor.shape[-1] <= COLUMNS_APART:
-        columns = tensor.reshape(-1, tensor.shape[-1])
-        return int(columns.amin(0).max()), int(columns.amax(0).min())
-    return int(tensor.min()), int(tensor.max())
+    """Return the least and the largest number that each of a few rows, and of a few columns, may hold."""
+    low, high = int(tensor.min()), int(tensor.max())
+    for axis in (0, -1) if tensor.dim() > 1 else ():
+        if 1 < tensor.shape[axis] <= APART_AT_MOST:
+            lines = tensor.movedim(axis, 0).reshape(tensor.shape[axis], -1)
+            low, high = max(low, int(lines.amin(1).max())), min(high, int(lines.amax(1).min()))
+    return low, high
 
 
 def repeat_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
