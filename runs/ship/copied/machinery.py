@@ -252,7 +252,16 @@ def _traced_state(model: Any) -> Any:
     return _verified_state(model)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # neither machine nor versions change
+def _constant(function: Any) -> Any:
+    """Let torch.compile take the function's result as a constant.
+
+    `torch.compiler.assume_constant_result` does the same, but first imports torch's compiler, which takes a second.
+    """
+    function._dynamo_marked_constant = True
+    return function
+
+
+@_constant  # neither machine nor versions change
 def _is_fit(place: Any) -> bool:
     """Return whether this CPU interprets kernels, or whether they were faster on this GPU; say once if nobody knows."""
     if place in known:
@@ -273,7 +282,7 @@ def _is_fit(place: Any) -> bool:
     return known[place]
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@_constant
 def _needs_operators() -> bool:
     """Return whether a graph is for torch.export or torch.func, which can do nothing with the kernels.
 
