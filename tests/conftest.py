@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 import torch
 
 from triton_agent.tools.processes.zygotes import Nursery
+
+
+def pytest_collection_finish() -> None:
+    """Keep modules and collected tests out of garbage collections, of which each would look at a million objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -111,7 +111,8 @@ def test_where_nothing_passes_nothing_is_shipped(tmp_path: Path) -> None:
     (folder / "zeros.py").write_text(
         "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.new_zeros(1)\n"
     )
-    done = run(PROBLEM, "--policy", f"scripted:{folder}", "--out", tmp_path / "out", "--store", tmp_path / "db")
+    where = ("--parallel", 1, "--out", tmp_path / "out", "--store", tmp_path / "db")
+    done = run(PROBLEM, "--policy", f"scripted:{folder}", *where)
     assert done.returncode == 1
     assert "no kernel passed" in done.stdout
     assert not list((tmp_path / "out").glob("*.py"))

@@ -24,11 +24,10 @@ INTERPRETER = install("cuda:90")
 TOGETHER = INTERPRETER._ran_together
 PROBES = {}
 RECORDED = ("kernel", "programs", "bytes_loaded", "bytes_stored", "contested", "read_beside_stores")
+ROWS_AT_MOST = 256
+"""Problems with more rows get this many: each row is a program, and one after another thousands take ten seconds."""
 LEFT_OUT = {
     "looked_up_through_another_launch": "takes most of a minute one by one, more than all others together",
-    "another_tile_at_full_size": "has millions of elements, and a kernel like others'",
-    "norm_of_the_whole_in_three_launches": "has millions of elements, and kernels like others'",
-    "largest_places_without_nan": "has millions of elements, and a kernel like others'",
     "wrong_endless_host_loop": "does not end",
     "table_of_pointers": "needs its tensors revealed, as the executor does it",
 }
@@ -108,6 +107,8 @@ def problem_of(path):
 
 def differences_of_file(path):
     given = module_at(problem_of(path))
+    if hasattr(given, "ROWS"):
+        given.ROWS = min(given.ROWS, ROWS_AT_MOST)
     torch.manual_seed(0)
     reference = given.Model(*given.get_init_inputs())
     inputs = given.get_inputs()
@@ -378,7 +379,8 @@ def block_pointers_and_descriptors_run_together():
 
 
 def main():
-    torch.use_deterministic_algorithms(True, warn_only=True)  # fresh memory is the same in both runs
+    # Fresh memory is the same in both runs. The public function would import torch's compiler as well, which takes 1 s.
+    torch._C._set_deterministic_algorithms(True, warn_only=True)
     files = [*TESTS.glob("kernels/*/right_*.py"), *TESTS.glob("kernels/*/wrong_*.py"), *TESTS.glob("honest/*.py")]
     chosen = sys.argv[1:]
     results = {"probes": {}, "files": {}}

@@ -39,6 +39,9 @@ import torch.nn as nn
 import torch.nn.functional as F
 """
 
+_BRIEFS: dict[tuple[str, bool], Brief] = {}
+"""Briefs by the digest of the problem and `allow_library`: each takes seconds, and several tests ask for the same."""
+
 
 def problem(folder: Path, text: str) -> ProblemSpec:
     """Write a problem file with this text after the usual imports, and parse it."""
@@ -78,6 +81,13 @@ def brief_from(evaluator: Evaluator) -> Brief:
 
 def brief_of(spec: ProblemSpec, *, allow_library: bool = False) -> Brief:
     """Return the brief that the evaluator would give: the graphs at all sizes of the shape family, in both modes."""
+    key = (spec.digest, allow_library)
+    if key not in _BRIEFS:
+        _BRIEFS[key] = _brief_of(spec, allow_library)
+    return _BRIEFS[key]
+
+
+def _brief_of(spec: ProblemSpec, allow_library: bool) -> Brief:
     scaled = scaled_down(spec, 1, limits=INTERPRETER)
     assert scaled is not None
     variants = family(spec, 1, limits=INTERPRETER, base=scaled.variant)

@@ -250,7 +250,7 @@ def test_solved_problems_give_conversations_with_verified_answers_and_real_messa
 
 def test_without_judging_the_authors_first_answers_are_taken_as_they_are(tmp_path: Path) -> None:
     out = tmp_path / "answered"
-    asked = {"count": 3, "difficulties": ("tiny",), "held_out": 0.3, "solve": True, "judged": 0.0, "jobs": 2}
+    asked = {"count": 3, "difficulties": ("tiny",), "held_out": 0.3, "solve": True, "judged": 0.0}
     assert run(request(out, **asked)) == 0
     folder = DatasetFolder.continued(out)
     trained = {row["name"] for row in folder.problems() if row["split"] == TRAIN}
