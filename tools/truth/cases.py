@@ -124,8 +124,6 @@ ERROR_GROWN, LEAST_ERROR = 10, 1e-7
 """A case with large whole numbers is dropped if the reference's own error is so many times that for inputs as given."""
 DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, OFFSET), (TRANSPOSED, GAPS, MIXED, INNER)
 """Directed cases and layouts for that mode."""
-STRIDED_EXTREMES = 2
-"""Layouts with extreme numbers. With one, the largest numbers sometimes have the sign that does no harm."""
 NO_LAYOUTS = (
     "inputs in other memory layouts were not checked: the reference ended its process, or broke the GPU, with some"
 )
@@ -402,8 +400,8 @@ class _CaseMaker:
             self._try(cases, name, self.modes[0], version=version)
         if self.settings.remedies:
             self._add_directed_cases(cases, last_version, DIRECTED, train=self.modes[0])
-            if computes:
-                self._add_layouts(cases, last_version)
+            for layout in self._layouts(LAYOUTS) if computes else ():
+                self._try_layout(cases, layout, last_version, train=self.modes[0])
         for train in self.modes[1:]:  # last, since buffers that a call changes stay changed
             self._try(cases, AS_GIVEN, train)  # even if the reference's modes agree, a candidate's may differ
             if self.settings.remedies and not self.modes_agree:
@@ -609,37 +607,17 @@ class _CaseMaker:
         attends = bool(self.operators & ATTENTION)
         return safe(names) if attends and self.settings.device == "cuda" else names
 
-    def _add_layouts(self, cases: list[Case], version: int) -> None:
-        """Add a case for each layout, and two of them with extreme numbers: kernels may have a branch for strides."""
-        known, train = {case.distribution for case in cases}, self.modes[0]
-        strided = [
-            name
-            for name in self._layouts(LAYOUTS)
-            if self._try_layout(cases, name, version, train=train) and name not in (SHARED, APART, WINDOWS)
-        ]
-        extreme = next((name for name in (EXTREMES, MODERATE) if name in known), None)
-        if extreme:
-            for name in secrets.SystemRandom().sample(strided, min(STRIDED_EXTREMES, len(strided))):
-                self._try_layout(cases, name, version, train=train, values=extreme)
-
-    def _try_layout(self, cases: list[Case], name: str, version: int, *, train: bool, values: str = AS_GIVEN) -> bool:
-        """Add a case with inputs in this layout, unless they lie so anyway or the reference refuses them."""
-        plain = self.fresh()
-        put_under(values, plain, secret_seed())
-        inputs = relaid(name, plain, self.build_seed)
+    def _try_layout(self, cases: list[Case], name: str, version: int, *, train: bool) -> None:
+        inputs = relaid(name, self.fresh(), self.build_seed)
         if inputs is None:
-            return False
+            return
         with contextlib.suppress(OriginalFailed, RuntimeError):
             model = self.models[version].train(train)
             expectation = self.runs.expect(model, inputs, self.scales, brief=not self._goes_by_order)
             if self._goes_by_order:
                 expectation = self.runs.with_free_places(model, expectation)
             if non_finite_share(expectation) <= non_finite_share(cases[0].expectation):
-                case = self.case_of(expectation, name, train, version=version)
-                title = case.name if values == AS_GIVEN else f"{case.name}, {values}"
-                cases.append(dataclasses.replace(case, name=title))
-                return True
-        return False
+                cases.append(self.case_of(expectation, name, train, version=version))
 
     def _call_after_others(self, cases: list[Case]) -> None:
         """If calls change buffers, add a case that starts from the buffers after the reference's first calls."""

@@ -72,7 +72,7 @@ def _plant(values: torch.Tensor, generator: torch.Generator, spreads: float = OU
     row = int(torch.randint(count // width, (1,), generator=generator)) * width
     scattered = torch.randint(count, (OUTLIERS,), generator=generator).tolist()
     places = torch.tensor([0, count - 1, row, row + width - 1, *scattered])
-    signs = 1 - 2 * (torch.arange(len(places)) % 2)  # in the order of the sizes, so that both occur among the largest
+    signs = torch.randint(0, 2, (len(places),), generator=generator) * 2 - 1
     # A fourth are about as large as possible; the others are spread evenly by logarithm, down to ordinary samples.
     evenly = (torch.arange(len(places)) + torch.rand(len(places), generator=generator)) / len(places)
     powers = (evenly * 4 / 3 - 1 / 3).clamp(min=0.0) + 0.1 * evenly
