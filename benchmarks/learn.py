@@ -361,7 +361,7 @@ class Chain:
             asked, store = (*asked, "--timed-on", "cuda"), self._copied(store)
         if end == GREEDY:
             store = self.own / "greedy.db"
-        self.ask(stage, compared, store, asked, temperature=0.0 if end == GREEDY else self.scale.temperature)
+        self.ask(stage, compared, store, asked, greedy=end == GREEDY)
 
     def _copied(self, store: Path) -> Path:
         """Copy the store once, since a second verdict on an answer counts in all later evaluations."""
@@ -380,12 +380,13 @@ class Chain:
         models: Mapping[str, Path],
         store: Path,
         asked: Sequence[str | Path],
-        temperature: float | None = None,
+        *,
+        greedy: bool = False,
     ) -> Any:
         named = [word for path in models.values() for word in ("--model", path)]
         cpu = [word for word in self.scale.device if word == "--cpu"]
         limits = ("--max-tokens", str(self.scale.answer_tokens), "--seed", str(self.seed))
-        limits += ("--temperature", str(self.scale.temperature if temperature is None else temperature))
+        limits += ("--temperature", str(0.0 if greedy else self.scale.temperature))
         return self.command(stage, "train", "eval", *named, *asked, *limits, "--store", store, *PROMPT, *cpu)
 
 

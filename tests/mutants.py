@@ -1,4 +1,4 @@
-"""How many small mistakes in right kernels does the evaluator find?
+"""Puts small mistakes into right kernels and counts how many of them the evaluator finds.
 
     python -m tests.mutants [--per-file 4] [--seed 0] [--only NAME] [--seconds 600] [--json FILE]
 
@@ -38,6 +38,7 @@ ONE_OF_TWO = ("maximum", "minimum", "where", "fma")
 """Calls in whose place one of the operands may stand."""
 LEFT_OUT = ("exp", "exp2", "log", "sqrt", "rsqrt", "abs", "to", "sigmoid", "tanh", "trans")
 """Calls that may be left out: their operand stays."""
+SETTINGS = EvaluatorSettings(device="cpu", screen=False, call_timeout_s=30.0, total_timeout_s=120.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,12 +98,12 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _changed_calls(node: ast.Call) -> Iterator[ast.expr]:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-    if name in ONE_OF_TWO:
-        yield from node.args[name == "where" :]
-    if name in LEFT_OUT:
-        of_module = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value).split(".")[0] == "tl"
-        yield node.args[0] if of_module else node.func.value  # type: ignore[attr-defined]
+    if isinstance(node.func, ast.Attribute):
+        name, owner = node.func.attr, node.func.value
+        if name in ONE_OF_TWO:
+            yield from node.args[name == "where" :]
+        if name in LEFT_OUT:  # `tl.exp(x)` or `x.to(...)`
+            yield node.args[0] if ast.unparse(owner).split(".")[0] == "tl" else owner
     for place, keyword in enumerate(node.keywords):
         if keyword.arg in ("mask", "other"):
             other = copy.deepcopy(node)
@@ -119,25 +120,16 @@ def main() -> int:
     right = [item for item in right if item.where != "gpu" and not item.needs]
     chosen = [item for item in right if any(part in item.name for part in arguments.only or [""])]
     chance, began = random.Random(arguments.seed), time.monotonic()
-    settings = EvaluatorSettings(device="cpu", screen=False, call_timeout_s=30.0, total_timeout_s=120.0)
-    counted, survivors = collections.Counter[str](), list[dict[str, str]]()
+    counted, survivors = collections.Counter[str](), list[dict[str, object]]()
     with tempfile.TemporaryDirectory() as folder:
-        drawn: dict[Path, tuple[Specimen, Mutant]] = {}
-        for number, item in enumerate(chosen):
-            every = mutants_of(item.path.read_text())
-            for mutant in chance.sample(every, min(arguments.per_file, len(every))):
-                path = Path(folder, str(number), f"{item.path.stem}_{mutant.line}_{len(drawn)}.py")
-                path.parent.mkdir(exist_ok=True)
-                path.write_text(mutant.text)
-                drawn[path] = item, mutant
+        drawn = _drawn(chosen, arguments.per_file, chance, Path(folder))
         specimens = [dataclasses.replace(item, path=path) for path, (item, _) in drawn.items()]
-        for done, outcome in grade(_by_problem(specimens, chance), settings, jobs=arguments.jobs):
+        for done, outcome in grade(_by_problem(specimens, chance), SETTINGS, jobs=arguments.jobs):
             item, mutant = drawn[done.path]
             counted[spoken(outcome)] += 1
-            if getattr(outcome, "status", None) == Status.PASSED:
-                survivors.append(
-                    {"kernel": item.name, "line": str(mutant.line), "before": mutant.before, "after": mutant.after}
-                )
+            if spoken(outcome) == Status.PASSED:
+                told = {"line": mutant.line, "before": mutant.before, "after": mutant.after}
+                survivors.append({"kernel": item.name, **told})
                 print(f"passed: {item.name}, {mutant}", flush=True)
             if arguments.seconds and time.monotonic() - began > arguments.seconds:
                 break
@@ -146,6 +138,20 @@ def main() -> int:
     if arguments.json:
         Path(arguments.json).write_text(json.dumps({"counted": counted, "survivors": survivors}, indent=1))
     return 0
+
+
+def _drawn(
+    chosen: Sequence[Specimen], per_file: int, chance: random.Random, folder: Path
+) -> dict[Path, tuple[Specimen, Mutant]]:
+    """Write some mutants of each kernel to the folder; return by path what they are."""
+    drawn: dict[Path, tuple[Specimen, Mutant]] = {}
+    for item in chosen:
+        every = mutants_of(item.path.read_text())
+        for mutant in chance.sample(every, min(per_file, len(every))):
+            path = folder / f"{item.path.stem}_{mutant.line}_{len(drawn)}.py"
+            path.write_text(mutant.text)
+            drawn[path] = item, mutant
+    return drawn
 
 
 def _by_problem(specimens: Sequence[Specimen], chance: random.Random) -> list[Specimen]:

@@ -27,7 +27,7 @@ from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.size_trials import LEADING, Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
-from triton_agent.tools.truth.directed import NUMBERS
+from triton_agent.tools.truth.directed import OF_WHOLES
 from triton_agent.tools.truth.distributions import (
     BLANK,
     EXTREMES,
@@ -41,7 +41,6 @@ from triton_agent.tools.truth.full_size_inputs import NARROW, Told, mix, spoil, 
 from triton_agent.tools.truth.layouts import TRANSPOSED, relaid
 from triton_agent.tools.truth.named_numbers import Numbers, strew
 from triton_agent.tools.truth.plan import Case, Trial, secret_seed
-from triton_agent.tools.truth.whole_numbers import REPEATED
 from triton_agent.tools.truth.yardstick import Yardstick
 
 LIMITS = Limits(elements_at_most=1 << 26, flops_at_most=20_000_000_000, seconds_at_most=20.0)
@@ -190,7 +189,7 @@ class _Calls:
     def extreme(self) -> list[Case]:
         """Return a case with outliers and NaN in some samples, with less of them if the reference refuses, or none."""
         told = self._told
-        wholes = {NUMBERS, REPEATED}
+        wholes = set(OF_WHOLES)
         for left_out in (set[str](), {NOT_FINITE}, {EXTREMES}, wholes, wholes | {NOT_FINITE}, wholes | {EXTREMES}):
             inputs = self.reference.make_inputs(secret_seed())
             is_narrow = any(it.dtype in NARROW for it in nested_tensors(inputs))

@@ -128,13 +128,19 @@ class _Neighbours:
         """Return one variant that serves with all sizes two or three times as large, or two with half of them each."""
         lengths, features = self._kinds()
         keys = [*lengths, *features]
-        parts = [keys] if len(keys) < 2 else [keys[len(keys) // 2 :], keys[: len(keys) // 2]]
-        together = next(filter(serves, self._times(keys)), None) if len(parts) > 1 else None
-        if together is not None:
-            return [together]
-        proposals = (itertools.chain(self._times(part), *map(self._times, zip(reversed(part)))) for part in parts)
-        found = (next(filter(serves, each), None) for each in proposals)
-        return [variant for variant in found if variant is not None]
+        together = self._first_grown([keys], serves)
+        if together or len(keys) < 2:
+            return together
+        half = len(keys) // 2
+        found: list[Variant] = []
+        for part in (keys[half:], keys[:half]):  # a single one of a part, the last first, if they cannot grow together
+            found += self._first_grown([part, *([key] for key in reversed(part))], serves)
+        return found
+
+    def _first_grown(self, choices: Sequence[Sequence[str]], serves: Callable[[Variant], bool]) -> list[Variant]:
+        """Return the first variant that serves in which all sizes of a choice grow, or nothing."""
+        proposals = itertools.chain.from_iterable(map(self._times, choices))
+        return list(itertools.islice(filter(serves, proposals), 1))
 
     def _times(self, keys: Sequence[str]) -> Iterator[Variant]:
         """Yield variants with these sizes two to four times as large, the others as given or as small as accepted."""
@@ -201,11 +207,7 @@ class _Neighbours:
         real = self.trials.prove(variant)
         if real is None or real.load(self.trials.limits) <= 1:
             return None
-        changed = dict(variant.constants)
-        small = {
-            key: value for key, value in self._smallest().items() if value < changed.get(key, self.at.get(key, value))
-        }
-        return self._variant(changed | small)
+        return self._variant(dict(variant.constants) | self._smallest())
 
     def _smallest(self) -> dict[str, int]:
         """Return the smallest size by key in accepted variants, where it is smaller than the anchor's."""

@@ -37,7 +37,7 @@ from triton_agent.tools.truth.directed import (
     FIRST,
     NORMS,
     NOT_FINITE,
-    NUMBERS,
+    OF_WHOLES,
     OFFSET,
     SHARE_JUDGED,
     STILL,
@@ -74,6 +74,7 @@ from triton_agent.tools.truth.expectation import (
     state_of,
     with_any_infinity,
 )
+from triton_agent.tools.truth.feeds import reach_of
 from triton_agent.tools.truth.layouts import (
     APART,
     GAPS,
@@ -97,7 +98,7 @@ from triton_agent.tools.truth.plan import (
     Verify,
     secret_seed,
 )
-from triton_agent.tools.truth.whole_numbers import FAR, REPEATED
+from triton_agent.tools.truth.whole_numbers import FAR
 
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 DRAWS_AT_MOST = 4
@@ -118,10 +119,9 @@ REFUSALS = 3
 AFTER_OTHERS = "as given, after other calls"
 IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 """Distributions for the second mode, if the reference does something else in it."""
-OF_WHOLES = (NUMBERS, REPEATED)
-"""Directed cases of integers and flags, whose changes are made at full size as well."""
 ERROR_GROWN, LEAST_ERROR = 10, 1e-7
-"""A case with large whole numbers is dropped if the reference's own error is so many times that for inputs as given."""
+"""A case with large whole numbers is dropped if the reference's own error is more than so many times its error for
+inputs as given, or than so many times the second number."""
 DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, OFFSET), (TRANSPOSED, GAPS, MIXED, INNER)
 """Directed cases and layouts for that mode."""
 NO_LAYOUTS = (
@@ -138,7 +138,8 @@ PARTS_AT_MOST = 64
 PERIODS, PERIODS_AT_MOST = words("remainder fmod floor_divide eq ne ge gt le lt"), 4
 """Operators whose constants a counter is made to reach, such as the 5 in `count % 5`, and the most such constants."""
 BEYOND_AN_END = (0, 0.5)
-"""A call takes a counter of samples to such a number, or beyond it by half of the samples: a ring buffer wraps then."""
+"""A call takes a counter of samples to such a number, or beyond it by half of the call's samples, as a ring buffer that
+wraps within the call."""
 GROWN_SCALARS = (30, 8, 3)
 """Factors for learnt scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 
@@ -481,8 +482,8 @@ class _CaseMaker:
         if graph is None or names & (ORDERING | FIRST | CONVOLUTIONS):
             return
         model, generator = copied_module(self.models[self.latest]), torch.Generator().manual_seed(secret_seed())
-        named = [(name, it) for name, it in model.named_parameters() if passes_nan_on(graph, f"p:{name}")]
-        own = [it for _, it in named if it.is_floating_point() and it.numel() and 0 not in it.stride()]
+        passing = [it for name, it in model.named_parameters() if passes_nan_on(graph, reach_of(graph, f"p:{name}"))]
+        own = [it for it in passing if it.is_floating_point() and it.numel() and 0 not in it.stride()]
         for parameter in [it for it in own if it.numel() > 1] or own:
             parameter.data[_off_the_diagonal(parameter.shape, generator)] = math.nan
         with contextlib.suppress(OriginalFailed, RuntimeError):

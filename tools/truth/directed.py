@@ -54,6 +54,8 @@ ENDS = "ends of the range"
 DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS, FAINT, ENDS, REPEATED, EQUAL, ZERO, FAR)
 """The directed cases, in the order in which they are made."""
 
+OF_WHOLES = (NUMBERS, REPEATED)
+"""Directed cases of integers and flags, whose changes are made at full size as well."""
 BY_INPUT = ", input "
 """Stands between the kind of a directed case and the number of the input, if one input alone is changed."""
 ZEROS_AT_MOST = 3
@@ -618,7 +620,7 @@ def _fitting(
 ) -> list[tuple[Rule, Feed]]:
     """Return those feeds that can be changed as the case asks, with the numbers that their elements are set to."""
     if case == NOT_FINITE:
-        return [(rule, feed) for rule, feed in feeds if passes_nan_on(graph, f"x{feed.position}")]
+        return [(rule, feed) for rule, feed in feeds if passes_nan_on(graph, feed.reach)]
     if case == ENDS:
         return _with_ends(feeds, tensors)
     if case == FAR:
@@ -675,13 +677,12 @@ def _choosing_flags(graph: OperatorGraph, tensors: Sequence[torch.Tensor]) -> se
     return found
 
 
-def passes_nan_on(graph: OperatorGraph, source: str) -> bool:
-    """Return True if NaN in this source must reach the output.
+def passes_nan_on(graph: OperatorGraph, reach: Reach) -> bool:
+    """Return True if NaN in the source of this reach must come to the output.
 
     It need not beside masked products, of which kernels skip parts, and in a table of which elements may be masked out.
     It may do anything if it is cast to an integer, or decides about a place.
     """
-    reach = reach_of(graph, source)
     computing = [node for node in reach.nodes if node.kind not in STILL]
     picking = [node for node in computing if _only_picks_from(node, reach)]
     found = {bare_name(node.operator) for node in computing}

@@ -1,4 +1,4 @@
-"""Whole numbers and flags that the range in which a file draws them seldom holds: equal ones, zeros, and large ones.
+"""Whole numbers and flags that files seldom draw: equal ones, zeros, and large ones.
 
 Names from a wide range are never equal, lengths never zero, masks have no empty row, and times fit into a float32. Four
 kinds of cases ask for these: some elements and rows are repeated or zero (`REPEATED`), all elements of all inputs are
@@ -45,9 +45,11 @@ ROUNDED_ONCE = words("_to_copy mul div true_divide add sub rsub")
 """Operators that turn whole numbers into floats."""
 FAR_AT_MOST = 4
 """Maximum number of inputs of which some may become large."""
-POOLED, POOL_RANGE = 5, 0.5
-"""Number of different values that repeated elements have. Inputs whose ranges overlap by more than the second share
-them, so that elements of one are equal to elements of the other."""
+POOLED = 5
+"""Number of different values that repeated elements have."""
+POOL_RANGE = 0.5
+"""Two inputs get the same values, so that elements of one are equal to elements of the other, if their ranges overlap
+by more than this part of the wider one."""
 TRIED_FOR_POOL = 256
 """Number of random elements among which those numbers are."""
 APART_AT_MOST = 8
@@ -82,7 +84,10 @@ def is_small(tensor: torch.Tensor) -> bool:
 
 
 def far_together(graph: OperatorGraph, positions: Sequence[int]) -> Set[int]:
-    """Return the most of these inputs to which one large number may be added; a difference of two may need both."""
+    """Return the largest group of these inputs to which one large number may be added.
+
+    A difference of two inputs may need both.
+    """
     tried = positions[:FAR_AT_MOST]
     for count in range(len(tried), 0, -1):
         for some in itertools.combinations(tried, count):
@@ -195,8 +200,10 @@ def repeat_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
 
 
 def set_equal(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Set all elements to one number of the input other than zero, or all flags; after a refusal only the numbers, and
-    after another one only the flags."""
+    """Set all numbers to one that the input holds, not zero if possible, and set all flags.
+
+    After one refusal only numbers change, and after two only flags.
+    """
     is_flag = tensor.dtype is torch.bool
     if (refused == 1 and is_flag) or (refused == 2 and not is_flag):
         return
