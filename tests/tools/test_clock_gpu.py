@@ -126,6 +126,16 @@ def test_host_time_bounds_device_time(cold: Clock) -> None:
         assert sample.host_ms >= sample.enqueue_ms
 
 
+def test_one_long_call_gives_the_times_of_two(cold: Clock) -> None:
+    large = torch.randn(8192, 8192, device="cuda")
+    subject = Subject([lambda: large @ large])
+    cold.warm_up(subject)
+    apart, once = ([cold.time_once(subject, turn, one_call=flag) for turn in range(9)] for flag in (False, True))
+    for figure in ("device_ms", "host_ms"):
+        one, other = (statistics.median(getattr(sample, figure) for sample in samples) for samples in (apart, once))
+        assert other == pytest.approx(one, rel=0.02)
+
+
 def test_calls_back_to_back_cost_what_the_host_costs_where_that_is_more(cold: Clock) -> None:
     tiny = torch.zeros(16, device="cuda")
 

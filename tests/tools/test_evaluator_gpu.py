@@ -75,6 +75,42 @@ class ModelNew(nn.Module):
 """
 )
 
+WHOLE_PRODUCT_PROBLEM = """
+import torch
+import torch.nn as nn
+
+COUNT, WIDTH = 64, 64
+
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b
+
+def get_inputs():
+    return [torch.randn(COUNT, WIDTH, WIDTH).half(), torch.randn(COUNT, WIDTH, WIDTH).half()]
+"""
+
+WHOLE_PRODUCT = (
+    HEAD
+    + """
+@triton.jit
+def product(a_ptr, b_ptr, y_ptr, width, BLOCK: tl.constexpr):
+    row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    inside = (row < width) & (column < width)
+    at = tl.program_id(0) * width * width + row * width + column
+    a = tl.load(a_ptr + at, mask=inside, other=0.0)
+    b = tl.load(b_ptr + at, mask=inside, other=0.0)
+    tl.store(y_ptr + at, tl.dot(a, b).to(tl.float16), mask=inside)
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        a, b = a.contiguous(), b.contiguous()
+        y = torch.empty_like(a)
+        product[(a.shape[0],)](a, b, y, a.shape[1], BLOCK=triton.next_power_of_2(a.shape[1]), num_warps=8)
+        return y
+"""
+)
+"""Each program has whole matrices in shared memory, which a GPU lacks for matrices three times as wide."""
+
 PRODUCT_PROBLEM = """
 import torch
 import torch.nn as nn
@@ -284,6 +320,12 @@ def test_memory_that_no_launch_needs_is_not_taken(opened: Open) -> None:
     with opened(SOFTMAX_PROBLEM, max_memory_ratio=1.5) as evaluator:
         verdict = evaluator.evaluate(SOFTMAX.replace("EXTRA", "waste = torch.empty(1 << 26, device=x.device)"))
     assert verdict.status is Status.PASSED, verdict.message
+
+
+def test_a_right_kernel_may_outgrow_the_gpu_at_larger_sizes(opened: Open) -> None:
+    evaluation = opened(WHOLE_PRODUCT_PROBLEM, shapes="family").evaluate(WHOLE_PRODUCT)
+    assert evaluation.status is Status.PASSED
+    assert any("need more of the GPU there than it has" in note for note in evaluation.notes)
 
 
 def test_host_memory_of_a_candidate_is_bounded(opened: Open) -> None:

@@ -60,6 +60,18 @@ def test_equal_subjects_win_at_most_one_time_in_a_hundred(noise: Noise) -> None:
     assert wins <= 0.01 * trials
 
 
+@pytest.mark.parametrize("noise", NOISES)
+def test_equal_subjects_with_one_call_of_each_in_a_pair_win_as_seldom(noise: Noise) -> None:
+    rng = random.Random(1)
+    trials = 1500
+    wins = 0
+    for _ in range(trials):
+        calls = iter(noise(rng, 50))
+        pairs = [rng.sample(pair, 2) for pair in zip(calls, calls)]
+        wins += is_faster(*map(list, zip(*pairs)))
+    assert wins <= 0.01 * trials
+
+
 @pytest.mark.parametrize("noise", [quiet, heavy_tailed, drifting])
 def test_a_win_just_at_the_margin_is_not_one(noise: Noise) -> None:
     rng = random.Random(2)

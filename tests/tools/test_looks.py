@@ -164,6 +164,17 @@ def test_both_kinds_of_call_are_looked_at_in_the_first_series_and_one_of_them_la
     looks.judge(TREE, "cpu")
 
 
+def test_each_series_of_long_calls_has_one_look(cases: tuple[Case, ...]) -> None:
+    asked: list[int] = []
+    with played_by(worker(torch.relu, asked)) as session:
+        looks = Looks(cases)
+        for _ in range(2):
+            looks.begin(4, one_call=True)
+            assert all(len(looks.ask(session, [turn], one_call=True)) == 1 for turn in range(4))
+    assert asked == [0, 0]
+    looks.judge(TREE, "cpu")
+
+
 def test_a_series_of_one_sample_has_one_look(cases: tuple[Case, ...]) -> None:
     asked: list[int] = []
     looks_after(1, torch.relu, cases, asked)

@@ -6,7 +6,7 @@ import pytest
 
 from triton_agent.tools.race.readings import Overheads, Sample
 from triton_agent.tools.race.samples import PairedSamples
-from triton_agent.tools.race.speed import Race, may_win
+from triton_agent.tools.race.speed import Race, is_long, may_win
 
 OVERHEADS = Overheads(event_ms=0.002, round_trip_ms=0.005)
 
@@ -38,6 +38,24 @@ def paired(original_ms: list[float], candidate_ms: list[float]) -> PairedSamples
 )
 def test_a_long_race_follows_where_a_win_is_possible(candidate_ms: list[float], worth_more: bool) -> None:
     assert may_win(paired([1.0] * 8, candidate_ms)) is worth_more
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "long"),
+    [
+        ((20.0, 9.0), (20.0, 0.1), True),  # the first call allocates memory
+        ((20.0, 0.1), (20.0, 9.0), False),
+        ((1.0, 0.001), (1.0, 0.001), False),
+    ],
+)
+def test_a_call_is_long_if_queueing_it_hardly_matters(
+    first: tuple[float, float], second: tuple[float, float], long: bool
+) -> None:
+    readings = [
+        Sample(device_ms=device_ms, host_ms=device_ms + 0.1, enqueue_ms=enqueue_ms, queued=True)
+        for device_ms, enqueue_ms in (first, second)
+    ]
+    assert is_long(lambda turns: readings) is long
 
 
 def test_a_race_tells_of_the_device_and_of_a_call() -> None:

@@ -68,6 +68,13 @@ def test_each_pair_is_measured_together_in_an_order_drawn_by_the_seed() -> None:
     assert "seed 5" in measured.method
 
 
+def test_long_calls_form_pairs_of_two_in_an_order_drawn_by_the_seed() -> None:
+    measured, log = turns(PairingSettings(pairs=30, samples_of_pair=1, seed=5), sample(), sample())
+    expected = [f"c{n} b{n}" if first else f"b{n} c{n}" for n, first in enumerate(candidate_first(30, 5))]
+    assert [" ".join(two) for two in zip(log[::2], log[1::2])] == expected
+    assert len(measured.baseline) == 30 and "AB or BA" in measured.method
+
+
 def test_both_subjects_meet_the_same_inputs() -> None:
     _, log = turns(PairingSettings(pairs=5), sample(), sample())
     for subject in "bc":

@@ -28,7 +28,8 @@ IN_FIRST_RACE, IN_SECOND_RACE = slice(0, 3), slice(3, 5)
 LOOKS: int = IN_SECOND_RACE.stop
 """Number of looks; each costs a few runs of the reference, once."""
 KINDS_OF_CALL = (0, 1)
-"""A sample has a call for the device time, during which the stream is kept busy, then one for the latency."""
+"""A sample has a call for the device time, during which the stream is kept busy, then one for the latency. The sample
+of a long call has only one."""
 _CHANCE = random.SystemRandom()
 
 
@@ -68,31 +69,34 @@ class Looks:
         again.taken, again._kept = self.taken, self._kept
         return again
 
-    def begin(self, samples: int) -> None:
-        """Choose the samples to look at among the next `samples`."""
+    def begin(self, samples: int, *, one_call: bool = False) -> None:
+        """Choose the samples to look at among the next `samples`; with `one_call`, each of them has a single call."""
         kinds = [secrets.choice(KINDS_OF_CALL)] if self._series else list(KINDS_OF_CALL)
+        kinds = kinds[:1] if one_call else kinds
         self._due = dict(zip(_CHANCE.sample(range(samples), min(len(kinds), samples)), kinds))
         self._series += 1
         self._asked = 0
 
-    def ask(self, session: Session, turns: Sequence[int], series: int = 0) -> list[Sample]:
+    def ask(self, session: Session, turns: Sequence[int], series: int = 0, *, one_call: bool = False) -> list[Sample]:
         """Return a sample for each turn, each with `series` back-to-back calls, which are not looked at."""
+        usual = ReadClock(turns=tuple(turns), series=series, one_call=one_call)
         if not any(self._is_due(self._asked + number) for number in range(len(turns))):
             self._asked += len(turns)
-            return list(session.ask(ReadClock(turns=tuple(turns), series=series), Readings)[0].samples)
-        return [sample for turn in turns for sample in self._ask_one(session, turn, series)]
+            return list(session.ask(usual, Readings)[0].samples)
+        each = [dataclasses.replace(usual, turns=(turn,)) for turn in turns]
+        return [sample for request in each for sample in self._ask_one(session, request)]
 
     def _is_due(self, number: int) -> bool:
         return number in self._due and bool(self._cases)
 
-    def _ask_one(self, session: Session, turn: int, series: int) -> list[Sample]:
+    def _ask_one(self, session: Session, request: ReadClock) -> list[Sample]:
         due, number = self._is_due(self._asked), self._asked
         self._asked += 1
         if not due:
-            return list(session.ask(ReadClock(turns=(turn,), series=series), Readings)[0].samples)
+            return list(session.ask(request, Readings)[0].samples)
         case = self._cases.pop()
         reply, rows = session.ask(
-            ReadClock(turns=(turn,), later=self._due[number], keep=case.is_large, series=series),
+            dataclasses.replace(request, later=0 if request.one_call else self._due[number], keep=case.is_large),
             Readings,
             [case.expectation.packed_inputs],
             expected_bytes=case.expectation.answer_bytes,

@@ -56,12 +56,15 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 """Patterns of messages and their usual cause. The first match wins."""
 
+OUT_OF_RESOURCES = "OutOfResources"
+"""The exception of a kernel that needs more shared memory or threads than the GPU has."""
+
 BY_KIND: dict[Finding, set[str]] = {
     Finding.SYNTAX: {"SyntaxError"},
     Finding.OUT_OF_BOUNDS: {"OutOfBounds"},
     Finding.MEMORY: {"MemoryError", "OutOfMemoryError"},
     Finding.COMPILE: {
-        *("CompilationError", "CompileFailure", "OutOfResources", "PTXASError", "CompileTimeAssertionFailure")
+        *("CompilationError", "CompileFailure", OUT_OF_RESOURCES, "PTXASError", "CompileTimeAssertionFailure")
     },
     Finding.FORBIDDEN_ACCESS: {"ForbiddenAccess"},
 }

@@ -1,7 +1,8 @@
 """Compiles a candidate's kernels in processes without a GPU, before anything runs.
 
 For a GPU in this machine, compile workers fill the executor's kernel cache in parallel. A kernel that fails there fails
-again in the executor, so nothing is decided here. For a named target without a GPU, a compile error is the candidate's
+again in the executor, so nothing is decided here, except that a size at which compiling takes very long is left out if
+it is larger than those given. For a named target without a GPU, a compile error is the candidate's
 failure, and otherwise registers, spills and shared memory are reported.
 """
 
@@ -19,6 +20,8 @@ from triton_agent.tools.processes.protocol import Compile, Compiled
 from triton_agent.tools.results import Finding, KernelResources
 
 LEAST_S = 0.01
+VERY_LONG_S = 10.0
+"""A single tape that compiles for longer has outgrown the GPU: its tiles do not fit into registers."""
 PATIENCE_S = 15.0
 """Time limit in total. A tile that spills badly keeps ptxas busy for longer; the executor then compiles it itself."""
 
@@ -33,9 +36,10 @@ def compile_for_target(program: Program, session: Session, timeout_s: float) -> 
     return list(reply.kernels)
 
 
-def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> None:
-    """Compile until all kernels are done, one fails, or the time is up."""
+def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> list[Program]:
+    """Compile until all kernels are done, one fails, or the time is up; return those that take very long."""
     left = collections.deque(programs)
+    slow: list[Program] = []
     until_s = time.monotonic() + PATIENCE_S
 
     def share(session: Session) -> None:
@@ -43,9 +47,13 @@ def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> None
             session.await_ready()
             while True:
                 program = left.popleft()
-                left_s = max(LEAST_S, until_s - time.monotonic())
-                request = Compile(tape=program.encoded, kernels=program.kernels)
-                reply, _ = session.ask(request, Compiled, timeout_s=left_s)
+                began_s = time.monotonic()
+                try:
+                    request = Compile(tape=program.encoded, kernels=program.kernels)
+                    reply, _ = session.ask(request, Compiled, timeout_s=max(LEAST_S, until_s - began_s))
+                finally:
+                    if time.monotonic() - began_s > VERY_LONG_S:
+                        slow.append(program)
                 if reply.failure:
                     left.clear()
         except (Failed, TritonAgentError, IndexError):  # IndexError: another session took the last program
@@ -53,3 +61,4 @@ def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> None
 
     with concurrent.futures.ThreadPoolExecutor(len(sessions), thread_name_prefix="compile") as pool:
         list(pool.map(share, sessions))
+    return slow

@@ -22,7 +22,7 @@ from triton_agent.tools.results import (
     Timing,
 )
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.plan import Case, Plan
+from triton_agent.tools.truth.plan import Case, Plan, Trial
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
@@ -65,6 +65,8 @@ class Job:
     """Device times of the steps of a call; empty if they are not taken, None if that is not decided yet."""
     profile: Profile | None = None
     failure: Failed | None = None
+    left_out: dict[Trial, str] = dataclasses.field(default_factory=dict)
+    """Trials at larger sizes that the candidate's kernels have outgrown, with the reason."""
     leaders: Leaders = dataclasses.field(default_factory=Leaders)
     """The fastest candidates of this problem so far."""
     gpu: Place
@@ -73,3 +75,7 @@ class Job:
     """For problems with gigabytes of tensors: waits until no other candidate holds such memory on the card."""
     clock: LateClock[Timekeeper] | None = None
     """The clock that times candidates; None if nothing is timed."""
+
+    def trials(self) -> list[Trial]:
+        """Return the trials of the plan, without those left out."""
+        return [trial for trial in self.plan.trials if trial not in self.left_out]

@@ -57,14 +57,14 @@ from triton_agent.tools.checker.questions import (
 )
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.shipped_file import check_file
-from triton_agent.tools.checker.tracing import Program
+from triton_agent.tools.checker.tracing import Program, outline_of, state_shapes
 from triton_agent.tools.errors import NotJudgeableHere
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.protocol import Called, GetState, State
 from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.truth.layouts import LAYOUTS
 from triton_agent.tools.truth.named_numbers import Numbers, numbers_on
-from triton_agent.tools.truth.plan import Case, Trial
+from triton_agent.tools.truth.plan import Case, Plan, Trial
 
 Stage = tuple[str, Callable[[Job], None]]
 NAMED_NUMBERS_BYTES = 16 << 20
@@ -106,7 +106,10 @@ def trace_calls(job: Job) -> None:
 def compile_ahead(job: Job) -> None:
     """On a GPU, compile all tapes into the executor's cache; for a named target, only the main trial's first call."""
     if job.ahead:
-        fill_cache(job.programs.all(), job.ahead)
+        slow = fill_cache(job.programs.all(), job.ahead)
+        for trial in job.plan.trials:
+            if is_larger(trial, job.plan) and any(job.programs.of(trial, case) in slow for case in trial.cases):
+                job.left_out[trial] = "its kernels take very long to compile there"
     if job.compiler is not None:
         trial = job.plan.trials[job.plan.main]
         program = job.programs.of(trial, trial.cases[0])
@@ -118,10 +121,10 @@ def first_call(job: Job) -> None:
     job.runner.await_ready()  # the executor may need the GPU to get ready, so wait before taking it
     with job.gpu(Mode.SHARED):
         try:
-            _prove(job, 0)
+            _prove(job, job.plan.trials.index(job.trials()[0]))
         except Failed as failed:
             elsewhere = (Finding.NO_LAUNCH, Finding.LIBRARY_WORK, Finding.DEAD_KERNEL)
-            if job.plan.main == 0 or failed.finding not in elsewhere:
+            if job.plan.main == 0 or not (failed.finding in elsewhere or failed.lacks_resources):
                 raise
             _prove(job, job.plan.main)  # an honest file may use torch at small sizes
 
@@ -145,10 +148,30 @@ def check_all(job: Job) -> None:
     """Check every case of every trial, the main trial first."""
     job.await_room()
     with _met_beside_gpu(job) as met, job.gpu(Mode.SHARED):
-        for index in [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]:
-            _run_trial(job, index)
+        main = job.plan.trials[job.plan.main]
+        for trial in [main, *(trial for trial in job.trials() if trial is not main)]:
+            try:
+                _run_trial(job, job.plan.trials.index(trial))
+            except Failed as failed:
+                if not (failed.lacks_resources and is_larger(trial, job.plan)):
+                    raise
+                job.left_out[trial] = "its kernels need more of the GPU there than it has"
+        job.notes += [f"not checked at {trial.variant}: {why}" for trial, why in job.left_out.items()]
         _check_named_numbers(job, met())
-        check_fresh_memory(job, job.plan.trials)
+        check_fresh_memory(job, job.trials())
+
+
+def is_larger(trial: Trial, plan: Plan) -> bool:
+    """Return True if a dimension of an input or parameter is larger than at the main sizes.
+
+    A kernel whose tiles have outgrown the GPU there is not wrong, since it cannot be launched.
+    """
+    return any(size > other for size, other in zip(_sizes(trial), _sizes(plan.trials[plan.main])))
+
+
+def _sizes(trial: Trial) -> list[int]:
+    shapes = [tensor.shape for tensor in outline_of(trial.cases[0]).tensors]
+    return [size for shape in (*shapes, *state_shapes(trial).values()) for size in shape]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -171,7 +194,7 @@ def _met_beside_gpu(job: Job) -> Iterator[Callable[[], dict[bool, Met]]]:
     Yield a function that waits for these numbers, by whether the call is in training mode. Kernels that the interpreter
     cannot run, or not in time, are judged without them.
     """
-    trials = [trial for trial in job.plan.trials if _input_bytes(trial) <= NAMED_NUMBERS_BYTES and trial.holding]
+    trials = [trial for trial in job.trials() if _input_bytes(trial) <= NAMED_NUMBERS_BYTES and trial.holding]
     if job.reader is None or not trials:
         yield dict
         return
@@ -200,7 +223,7 @@ def _check_named_numbers(job: Job, met: Mapping[bool, Met]) -> None:
     These cases are made for each candidate, so a large problem is checked at one of its smaller sizes.
     """
     main = job.plan.trials[job.plan.main]
-    small = [trial for trial in job.plan.trials if _input_bytes(trial) <= NAMED_NUMBERS_BYTES]
+    small = [trial for trial in job.trials() if _input_bytes(trial) <= NAMED_NUMBERS_BYTES]
     trial = main if main in small or not small else max(small, key=_input_bytes)
     if trial.holding is None:
         return
@@ -239,7 +262,7 @@ def _check_meeting(job: Job, met: Met, program: Program | None) -> None:
     `program` is the tape to call; by default that of the case.
     """
     made = met.trial.meeting
-    for counterparts in met.counterparts:
+    for counterparts in met.counterparts if met.trial in job.trials() else ():
         case = made(met.case, counterparts) if made is not None else None
         if case is None:
             continue

@@ -14,7 +14,7 @@ from typing import NoReturn, TypeVar
 
 import torch
 
-from triton_agent.tools.candidate.failure_text import condense
+from triton_agent.tools.candidate.failure_text import OUT_OF_RESOURCES, condense
 from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.processes.answers import collect
 from triton_agent.tools.processes.codec import from_plain
@@ -54,7 +54,15 @@ READY_TIMEOUT_S = 60.0
 class Failed(Exception):
     """The candidate failed: `finding`, and a message for its author. Caught at the edge of the pipeline."""
 
-    def __init__(self, finding: Finding, message: str, *, ending: Ending | None = None, measured: bool = False) -> None:
+    def __init__(
+        self,
+        finding: Finding,
+        message: str,
+        *,
+        ending: Ending | None = None,
+        measured: bool = False,
+        lacks_resources: bool = False,
+    ) -> None:
         """`measured`: memory use was measured to be too large; otherwise an allocation may just have failed."""
         super().__init__(message)
         self.finding = finding
@@ -62,6 +70,8 @@ class Failed(Exception):
         self.ending = ending
         """Set if a worker died or did not answer."""
         self.measured = measured
+        self.lacks_resources = lacks_resources
+        """True if a kernel needs more shared memory or threads than the GPU has, so that Triton does not launch it."""
 
     def during(self, case: str) -> Failed:
         """Return the same failure with the name of the case in its message."""
@@ -69,7 +79,8 @@ class Failed(Exception):
         if ending is not None:  # the driver words this message once it knows how the process ended
             ending = dataclasses.replace(ending, doing=f"the call at {case}")
             return Failed(self.finding, cause_of(ending).message, ending=ending, measured=self.measured)
-        return Failed(self.finding, f"case {case}: {self.message}", measured=self.measured)
+        said = f"case {case}: {self.message}"
+        return Failed(self.finding, said, measured=self.measured, lacks_resources=self.lacks_resources)
 
     @property
     def worker_died(self) -> bool:
@@ -165,4 +176,5 @@ class Session:
                 f"the kernel uses a feature that cannot be run without a GPU: {condensed.message}",
                 remedy="evaluate it on a machine with a GPU",
             )
-        raise Failed(condensed.finding, condensed.message)
+        lacks_resources = is_believed and OUT_OF_RESOURCES in raised.kinds
+        raise Failed(condensed.finding, condensed.message, lacks_resources=lacks_resources)

@@ -57,7 +57,7 @@ class Stopwatch:
         looked_at = self._calls[(request.turns[0] + request.later) % len(self._calls)]
         for tensors in inputs:
             looked_at.take(tensors)
-        samples = tuple(self._clock.read(self._subject, list(request.turns), request.series))
+        samples = tuple(self._clock.read(self._subject, request.turns, request.series, one_call=request.one_call))
         return looked_at.shown(samples) if inputs else (Readings(samples=samples), [])
 
     def step_times(self, calls: int) -> tuple[StepTime, ...]:

@@ -535,6 +535,8 @@ class ReadClock:
     """Keep the outputs until they are fetched: gigabytes would not fit beside the calls that are timed."""
     series: int = 0
     """Number of back-to-back calls in each sample."""
+    one_call: bool = False
+    """Read both times from one call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -614,6 +616,7 @@ class ReadBaseline:
     baseline: str
     turns: tuple[int, ...]
     series: int = 0
+    one_call: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ A sample takes two calls. For *device time*, a spin kernel occupies the GPU unti
 around the call then measure its work without the pauses of Python between launches. Whether the call was queued in
 time is checked and recorded. For *latency*, the GPU is idle before and after, and the host's clock measures everything:
 guards, launches, other streams. Each call gets the next set of inputs and, by default, a cold L2 cache, flushed before
-the timing starts. On request, many calls are made *back to back*, with the caches in whatever state they leave them.
+the timing starts. A long call may be made once, with both figures read from it, since what the host needs to queue it
+hardly matters. On request, many calls are made *back to back*, with the caches in whatever state they leave them.
 If the host takes longer to queue a call than the GPU to run it, that time shows the host's cost.
 
 Not covered: hostile Python in this process, which could patch this module (no candidate's Python runs in the processes
@@ -210,15 +211,22 @@ class Clock:
                 subject.queueing_ms.append(self._latency_ms(subject, turn)[1])
             subject.repeats = self._repeats(subject)
 
-    def read(self, subject: Subject, turns: Sequence[int], series: int = 0) -> list[Sample]:
-        """Return a sample for each turn, each with `series` back-to-back calls."""
-        return [self.time_once(subject, turn, series) for turn in turns]
+    def read(self, subject: Subject, turns: Sequence[int], series: int = 0, *, one_call: bool = False) -> list[Sample]:
+        """Return a sample for each turn, each with `series` back-to-back calls; see `time_once`."""
+        return [self.time_once(subject, turn, series, one_call=one_call) for turn in turns]
 
-    def time_once(self, subject: Subject, turn: int = 0, series: int = 0) -> Sample:
-        """Take one sample: two calls, on neighbouring input sets, and `series` back-to-back calls if it is not 0."""
+    def time_once(self, subject: Subject, turn: int = 0, series: int = 0, *, one_call: bool = False) -> Sample:
+        """Take one sample: two calls, on neighbouring input sets, and `series` back-to-back calls if it is not 0.
+
+        With `one_call`, both times are those of one call from an idle GPU, which is meant for long calls.
+        """
         with self._on_device_without_gc():
-            device_ms, queued = self._device_ms(subject, turn)
-            host_ms, enqueue_ms = self._latency_ms(subject, turn + 1)
+            if one_call:
+                device_ms, host_ms, enqueue_ms = self._both_ms(subject, turn)
+                queued = True
+            else:
+                device_ms, queued = self._device_ms(subject, turn)
+                host_ms, enqueue_ms = self._latency_ms(subject, turn + 1)
             per_call_ms = self._back_to_back_ms(subject, series) if series else None
         return Sample(
             device_ms=device_ms, host_ms=host_ms, enqueue_ms=enqueue_ms, queued=queued, back_to_back_ms=per_call_ms
@@ -302,6 +310,23 @@ class Clock:
         idle_ns = time.perf_counter_ns()
         del result
         return (idle_ns - begun_ns) / 1e6, (returned_ns - begun_ns) / 1e6
+
+    def _both_ms(self, subject: Subject, turn: int) -> tuple[float, float, float]:
+        """Return device time and host's time of one call from an idle GPU, and the host's until the call returned."""
+        call = subject.prepared(turn)
+        stream = torch.cuda.current_stream()
+        start, end = timing_event(), timing_event()
+        self.flush()
+        torch.cuda.synchronize()
+        begun_ns = time.perf_counter_ns()
+        start.record(stream)
+        result = call()
+        end.record(stream)
+        returned_ns = time.perf_counter_ns()
+        torch.cuda.synchronize()
+        idle_ns = time.perf_counter_ns()
+        del result
+        return float(start.elapsed_time(end)), (idle_ns - begun_ns) / 1e6, (returned_ns - begun_ns) / 1e6
 
     def _back_to_back_ms(self, subject: Subject, calls: int) -> float:
         """Return the time per call of a series that cycles over all input sets. Each result is freed at once."""

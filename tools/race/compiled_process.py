@@ -135,9 +135,10 @@ class CompiledProcess:
         """Return how many back-to-back calls are needed to measure the cost of one."""
         return self._ask(CountSeries(baseline=name), SeriesCounted).calls
 
-    def read(self, name: str, turns: Sequence[int], series: int = 0) -> list[Sample]:
-        """Return a sample for each turn, each with `series` back-to-back calls."""
-        return list(self._ask(ReadBaseline(baseline=name, turns=tuple(turns), series=series), Readings).samples)
+    def read(self, name: str, turns: Sequence[int], series: int = 0, *, one_call: bool = False) -> list[Sample]:
+        """Return a sample for each turn; see `Clock.read`."""
+        request = ReadBaseline(baseline=name, turns=tuple(turns), series=series, one_call=one_call)
+        return list(self._ask(request, Readings).samples)
 
     def end(self) -> None:
         """End the process."""
@@ -255,7 +256,8 @@ class Baselines:
         subject = self._subjects[request.baseline]
         if isinstance(request, CountSeries):
             return SeriesCounted(calls=self._clock.series_for(subject))
-        return Readings(samples=tuple(self._clock.read(subject, request.turns, request.series)))
+        samples = self._clock.read(subject, request.turns, request.series, one_call=request.one_call)
+        return Readings(samples=tuple(samples))
 
     def _enter(self, calibration: Calibration) -> Entered:
         if not self._sets:

@@ -1,9 +1,10 @@
 """Times two subjects in turns, and decides in which order.
 
-A pair consists of four calls in the order ABBA or BAAB, and each side's reading is the mean of its two calls. So
-effects of going first, of a warm cache and of a steady drift are equal for both sides. A random bit chooses the order
-of each pair. This makes the sign test exact: for two equal subjects only that bit decides who wins a pair, whatever
-periodic disturbances the machine has.
+A pair consists of four samples in the order ABBA or BAAB, and each side's reading is the mean of its two samples. So
+effects of going first, of a warm cache and of a steady drift are equal for both sides. For calls of many milliseconds,
+where these effects are small, a pair is one sample of each side. A random bit chooses the order of each pair. This
+makes the sign test exact: for two equal subjects only that bit decides who wins a pair, whatever periodic disturbances
+the machine has.
 
 Each subject is timed through a function, so the same loop serves one process that holds both subjects and two processes
 that hold one each.
@@ -42,7 +43,9 @@ class PairingSettings:
     """How long two subjects are timed."""
 
     pairs: int = 24
-    """Number of pairs, of four calls each. With fewer than seven, no win is possible (see `intervals.is_faster`)."""
+    """Number of pairs. With fewer than seven, no win is possible (see `intervals.is_faster`)."""
+    samples_of_pair: int = 2
+    """Samples of each side in a pair: two, or one for long calls."""
     limit_s: float = 60.0
     """No pair begins after this time. At least one pair is measured."""
     enough_s: float = math.inf
@@ -58,10 +61,12 @@ class PairingSettings:
     def __post_init__(self) -> None:
         if self.pairs < 1:
             raise ValueError(f"at least one pair, not {self.pairs}")
+        if self.samples_of_pair not in (1, 2):
+            raise ValueError(f"one sample of each side in a pair, or two, not {self.samples_of_pair}")
 
 
 def candidate_first(pairs: int, seed: int) -> list[bool]:
-    """Return for each pair whether the candidate has the first and last call, and the baseline the two between."""
+    """Return for each pair whether the candidate has the first sample, and the last one if there are four."""
     coin = random.Random(seed)
     return [coin.random() < 0.5 for _ in range(pairs)]
 
@@ -92,9 +97,11 @@ def take_turns(
         is_look = index >= LEAST_PAIRS and index % PAIRS_BETWEEN_LOOKS == 0
         if settings.precision is not None and is_look and _enough(pairs, settings.precision):
             break
-        pairs.append(_one_pair(read_baseline, read_candidate, index, swapped))
+        one_pair = _pair_of_four if settings.samples_of_pair == 2 else _pair_of_two
+        pairs.append(one_pair(read_baseline, read_candidate, index, swapped))
     baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
-    outcome = f"{len(pairs)} of {settings.pairs} pairs ABBA or BAAB (seed {seed}); {method}"
+    orders = "ABBA or BAAB" if settings.samples_of_pair == 2 else "AB or BA"
+    outcome = f"{len(pairs)} of {settings.pairs} pairs {orders} (seed {seed}); {method}"
     gaps = sum(not sample.queued for pair in pairs for sample in pair)
     if gaps:  # say so, since a reader would take the gaps for work of the GPU
         outcome += f"; {gaps} of {2 * len(pairs)} device readings include waiting for the host"
@@ -116,7 +123,14 @@ def _is_narrow(baseline_ms: Sequence[float], candidate_ms: Sequence[float], shar
     return ratio.high - ratio.low <= share * ratio.median
 
 
-def _one_pair(baseline: Readings, candidate: Readings, index: int, swapped: bool) -> tuple[Sample, Sample]:
+def _pair_of_two(baseline: Readings, candidate: Readings, index: int, swapped: bool) -> tuple[Sample, Sample]:
+    """Time both subjects once, with the same set of inputs."""
+    first, second = (candidate, baseline) if swapped else (baseline, candidate)
+    (one,), (other,) = first([index]), second([index])
+    return (other, one) if swapped else (one, other)
+
+
+def _pair_of_four(baseline: Readings, candidate: Readings, index: int, swapped: bool) -> tuple[Sample, Sample]:
     """Time the outer subject, the inner one twice, the outer one again. Both get the same two sets of inputs."""
     outer, inner = (candidate, baseline) if swapped else (baseline, candidate)
     before, after = 2 * index, 2 * index + 1

@@ -11,11 +11,12 @@ import dataclasses
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """A reading of a subject: device time of one call, latency of another, time per call of a series; or a mean of
-    such readings.
+    such readings. A long call may have been timed once for both.
     """
 
     device_ms: float
-    """Time between two events around the call. The GPU was occupied by a spin kernel until the call was queued."""
+    """Time between two events around the call. The GPU was occupied by a spin kernel until the call was queued, except
+    for a long call, which takes at least a hundred times as long as queueing it."""
     host_ms: float
     """Time by the host's clock from an idle GPU until it is idle again after the call. It covers all streams."""
     enqueue_ms: float

@@ -14,7 +14,7 @@ from triton_agent.tools.results import KINDS_OF_TIME, Timing
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PairedSamples:
-    """Readings of two subjects timed in turns; sample `i` of both is one pair, in the order ABBA or BAAB."""
+    """Readings of two subjects timed in turns; sample `i` of both is one pair."""
 
     baseline: tuple[Sample, ...]
     candidate: tuple[Sample, ...]

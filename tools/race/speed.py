@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import secrets
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -35,8 +35,9 @@ WARM_UP_CALLS = 3
 PAIRS_WON = 1 / 3
 """Least share of pairs won by the margin for a race to go on. A candidate that is faster by the margin wins at least
 half of the pairs in the long run."""
-SAMPLES_OF_A_PAIR = 2
-"""Samples of each side in a pair."""
+LONG_MS, QUEUEING_SHARE = 5.0, 0.01
+"""Device time from which a call is long, if the host's time for queueing it is at most this share. A long call is timed
+once for both figures, and a pair has one sample of each side, so a race takes a quarter of the calls."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +56,8 @@ class SpeedSettings:
 class Racer(Protocol):
     """Times a baseline that has been warmed up."""
 
-    def read(self, turns: Sequence[int], series: int = 0) -> list[Sample]:
-        """Return a sample for each turn, each with `series` back-to-back calls."""
+    def read(self, turns: Sequence[int], series: int = 0, *, one_call: bool = False) -> list[Sample]:
+        """Return a sample for each turn; see `Clock.read`."""
 
     def series(self) -> int:
         """Return how many back-to-back calls are needed to measure the cost of one, for the baseline and its rival."""
@@ -69,8 +70,8 @@ class Here:
     clock: Clock
     subject: Subject
 
-    def read(self, turns: Sequence[int], series: int = 0) -> list[Sample]:
-        return self.clock.read(self.subject, turns, series)
+    def read(self, turns: Sequence[int], series: int = 0, *, one_call: bool = False) -> list[Sample]:
+        return self.clock.read(self.subject, turns, series, one_call=one_call)
 
     def series(self) -> int:
         return self.clock.series_for(self.subject)
@@ -83,8 +84,8 @@ class Elsewhere:
     process: CompiledProcess
     name: str
 
-    def read(self, turns: Sequence[int], series: int = 0) -> list[Sample]:
-        return self.process.read(self.name, turns, series)
+    def read(self, turns: Sequence[int], series: int = 0, *, one_call: bool = False) -> list[Sample]:
+        return self.process.read(self.name, turns, series, one_call=one_call)
 
     def series(self) -> int:
         return self.process.series(self.name)
@@ -170,8 +171,10 @@ class Racetrack:
     def sketch(self, session: Session) -> Race:
         """Run a short race against the first opponent, without judging outputs, to sort a trusted author's drafts."""
         session.ask(WarmUp(calls=WARM_UP_CALLS), Done)
-        samples = self._take_turns(self.opponents[0], session, Looks(), self.settings.short_pairs, 0)
-        return Race(opponent=self.opponents[0].name, samples=samples)
+        first = self.opponents[0]
+        calls = _Calls(series=0, are_long=_are_long(first, session))
+        samples = self._take_turns(first, session, Looks(), self.settings.short_pairs, calls)
+        return Race(opponent=first.name, samples=samples)
 
     def _turns(self, opponent: Opponent, session: Session, looks: Looks, series: int) -> PairedSamples:
         """Run a short race, and continue it if the candidate seems to be ahead in device time.
@@ -179,9 +182,10 @@ class Racetrack:
         A race that stops here is never a win, so this adds no false wins to those of a full race.
         """
         seed = secrets.randbits(32)
-        samples = self._take_turns(opponent, session, looks, self.settings.short_pairs, series, seed)
+        calls = _Calls(series=series, are_long=_are_long(opponent, session))
+        samples = self._take_turns(opponent, session, looks, self.settings.short_pairs, calls, seed)
         if may_win(samples):
-            samples = self._take_turns(opponent, session, looks, self.settings.full_pairs, series, seed, samples)
+            samples = self._take_turns(opponent, session, looks, self.settings.full_pairs, calls, seed, samples)
         return samples
 
     def _take_turns(
@@ -190,18 +194,18 @@ class Racetrack:
         session: Session,
         looks: Looks,
         pairs: int,
-        series: int,
+        calls: _Calls,
         seed: int | None = None,
         before: PairedSamples | None = None,
     ) -> PairedSamples:
         taken = len(before.baseline) if before else 0
-        told = f"; back to back: {series} calls queued, caches as they leave them" if series else ""
-        looks.begin(SAMPLES_OF_A_PAIR * (min(pairs, LEAST_PAIRS) - taken))
+        looks.begin(calls.samples_of_pair * (min(pairs, LEAST_PAIRS) - taken), one_call=calls.are_long)
         return take_turns(
-            functools.partial(opponent.racer.read, series=series),
-            functools.partial(_ask_samples, session, looks, series),
+            functools.partial(opponent.racer.read, series=calls.series, one_call=calls.are_long),
+            functools.partial(_ask_samples, session, looks, calls),
             PairingSettings(
                 pairs=pairs,
+                samples_of_pair=calls.samples_of_pair,
                 limit_s=self.settings.limit_s,
                 enough_s=self.settings.enough_s,
                 precision=self.settings.precision,
@@ -209,9 +213,44 @@ class Racetrack:
             ),
             cold_l2=self.settings.cold_l2,
             overheads=self.clock.calibration.overheads,
-            method=f"{self.clock.method}{told}; the candidate by the same clock in a process of its own",
+            method=f"{self.clock.method}{calls.told}; the candidate by the same clock in a process of its own",
             before=before,
         )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Calls:
+    """Which calls make a sample."""
+
+    series: int
+    """Number of back-to-back calls."""
+    are_long: bool
+    """True if one call gives both device time and latency."""
+
+    @property
+    def samples_of_pair(self) -> int:
+        return 1 if self.are_long else 2
+
+    @property
+    def told(self) -> str:
+        """Describe this for a record."""
+        once = "; both times of one long call, from an idle GPU" if self.are_long else ""
+        series = f"; back to back: {self.series} calls queued, caches as they leave them" if self.series else ""
+        return once + series
+
+
+def _are_long(opponent: Opponent, session: Session) -> bool:
+    """Return True if the calls of both sides are long."""
+    once = _Calls(series=0, are_long=True)
+    return is_long(functools.partial(opponent.racer.read, one_call=True)) and is_long(
+        functools.partial(_ask_samples, session, Looks(), once)
+    )
+
+
+def is_long(read_once: Callable[[Sequence[int]], Sequence[Sample]]) -> bool:
+    """Return True if a call is long, by the second of two readings: the first may have to allocate memory."""
+    reading = read_once([0, 1])[1]
+    return reading.device_ms >= LONG_MS and reading.enqueue_ms <= QUEUEING_SHARE * reading.device_ms
 
 
 def may_win(samples: PairedSamples) -> bool:
@@ -226,9 +265,9 @@ def _call(model: Any, args: list[Any], conditions: Conditions) -> Any:
         return model(*args)
 
 
-def _ask_samples(session: Session, looks: Looks, series: int, turns: Sequence[int]) -> list[Sample]:
+def _ask_samples(session: Session, looks: Looks, calls: _Calls, turns: Sequence[int]) -> list[Sample]:
     """Return one sample of the candidate for each turn."""
-    samples = looks.ask(session, turns, series)
+    samples = looks.ask(session, turns, calls.series, one_call=calls.are_long)
     if len(samples) != len(turns):
         raise Failed(Finding.TAMPERED, f"the worker returned {len(samples)} readings, {len(turns)} were requested")
     return samples

@@ -59,9 +59,12 @@ class Case:
         return self.expectation.answer_bytes >= LARGE_BYTES
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trial:
-    """One variant: how to build the module, the versions of its parameters, and its cases in order."""
+    """One variant: how to build the module, the versions of its parameters, and its cases in order.
+
+    Trials compare by identity.
+    """
 
     variant: str
     packed_init: Payload

@@ -20,7 +20,7 @@ from triton_agent.tools.race.disturbances import GpuWatch, undisturbed
 from triton_agent.tools.race.intervals import median_interval
 from triton_agent.tools.race.pairing import PairingSettings, take_turns
 from triton_agent.tools.race.samples import milliseconds
-from triton_agent.tools.race.speed import Elsewhere, Here, Racer
+from triton_agent.tools.race.speed import Elsewhere, Here, Racer, is_long
 from triton_agent.tools.reference.input_tensors import map_tensors
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Interval, to_json
@@ -29,6 +29,8 @@ from triton_agent.tools.truth.distributions import randomise
 READINGS = 24
 """Readings of the reference by itself."""
 PAIRS = 24
+FEW = 12
+"""Readings and pairs of long calls, which vary little."""
 LIMIT_S = 10.0
 """Time limit for one baseline; a slow problem gets fewer pairs."""
 SEED = 0
@@ -71,12 +73,14 @@ class Contest:
     def _times(self) -> list[BaselineTime]:
         clock = Clock("cuda")
         eager = self._subject(self._original, self._as_written)
-        alone = clock.measure(eager, samples=READINGS, limit_s=LIMIT_S)
+        clock.warm_up(eager)
+        once = is_long(functools.partial(clock.read, eager, one_call=True))
+        alone = clock.read(eager, range(FEW if once else READINGS), one_call=once)
         found = [
             BaselineTime(
                 against=Against.EAGER,
                 kind=kind,
-                ms=median_interval(milliseconds(alone, kind.value)),
+                ms=median_interval(milliseconds(tuple(alone), kind.value)),
                 over_eager=ONE,
             )
             for kind in Kind
@@ -112,10 +116,12 @@ class Contest:
 
 
 def _raced(clock: Clock, eager: Subject, against: Against, racer: Racer) -> list[BaselineTime]:
+    read_eager = functools.partial(clock.read, eager)
+    once = all(is_long(functools.partial(read, one_call=True)) for read in (read_eager, racer.read))
     pairs = take_turns(
-        functools.partial(clock.read, eager),
-        racer.read,
-        PairingSettings(pairs=PAIRS, limit_s=LIMIT_S),
+        functools.partial(read_eager, one_call=once),
+        functools.partial(racer.read, one_call=once),
+        PairingSettings(pairs=FEW if once else PAIRS, samples_of_pair=1 if once else 2, limit_s=LIMIT_S),
         cold_l2=clock.settings.cold_l2,
         overheads=clock.overheads,
         method=clock.method,
