@@ -27,8 +27,8 @@ class Tiles:
     unrolled: int = 0
     """Steps of a loop that the compiler unrolls, so that their loads come before their computation."""
     described: bool | None = None
-    """True if a product's tiles are loaded by tensor descriptors in a persistent kernel, with as many programs as run
-    at once; None: where that is estimated to be faster.
+    """True if tiles of a product (in a persistent kernel, with as many programs as run at once) or tiles of attention's
+    keys and values are loaded by tensor descriptors; None: where that is estimated to be faster.
     """
 
 

@@ -30,7 +30,7 @@ from triton_agent.policy.author.ir.alignment import AlignedGraph, align
 from triton_agent.policy.author.ir.points import FUNCTIONS
 from triton_agent.policy.author.ir.program import INTEGERS, MIDDLE, VIEWS, Number, Program, Value
 from triton_agent.policy.author.ir.viewing import first_moved
-from triton_agent.policy.author.plan.descriptors import HOST_FUNCTIONS, IMPORTS
+from triton_agent.policy.author.plan.descriptors import DESCRIBED, DESCRIPTOR_IMPORT, HOST_FUNCTIONS, PROCESSORS
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Stuck
 from triton_agent.policy.author.plan.partition import Partition
 from triton_agent.policy.author.plan.placing import (
@@ -445,8 +445,9 @@ def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
     for kernel in kernels:
         lines += ["", *_kernel_lines(kernel), ""]
     if any(kernel.arguments.matrices for kernel in kernels):
-        for function_lines in HOST_FUNCTIONS.values():
-            lines += ["", *function_lines, ""]
+        lines += ["", *HOST_FUNCTIONS[DESCRIBED], ""]
+    if any(kernel.persistent for kernel in kernels):
+        lines += ["", *HOST_FUNCTIONS[PROCESSORS], ""]
     if any(line.endswith(f"{LAID_OUT} = {{}}") for line in more):
         lines += ["", *LAYING_OUT, ""]
     for helper in helpers:
@@ -476,8 +477,9 @@ def _imports(
     if kernels:
         third |= {"import triton", "import triton.language as tl"}
     if any(kernel.arguments.matrices for kernel in kernels):
-        standard.add(IMPORTS[0])
-        third.add(IMPORTS[1])
+        third.add(DESCRIPTOR_IMPORT)
+    if any(kernel.persistent for kernel in kernels):
+        standard.add("import functools")
     if any(kernel.uses_libdevice for kernel in kernels):
         third.add("from triton.language.extra import libdevice")
     for line in own:

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,7 +31,7 @@ from triton_agent.tools.race.clock_room import ClockRoom, Place
 from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.settings import EvaluatorSettings, Profiling
-from triton_agent.tools.truth.plan import Case, Plan, Trial
+from triton_agent.tools.truth.plan import LARGE_BYTES, Case, Plan, Trial
 
 
 class Gpu:
@@ -167,10 +168,10 @@ def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
     assert gpu.mine is None
 
 
-def case_called(name: str) -> Case:
-    nothing: Any = None
+def case_called(name: str, answer_bytes: int = 0) -> Case:
+    expectation: Any = types.SimpleNamespace(answer_bytes=answer_bytes)
     fields = {"variant": "", "distribution": "", "train": False, "version": 0}
-    return Case(name=name, expectation=nothing, **fields)
+    return Case(name=name, expectation=expectation, **fields)
 
 
 def raced(job: Job) -> list[tuple[str, str]]:
@@ -206,17 +207,17 @@ def test_a_file_that_may_be_shipped_races_by_a_third_clock_against_every_baselin
         assert len(played.names) == 2, "a baseline was raced twice"
 
 
-def test_no_look_is_taken_twice_and_none_is_left_over() -> None:
+@pytest.mark.parametrize(("answer_bytes", "looked_at"), [(0, "abcde"), (LARGE_BYTES, "ad")])
+def test_no_look_is_taken_twice_and_none_is_left_over(answer_bytes: int, looked_at: str) -> None:
     gpu = Gpu()
     played = PlayedClock(gpu)
-    looked_at = played.looked_at
     with job_at(LateClock(lambda: played), gpu) as (job, _):
         trial = job.plan.trials[0]
-        cases = tuple(map(case_called, "abcde"))
+        cases = tuple(case_called(name, answer_bytes) for name in "abcde")
         job.plan = dataclasses.replace(job.plan, trials=(dataclasses.replace(trial, looks=cases),))
         race_original(job)
         race_compiled(job)
-    assert len(cases) == LOOKS and sorted(case.name for case in looked_at) == [case.name for case in cases]
+    assert len(cases) == LOOKS and sorted(case.name for case in played.looked_at) == list(looked_at)
 
 
 def test_one_that_is_not_ahead_is_not_said_to_be() -> None:

@@ -22,6 +22,7 @@ from triton_agent.tools.race.speed import Race
 from triton_agent.tools.race.timekeeper import Timekeeper
 from triton_agent.tools.results import AHEAD, Determinism, Finding, Interval, Timing
 from triton_agent.tools.settings import Profiling
+from triton_agent.tools.truth.plan import Case
 
 SAME_CALLS = 3
 LARGE_CALLS = 2
@@ -88,8 +89,7 @@ def race_original(job: Job) -> None:
     clock = ready_clock(job)
     if clock is not None:
         enter_clock(job, clock)
-        cases = job.plan.trials[job.plan.main].looks
-        looks = Looks(cases[IN_FIRST_RACE])
+        looks = Looks(_cases_to_look_at(job, IN_FIRST_RACE))
         with job.gpu(Mode.EXCLUSIVE):
             races = clock.race(job.runner, looks, back_to_back=bool(job.file))
             if clock.is_complete:  # no other race follows, so profiling now saves another wait for the GPU
@@ -121,11 +121,17 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
         clock.bring_in(tell)
     if raced == clock.opponents:  # no baseline was added
         return
-    looks = Looks(job.plan.trials[job.plan.main].looks[IN_SECOND_RACE])
+    looks = Looks(_cases_to_look_at(job, IN_SECOND_RACE))
     with job.gpu(Mode.EXCLUSIVE):
         races = clock.race(job.runner, looks, since=raced, back_to_back=bool(job.file))
     job.timings += timings_of(races)
     _check_answers(job, looks)
+
+
+def _cases_to_look_at(job: Job, in_race: slice) -> tuple[Case, ...]:
+    """Return the cases to look at in a race; only one of gigabytes, which takes seconds to send and to fetch."""
+    cases = job.plan.trials[job.plan.main].looks[in_race]
+    return cases[:1] if cases and cases[0].is_large else cases
 
 
 def timings_of(races: list[Race]) -> list[Timing]:

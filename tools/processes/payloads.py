@@ -9,6 +9,7 @@ Unpacking can run code, so only the trusted side packs. Answers of executors use
 
 from __future__ import annotations
 
+import concurrent.futures
 import io
 import os
 import weakref
@@ -24,6 +25,9 @@ from triton_agent.tools.processes.wire import Channel
 
 LARGE_BYTES = 256 << 10
 """From this size on, an in-memory file is faster."""
+STAGED_BYTES, PIECE_BYTES, THREADS = 128 << 20, 8 << 20, 4
+"""Size from which a storage goes to a GPU by several threads, each piece through pinned memory: the driver's own copy
+from other memory is that of one thread."""
 
 
 class Payload:
@@ -52,7 +56,8 @@ class Payload:
         """Return the values in new memory, on `device` or else on the device where they were packed."""
         path = f"/proc/self/fd/{self.file}"
         if self.file is not None and os.access(path, os.R_OK):
-            return torch.load(path, mmap=True, map_location=device, weights_only=False)
+            where = _to_gpu if device == "cuda" else device
+            return torch.load(path, mmap=True, map_location=where, weights_only=False)
         data = self.data if self.file is None else memory_files.read(self.file)
         return torch.load(io.BytesIO(data), map_location=device, weights_only=False)
 
@@ -67,6 +72,43 @@ class Payload:
         """Close the file; unpacked values stay valid."""
         if self._closing is not None:
             self._closing()
+
+
+def _to_gpu(storage: Any, location: str) -> Any:
+    """Return a copy of a mapped storage in the GPU's memory."""
+    if storage.nbytes() < STAGED_BYTES or not _Stages.usable:
+        return storage.cuda()
+    source = torch.empty(0, dtype=torch.uint8).set_(storage)
+    target = torch.empty(source.numel(), dtype=torch.uint8, device="cuda")
+    torch.cuda.current_stream().synchronize()  # the memory may have been another tensor's
+    try:
+        with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(lambda number: _copy_share(source, target, number), range(THREADS)))
+    except RuntimeError:  # no pinned memory, or no threads
+        _Stages.usable = False
+        return storage.cuda()
+    return target.untyped_storage()
+
+
+class _Stages:
+    usable = True
+    """False if pinned memory or threads were refused in this process."""
+
+
+def _copy_share(source: torch.Tensor, target: torch.Tensor, number: int) -> None:
+    """Copy every piece whose number has this remainder; while one is sent, the next one is read."""
+    stages = [torch.empty(PIECE_BYTES, dtype=torch.uint8, pin_memory=True) for _ in range(2)]
+    sent = [torch.cuda.Event() for _ in stages]  # type: ignore[no-untyped-call]
+    stream = torch.cuda.Stream(target.device)  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(stream):
+        for turn, start in enumerate(range(number * PIECE_BYTES, source.numel(), THREADS * PIECE_BYTES)):
+            piece = source[start : start + PIECE_BYTES]
+            stage = stages[turn % 2][: piece.numel()]
+            sent[turn % 2].synchronize()
+            stage.copy_(piece)
+            target[start : start + PIECE_BYTES].copy_(stage, non_blocking=True)
+            sent[turn % 2].record(stream)
+        stream.synchronize()
 
 
 class _FastPacking:

@@ -4,9 +4,9 @@ A sample takes two calls. For *device time*, a spin kernel occupies the GPU unti
 around the call then measure its work without the pauses of Python between launches. Whether the call was queued in
 time is checked and recorded. For *latency*, the GPU is idle before and after, and the host's clock measures everything:
 guards, launches, other streams. Each call gets the next set of inputs and, by default, a cold L2 cache, flushed before
-the timing starts. A long call may be made once, with both figures read from it, since what the host needs to queue it
-hardly matters. On request, many calls are made *back to back*, with the caches in whatever state they leave them.
-If the host takes longer to queue a call than the GPU to run it, that time shows the host's cost.
+the timing starts. A long call may be made once, with both figures read from it. On request, many calls are made *back
+to back*, with the caches in whatever state they leave them. If the host takes longer to queue a call than the GPU to
+run it, that time shows the host's cost.
 
 Not covered: hostile Python in this process, which could patch this module (no candidate's Python runs in the processes
 that time); work on another stream, which shows in the latency only, so a win requires both figures; other users of the
@@ -218,12 +218,11 @@ class Clock:
     def time_once(self, subject: Subject, turn: int = 0, series: int = 0, *, one_call: bool = False) -> Sample:
         """Take one sample: two calls, on neighbouring input sets, and `series` back-to-back calls if it is not 0.
 
-        With `one_call`, both times are those of one call from an idle GPU, which is meant for long calls.
+        With `one_call`, both times are those of one call, which is meant for long calls.
         """
         with self._on_device_without_gc():
             if one_call:
-                device_ms, host_ms, enqueue_ms = self._both_ms(subject, turn)
-                queued = True
+                device_ms, host_ms, enqueue_ms, queued = self._both_ms(subject, turn)
             else:
                 device_ms, queued = self._device_ms(subject, turn)
                 host_ms, enqueue_ms = self._latency_ms(subject, turn + 1)
@@ -311,22 +310,31 @@ class Clock:
         del result
         return (idle_ns - begun_ns) / 1e6, (returned_ns - begun_ns) / 1e6
 
-    def _both_ms(self, subject: Subject, turn: int) -> tuple[float, float, float]:
-        """Return device time and host's time of one call from an idle GPU, and the host's until the call returned."""
+    def _both_ms(self, subject: Subject, turn: int) -> tuple[float, float, float, bool]:
+        """Return device time and latency of one call, the time for queueing it, and whether it was queued in time.
+
+        The spin's time is subtracted from the latency, and with it what the host did meanwhile. So the latency lacks
+        part of the queueing time.
+        """
         call = subject.prepared(turn)
         stream = torch.cuda.current_stream()
-        start, end = timing_event(), timing_event()
+        before, start, end = timing_event(), timing_event(), timing_event()
+        head_start_ms = min(LEAST_HEAD_START_MS + 2 * subject.usual_queueing_ms(), LONGEST_HEAD_START_MS)
         self.flush()
         torch.cuda.synchronize()
         begun_ns = time.perf_counter_ns()
+        before.record(stream)
+        _spin(int(head_start_ms * self._cycles_per_ms))
         start.record(stream)
         result = call()
         end.record(stream)
-        returned_ns = time.perf_counter_ns()
+        enqueue_ms = (time.perf_counter_ns() - begun_ns) / 1e6
+        queued = not start.query()  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
-        idle_ns = time.perf_counter_ns()
+        host_ms = (time.perf_counter_ns() - begun_ns) / 1e6 - float(before.elapsed_time(start))
         del result
-        return float(start.elapsed_time(end)), (idle_ns - begun_ns) / 1e6, (returned_ns - begun_ns) / 1e6
+        subject.queueing_ms.append(enqueue_ms)
+        return float(start.elapsed_time(end)), host_ms, enqueue_ms, queued
 
     def _back_to_back_ms(self, subject: Subject, calls: int) -> float:
         """Return the time per call of a series that cycles over all input sets. Each result is freed at once."""

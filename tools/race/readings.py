@@ -15,10 +15,10 @@ class Sample:
     """
 
     device_ms: float
-    """Time between two events around the call. The GPU was occupied by a spin kernel until the call was queued, except
-    for a long call, which takes at least a hundred times as long as queueing it."""
+    """Time between two events around the call. The GPU was occupied by a spin kernel until the call was queued."""
     host_ms: float
-    """Time by the host's clock from an idle GPU until it is idle again after the call. It covers all streams."""
+    """Time by the host's clock from an idle GPU until it is idle again after the call. It covers all streams. If one
+    long call was timed for both, it is without the time of the spin, and so without queueing during the spin."""
     enqueue_ms: float
     """The part of `host_ms` until the call returned."""
     queued: bool

@@ -331,7 +331,7 @@ class Forward:
 
     def _grid(self, kernel: KernelText) -> str:
         entries = [self._grid_entry(entry, kernel.blocks) for entry in kernel.grid]
-        if kernel.arguments.matrices:
+        if kernel.persistent:
             entries[0] = f"min({entries[0]}, {PROCESSORS}({self._first_tensor()}.device))"
         return f"({entries[0]},)" if len(entries) == 1 else f"({', '.join(entries)})"
 

@@ -51,6 +51,8 @@ class KernelText:
     alternatives: tuple[Tiles, ...] = ()
     """Other tiles worth measuring, the most promising first."""
     uses_libdevice: bool = False
+    persistent: bool = False
+    """True if no more programs are launched than run at once, and each takes one tile after another."""
     functions: tuple[str, ...] = ()
     """Names of helper functions that the file must define."""
 

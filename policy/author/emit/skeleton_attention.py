@@ -5,7 +5,12 @@ weighted by them. When a larger score comes, both sums are rescaled. The scores 
 Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
 
 Blocks in which the mask shows every key to every query have a loop of their own, which does not evaluate the mask.
-Blocks in which it shows none are skipped (`visible_keys.py`). Exponents are of base two, as the GPU computes them.
+Blocks in which it shows none are skipped (`visible_keys.py`). Exponents are of base two, as the GPU computes them; if
+the scores are a multiple of the product, its factor is folded into them, which leaves one operation for each score
+before the exponential. Other scores may be so large that this would lose the largest one's exponent of zero.
+
+In half precision, tensor descriptors load keys and values of blocks that need no mask, if both are whole rows of their
+tensors (`descriptors.py`). Other blocks are loaded by pointers.
 
 Not covered: keys split into parts for several programs, where there are few queries.
 """
@@ -16,7 +21,7 @@ from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
-from triton_agent.policy.author.emit.body import Place, Text
+from triton_agent.policy.author.emit.body import INDENT, Place, Text
 from triton_agent.policy.author.emit.skeleton import (
     MOST_ASIDE,
     BlockSize,
@@ -28,10 +33,13 @@ from triton_agent.policy.author.emit.skeleton import (
     program_id,
     stores,
 )
-from triton_agent.policy.author.ir.program import HALF, Number
+from triton_agent.policy.author.ir.points import Binding
+from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, Number
 from triton_agent.policy.author.ir.sizes import Size, is_constant, power_of_two
+from triton_agent.policy.author.plan.descriptors import Matrix, rows_of
+from triton_agent.policy.author.plan.indexing import Index
 from triton_agent.policy.author.plan.kernel_plan import Kernel
-from triton_agent.policy.author.plan.product_facts import stored_dtype
+from triton_agent.policy.author.plan.product_facts import cast_source, stored_dtype
 from triton_agent.policy.author.plan.product_tiles import SMALLEST, ranked_for_attention
 from triton_agent.policy.author.plan.tiling import Dimension
 from triton_agent.policy.author.plan.visible_keys import visible_keys
@@ -39,7 +47,7 @@ from triton_agent.policy.author.plan.visible_keys import visible_keys
 LOG2_E = "1.4426950408889634"
 _OWN_WORDS = (
     *("tile", "start", "end", "whole", "products", "scores", "highest", "anchor", "power", "kept"),
-    *("largest", "total", "accumulator"),
+    *("largest", "total", "accumulator", "scale", "first_key", "first_value", "keys_tile", "values_tile"),
 )
 """Variables of the skeleton; no other name in the kernel may equal one."""
 
@@ -74,6 +82,12 @@ class _Attention:
         if not {"m", "k"} <= self.body.along(self.scores):
             raise BeyondAuthor("the scores do not vary by query and key")
         self.visible = visible_keys(kernel, self.scores)
+        self.factor = self._factor()
+        """The number by which the product is multiplied to give unmasked scores; None for other scores."""
+        self.rows = self._rows()
+        """Keys and values as rows of their tensors, each with the number of the first row; empty if they are not, or if
+        there are other scores.
+        """
         self.alternatives = self._alternatives()
         best, wanted = self.alternatives[0], drafting.tiles
         self.tiles = Tiles(
@@ -81,6 +95,7 @@ class _Attention:
             inner=wanted.inner or best.inner,
             warps=wanted.warps or best.warps,
             stages=wanted.stages or best.stages,
+            described=bool(self.rows and (best.described if wanted.described is None else wanted.described)),
         )
         self.is_masked = False
         """True while writing a block that extends beyond the last key or that the mask hides in part."""
@@ -97,10 +112,47 @@ class _Attention:
             copies,
             half=self._values_dtype() in HALF,
             on_cuda=self.drafting.on_cuda,
+            warpgroups=self.drafting.warpgroups,
             interpreted=self.drafting.interpreted,
             processors=hardware.processors,
             shared_limit_bytes=hardware.shared_bytes,
+            describable=bool(self.rows) and self.drafting.warpgroups and not self.drafting.interpreted,
+            plain=self.factor is not None,
         )
+
+    def _factor(self) -> Number | None:
+        node = self.scores
+        while node in self.visible.decided:
+            yes, no = self.kernel.nodes[node].arguments[1:]
+            node = no if isinstance(yes, Number) else yes
+        if self.product is None or not isinstance(node, int):
+            return None
+        if node == self.product:
+            return Number((1.0,) * self.width)
+        found = self.kernel.nodes[node]
+        if (found.kind, found.function) != ("point", "mul") or self.product not in found.arguments:
+            return None
+        number = next((argument for argument in found.arguments if isinstance(argument, Number)), None)
+        return number if number is not None and all(value > 0 for value in number.values) else None
+
+    def _rows(self) -> dict[str, tuple[Matrix, Index]]:
+        if self.product is None or not self.kernel.side or self.factor is None:
+            return {}
+        keys, dtypes = self.kernel.nodes[self.product].arguments[1], (self._keys_dtype(), self._values_dtype())
+        found: dict[str, tuple[Matrix, Index]] = {}
+        for name, argument, across, dtype in zip(("keys", "values"), (keys, self.values), (self.d, self.n), dtypes):
+            if dtype not in HALF or stored_dtype(self.kernel, self.drafting, argument) != dtype:
+                return {}
+            load = self.kernel.nodes[cast_source(self.kernel, argument)]
+            if load.kind != "load" or load.index is None or load.guards:
+                return {}
+            value = self.drafting.program.values[load.tensor]
+            elements = tuple(value.elements(at) for at in range(self.width))
+            rows = rows_of(load.tensor, load.index, self.k, across, elements, ITEM_BYTES[dtype])
+            if rows is None:
+                return {}
+            found[name] = rows
+        return found
 
     # -- dtypes of the matrix unit's operands
     # ---------------------------------------------------------------------------
@@ -133,6 +185,9 @@ class _Attention:
         body.line('largest = tl.full((BLOCK_M,), float("-inf"), tl.float32)')
         body.line("total = tl.zeros((BLOCK_M,), tl.float32)")
         body.line("accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
+        if self.factor is not None and self._scale(self.factor) == "scale":
+            body.line(f"scale = {body.literal(self.factor, 'float32')} * {LOG2_E}")
+        self._first_rows()
         self._all_keys()
         self._results()
         tiles, grid = self.tiles, [GridEntry(parts=((self.m.size(self.width), "BLOCK_M"),))]
@@ -176,6 +231,18 @@ class _Attention:
         if self.kernel.side:
             body.line(f"d = tl.arange(0, BLOCK_D){suffix}")
 
+    def _first_rows(self) -> None:
+        """Write the numbers of the rows at which this program's keys and values begin; descriptors take 32 bits."""
+        if not self.tiles.described:
+            return
+        narrow = ".to(tl.int32)" if needs_int64(self.drafting, self.kernel) else ""
+        for name, word in (("keys", "first_key"), ("values", "first_value")):
+            matrix, first = self.rows[name]
+            self.arguments.matrix(matrix, self.drafting.host.tensor_name(matrix.value))
+            self.body.place = Place()
+            text = self.body.index(first)
+            self.body.line(f"{word} = {text.within(Binding.ATOM) + narrow if narrow and first.terms else text.text}")
+
     def _all_keys(self) -> None:
         """Write the loops over the keys that any query of the tile sees, first over blocks that need no mask."""
         body, keys, visible, block = self.body, self.limits["k"], self.visible, self.tiles.inner
@@ -210,35 +277,89 @@ class _Attention:
     def _blocks(self, begin: str, end: str, *, masked: bool) -> None:
         body, self.is_masked = self.body, masked
         before = dict(body.replaced)
-        suffix = ".to(tl.int64)" if needs_int64(self.drafting, self.kernel) else ""
-        with body.loop(f"for start in range({begin}, {end}, BLOCK_K):", "k"):
-            body.line(f"k = start + tl.arange(0, BLOCK_K){suffix}")
-            text = self._block_of_scores()
-            if masked:
-                text = f'tl.where({self._inside("k", "[None, :]")}, {text}, float("-inf"))'
-            body.line(f"scores = {text}")
-            body.line("highest = tl.maximum(largest, tl.max(scores, 1))")
-            body.line('anchor = tl.where(highest == float("-inf"), 0.0, highest)')
-            body.line(f"power = tl.exp2((scores - anchor[:, None]) * {LOG2_E})")
-            body.line(f"kept = tl.exp2((largest - anchor) * {LOG2_E})")
-            body.line("largest = highest")
-            body.line("total = total * kept + tl.sum(power, 1)")
+        described = self.tiles.described and not masked
+        # Nothing but loads by pointers varies with the keys then, so their block of lines is where it belongs.
+        with body.loop(f"for start in range({begin}, {end}, BLOCK_K):", *(() if described else ("k",))):
+            if not described:
+                self._positions_of_keys()
+            tiles = self._tiles_of_rows() if described else {}
+            self._shares_of_block(tiles.get("keys"), masked=masked)
             dtype = self._values_dtype()
             shares = f"power.to(tl.{dtype})" if dtype in HALF else "power"
-            values = self._operand(self.values, {"k": "[:, None]", "n": "[None, :]"}, dtype)
+            values = tiles.get("values") or self._operand(self.values, {"k": "[:, None]", "n": "[None, :]"}, dtype)
             sums = "accumulator * kept[:, None]"
             body.line(f"accumulator = tl.dot({shares}, {values}, {sums}{self._precision(dtype)})")
         body.replaced = before
 
+    def _positions_of_keys(self) -> None:
+        suffix = ".to(tl.int64)" if needs_int64(self.drafting, self.kernel) else ""
+        self.body.line(f"k = start + tl.arange(0, BLOCK_K){suffix}")
+
+    def _shares_of_block(self, keys: str | None, *, masked: bool) -> None:
+        """Write the exponentials of a block's scores, and rescale the sum of the earlier ones."""
+        body = self.body
+        self._product_of_block(keys)
+        if self.factor is not None and not masked:
+            scores, scale = "products", self._scale(self.factor)
+        else:
+            text = self._block_of_scores()
+            if masked:
+                text = f'tl.where({self._inside("k", "[None, :]")}, {text}, float("-inf"))'
+            body.line(f"scores = {text}")
+            scores, scale = "scores", LOG2_E
+        if self.factor is not None:  # `largest` is an exponent of two
+            body.line(f"highest = tl.maximum(largest, tl.max({scores}, 1) * {scale})")
+            power, kept = f"{scores} * {scale} - anchor[:, None]", "largest - anchor"
+        else:
+            body.line(f"highest = tl.maximum(largest, tl.max({scores}, 1))")
+            power, kept = f"({scores} - anchor[:, None]) * {LOG2_E}", f"(largest - anchor) * {LOG2_E}"
+        body.line('anchor = tl.where(highest == float("-inf"), 0.0, highest)')
+        body.line(f"power = tl.exp2({power})")
+        body.line(f"kept = tl.exp2({kept})")
+        body.line("largest = highest")
+        body.line("total = total * kept + tl.sum(power, 1)")
+
+    def _scale(self, factor: Number) -> str:
+        """Return the variable or number by which a product becomes an exponent of two."""
+        return LOG2_E if factor.fixed and factor.values[0] == 1 else "scale"
+
+    def _tiles_of_rows(self) -> dict[str, str]:
+        """Write the loads of a block of keys and of values, by descriptors or by pointers; return their variables."""
+        body, outer = self.body, self.body.scope
+        assert self.product is not None
+        keys = self.kernel.nodes[self.product].arguments[1]
+        loads = {
+            "keys": (keys, {"d": "[:, None]", "k": "[None, :]"}, self._keys_dtype()),
+            "values": (self.values, {"k": "[:, None]", "n": "[None, :]"}, self._values_dtype()),
+        }
+        names = {}
+        with body.loop("else:", "k"):
+            self._positions_of_keys()
+            for name, load in loads.items():
+                names[name] = self._operand(*load)
+                if not names[name].isidentifier():
+                    body.line(f"{name}_tile = {names[name]}")
+                    names[name] = f"{name}_tile"
+            outer.line("if DESCRIBED:")
+            for name, first, turned in (("keys", "first_key", ".T"), ("values", "first_value", "")):
+                matrix, _ = self.rows[name]
+                described = self.arguments.matrix(matrix, self.drafting.host.tensor_name(matrix.value))
+                outer.line(f"{INDENT}{names[name]} = {described}.load([{first} + start, 0]){turned}")
+        return names
+
+    def _product_of_block(self, keys: str | None) -> None:
+        """Write the product of queries and keys, if the kernel computes it; `keys` is the variable of its keys."""
+        if self.product is None:
+            return
+        queries, source = self.kernel.nodes[self.product].arguments[:2]
+        dtype = self._keys_dtype()
+        left = self._operand(queries, {"m": "[:, None]", "d": "[None, :]"}, dtype)
+        right = keys or self._operand(source, {"d": "[:, None]", "k": "[None, :]"}, dtype)
+        self.body.line(f"products = tl.dot({left}, {right}{self._precision(dtype)})")
+        self.body.replaced[self.product] = Text("products")
+
     def _block_of_scores(self) -> str:
         body = self.body
-        if self.product is not None:
-            queries, keys = self.kernel.nodes[self.product].arguments[:2]
-            dtype = self._keys_dtype()
-            left = self._operand(queries, {"m": "[:, None]", "d": "[None, :]"}, dtype)
-            right = self._operand(keys, {"d": "[:, None]", "k": "[None, :]"}, dtype)
-            body.line(f"products = tl.dot({left}, {right}{self._precision(dtype)})")
-            body.replaced[self.product] = Text("products")
         body.place = Place(suffixes={"m": "[:, None]", "k": "[None, :]"}, mask=self._mask)
         if not self.is_masked:
             for node in sorted(self.visible.decided):  # inner choices before those around them

@@ -114,6 +114,7 @@ class _Product:
             blocks=blocks,
             tiles=tiles,
             alternatives=tuple(self.facts.alternatives),
+            persistent=tiles.described is True,
             uses_libdevice="libdevice" in self.body.helpers,
             functions=tuple(sorted(self.body.helpers - {"libdevice"})),
         )

@@ -135,6 +135,7 @@ def _tiles(kernel: KernelText) -> str:
         parts.append(f"{tiles.rows} rows a program")
     elif kernel.kernel.kind == "attention":
         parts.append(f"{tiles.rows} queries a program, {tiles.inner} keys at a time")
+        parts += ["by tensor descriptors"] if tiles.described else []
     else:
         parts.append("one row a program" if tiles.rows == 1 else f"{tiles.rows} rows a program")
         parts.append(f"in steps of {tiles.columns}" if tiles.looped else "a whole row at once")

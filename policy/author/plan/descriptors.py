@@ -2,21 +2,22 @@
 
 A matrix qualifies if it is contiguous and each row is a multiple of 16 bytes. The host checks at every call whether the
 tensor's address is aligned, too (`HOST_FUNCTIONS`); if it is not, the same kernel gets pointers. A matrix may begin at
-a later row of its tensor. Not covered: rows with gaps between them.
+a later row of its tensor, and each program may read other rows of it (`rows_of`). Not covered: rows with gaps between
+them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-from triton_agent.policy.author.ir.sizes import Size, plus, times
+from triton_agent.policy.author.ir.sizes import Size, constant, is_constant, plus, quotient, remainder, times
 from triton_agent.policy.author.plan.indexing import Index
 from triton_agent.policy.author.plan.tiling import Dimension
 
 ALIGNED_BYTES = 16
 DESCRIBED, PROCESSORS = "described_matrices", "processors_of"
 """Functions that a file with such kernels defines in its host code."""
-IMPORTS = ("import functools", "from triton.tools.tensor_descriptor import TensorDescriptor")
+DESCRIPTOR_IMPORT = "from triton.tools.tensor_descriptor import TensorDescriptor"
 HOST_FUNCTIONS = {
     DESCRIBED: (
         f"def {DESCRIBED}(*matrices):",
@@ -85,3 +86,28 @@ def matrix_of(
             own = batch if in_batch else None
             return Matrix(value=value, down=down, across=across, lines=lines, before=before, batch=own)
     return None
+
+
+def rows_of(
+    value: str, index: Index, down: Dimension, across: Dimension, elements: Size, item_bytes: int
+) -> tuple[Matrix, Index] | None:
+    """Return the tensor as one matrix of all its rows, and the number of the row at the first position of `down`.
+
+    That row may depend on other dimensions. None if positions along `down` are not consecutive rows. A tile that
+    reaches beyond the last position of `down` holds rows of others, so this is for tiles that do not.
+    """
+    length = across.size(index.width)
+    steps = {axis: times(down.stride(axis), length) for axis in down.axes}
+    steps |= {axis: across.stride(axis) for axis in across.axes}
+    steps = {axis: step for axis, step in steps.items() if not is_constant(axis.size, 1)}
+    others = tuple((base, factor) for base, factor in index.terms if base not in steps)
+    in_step = all(index.coefficient(axis) == step for axis, step in steps.items())
+    apart = not Index(others, index.offset).axes() & steps.keys() and not index.lookups()
+    nothing = constant(0, index.width)
+    in_rows = all(remainder(size, length) == nothing for size in (index.offset, *(factor for _, factor in others)))
+    aligned = length[0] * item_bytes % ALIGNED_BYTES == 0
+    if not (in_step and apart and in_rows and aligned):
+        return None
+    first = Index(tuple((base, quotient(factor, length)) for base, factor in others), quotient(index.offset, length))
+    matrix = Matrix(value=value, down=down, across=across, lines=quotient(elements, length), before=nothing)
+    return matrix, first

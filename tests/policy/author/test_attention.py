@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes
 
-from triton_agent.policy.author.choice import Choice
+from triton_agent.policy.author.brief import Brief
+from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import Feedback, first_choice, neighbours
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.problem.problem import parse_problem
@@ -98,6 +100,36 @@ def test_a_softmax_and_the_product_of_its_shares_are_one_kernel(kind: str, tmp_p
 @pytest.mark.parametrize("kind", KINDS)
 def test_attention_passes(kind: str, tmp_path: Path, nursery: Nursery) -> None:
     check_passes(tmp_path, nursery, KINDS[kind])
+
+
+def described(brief: Brief) -> Choice:
+    """Return a choice of small tiles of keys and values that descriptors load, if they can."""
+    choice = first_choice(brief)
+    for draft in drafts_of(brief, choice):
+        for kernel in draft.kernels:
+            tiles = Tiles(rows=16, inner=16, warps=4, stages=2, described=True)
+            choice = choice.with_tiles(kernel.key, tiles)
+    return choice
+
+
+def test_keys_and_values_by_descriptors_are_right(tmp_path: Path, nursery: Nursery) -> None:
+    """Heads share keys, so their rows begin elsewhere than those of the queries; 33 keys are no whole blocks."""
+    answer = check_passes(tmp_path, nursery, KINDS["shared keys in half precision"], described)
+    assert re.search(r"= k\w*_matrix\.load\(\[first_key \+ start, 0\]\)\.T\n", answer.source)
+    assert "matrix.load([first_value + start, 0])\n" in answer.source and "processors_of" not in answer.source
+
+
+@pytest.mark.parametrize("kind", ["causal, with what follows", "written out, with a bias for each head"])
+def test_other_keys_are_loaded_by_pointers(kind: str, tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, KINDS[kind]))
+    assert "matrix" not in write(brief, described(brief)).source
+
+
+def test_a_large_head_of_half_precision_is_described_on_a_gpu_that_can(tmp_path: Path) -> None:
+    brief = full_size_brief(parse_problem(str(FOLDER / "long_causal_attention.py")))
+    for target, loads in (("cuda:90", 2), ("cuda:80", 0)):
+        source = write(dataclasses.replace(brief, allow_library=False, target=target), Choice()).source
+        assert source.count("_matrix.load(") == loads
 
 
 def test_shares_that_somebody_else_takes_are_stored(tmp_path: Path) -> None:
