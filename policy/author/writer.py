@@ -21,7 +21,7 @@ from triton_agent.policy.author.emit import (
     skeleton_rows,
 )
 from triton_agent.policy.author.emit.constructor import ModelText, tree_of_parameters
-from triton_agent.policy.author.emit.file_parts import LAID_OUT, LAYING_OUT, FileParts
+from triton_agent.policy.author.emit.file_parts import IN_LAYOUT, LAID_OUT, LAYING_OUT, PUTTING_IN_LAYOUT, FileParts
 from triton_agent.policy.author.emit.forward import Forward
 from triton_agent.policy.author.emit.kernel_text import KernelText
 from triton_agent.policy.author.emit.line_breaking import formatted, wrapped
@@ -211,6 +211,7 @@ def _drafted(drafting: Drafting, file: FileParts, method: str) -> Draft:
     _write_in_place(program, forward, steps)
     forward.name_outputs(place.whole for place in program.placed.values())
     forward.name_outputs(root.value for step in steps if isinstance(step, Kernel) for root in step.roots)
+    layouts = forward.layouts()
     written: list[KernelText] = []
     for place, step in enumerate(steps, 1):
         if isinstance(step, Kernel):
@@ -251,7 +252,7 @@ def _drafted(drafting: Drafting, file: FileParts, method: str) -> Draft:
     return Draft(
         program=program,
         kernels=tuple(written),
-        lines=tuple(forward.text(method, outputs, contiguous)),
+        lines=tuple(forward.text(method, outputs, contiguous, [layouts[v] for v in layouts if v in loaded])),
         limits=tuple(dict.fromkeys([*program.limits, *forward.limits, *guessed])),
         statements=tuple(file.statements()),
         of_the_file=tuple(forward.of_the_file),
@@ -450,6 +451,8 @@ def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
         lines += ["", *HOST_FUNCTIONS[PROCESSORS], ""]
     if any(line.endswith(f"{LAID_OUT} = {{}}") for line in more):
         lines += ["", *LAYING_OUT, ""]
+    if any(f" = {IN_LAYOUT}(" in line for one in drafts for line in one.lines):
+        lines += ["", *PUTTING_IN_LAYOUT, ""]
     for helper in helpers:
         lines += ["", *helper.splitlines(), ""]
     lines += ["", header, *constructor]

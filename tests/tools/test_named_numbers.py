@@ -13,12 +13,19 @@ from triton_agent.tools.kernels.kernel import JitFunction, KernelSet, Parameter
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.tape.tape import Choice, Launch, Tape
+from triton_agent.tools.tape.tape import Choice, Constexpr, Launch, Tape
 from triton_agent.tools.truth.cases import make_trial
 from triton_agent.tools.truth.named_numbers import Numbers, _places, fill_with, groups, magnitudes, numbers_on, plant
 
+Given = tuple[tuple[str, int | float | Constexpr], ...]
 
-def numbers_of(body: str, *, given: tuple[tuple[str, int | float], ...] = (), grid: int = 4) -> tuple[Numbers, Tape]:
+
+def numbers_of(body: str, *, given: Given = (), grid: int = 4) -> tuple[Numbers, Tape]:
+    tape, kernels = launched(body, given=given, grid=grid)
+    return numbers_on(tape, kernels), tape
+
+
+def launched(body: str, *, given: Given = (), grid: int = 4) -> tuple[Tape, KernelSet]:
     function = JitFunction(
         name="kernel",
         source=f"def kernel(x_ptr, n, BLOCK):\n    {body}\n",
@@ -31,7 +38,7 @@ def numbers_of(body: str, *, given: tuple[tuple[str, int | float], ...] = (), gr
     tape = Tape(
         buffers=(), inputs=(), arguments=(), state=(), prologue=(), steps=(launch,), tree={"tuple": []}, outputs=()
     )
-    return numbers_on(tape, kernels), tape
+    return tape, kernels
 
 
 def test_literals_globals_arguments_and_bits_are_found() -> None:
@@ -89,10 +96,20 @@ def test_whole_numbers_stay_in_range_unless_any_is_right() -> None:
 
 
 def test_a_position_beyond_those_visited_is_looked_at() -> None:
-    far, tape = numbers_of("tl.store(x_ptr + at, 0.0, mask=at > 4000000)", given=(("n", 3840), ("BLOCK", 1024)))
-    assert position_named(far, tape, visited=3840) == 4000000
-    near, tape = numbers_of("tl.store(x_ptr + at, 0.0, mask=at < n)", given=(("n", 3840), ("BLOCK", 1024)))
-    assert position_named(near, tape, visited=3840) == 0
+    assert named("tl.store(x_ptr + at, 0.0, mask=at > 4000000)", n=3840, block=1024) == 4000000
+    assert named("tl.store(x_ptr + at, 0.0, mask=at < n)", n=3840, block=1024) == 0
+
+
+def test_a_number_of_a_program_is_looked_at_as_its_first_element() -> None:
+    body = "at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    y = tl.program_id(0) == 700"
+    assert named(body, n=Constexpr(value=96), block=Constexpr(value=64)) == 700 * 64
+    elsewhere = "at = helper(BLOCK)\n    y = tl.program_id(0) == 700"
+    assert named(elsewhere, n=Constexpr(value=96), block=Constexpr(value=64)) == 700 * 64 * 96
+
+
+def named(body: str, *, n: int | Constexpr, block: int | Constexpr) -> int:
+    tape, kernels = launched(body, given=(("n", n), ("BLOCK", block)))
+    return position_named(numbers_on(tape, kernels), tape, kernels, visited=3840)
 
 
 def test_programs_next_to_a_named_one_run() -> None:

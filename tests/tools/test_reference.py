@@ -16,7 +16,7 @@ import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import parse_problem
-from triton_agent.tools.reference.input_tensors import DRAWS_AT_MOST
+from triton_agent.tools.reference.input_tensors import DRAWS_AT_MOST, with_leading
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.user_code import UserModule
@@ -450,3 +450,17 @@ def test_a_copy_calls_its_own_submodules_through_functions() -> None:
         copied.layers.up.bias.zero_()
     assert torch.equal(copied(x), copied.layers.down.bias[None] + 1.0)
     assert not torch.equal(copied(x), model(x))
+
+
+@pytest.mark.parametrize("batch", [2, 9])
+def test_inputs_of_another_leading_size_lie_in_memory_as_those_given(batch: int) -> None:
+    def make(seed: int) -> list[torch.Tensor]:
+        torch.manual_seed(seed)
+        wide = torch.randn(6, 28)
+        return [torch.randn(14, 6).t(), wide[:, ::2], wide[:, :1].expand(6, 14), wide, torch.randn(1, 6).t()]
+
+    made = with_leading(make, 0, batch=batch)
+    draws = [torch.cat(parts) for parts in zip(make(0), make(1_000_003))]
+    assert all(torch.equal(tensor, draw[:batch]) for tensor, draw in zip(made, draws))
+    steps = [(1, batch), (28, 2), (28, 0), (28, 1), (1, 1)]
+    assert [tensor.stride() for tensor in made[:4]] == steps[:4] and made[4].is_contiguous()

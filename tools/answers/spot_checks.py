@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import itertools
 import math
 import random
@@ -24,7 +25,7 @@ from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.executor.memory import poisoned, told_from_answers
 from triton_agent.tools.graph.operators import kind_of
 from triton_agent.tools.kernels.effects import WrittenParameters
-from triton_agent.tools.kernels.kernel import KernelSet
+from triton_agent.tools.kernels.kernel import JitFunction, KernelSet
 from triton_agent.tools.parsing import parse
 from triton_agent.tools.processes.tensors import DTYPES, nested_tensors
 from triton_agent.tools.results import Finding
@@ -77,13 +78,13 @@ SPOILED_EVERY = 97
 """Distance of the elements that are changed between two calls in the same memory; no tile has this width."""
 
 
-def position_named(numbers: Numbers, tape: Tape, visited: int) -> int:
+def position_named(numbers: Numbers, tape: Tape, kernels: KernelSet, visited: int) -> int:
     """Return the farthest unvisited position that kernels name: that of an element, or of a program's first element.
 
     Numbers in the text may be program numbers. Arguments of launches are sizes and tiles, so they count elements only.
     """
     programs = max((math.prod(choice.grid) for launch in tape.launches() for choice in launch.choices), default=0)
-    tile = max(_tiles(tape), default=1)
+    tile = max(_tiles(tape, kernels), default=1)
     wanted = [number for number in numbers.given if _is_whole(number) and visited < number <= FARTHEST]
     for number in filter(_is_whole, numbers.in_text):
         if isinstance(number, int) and programs < number <= FARTHEST // tile:
@@ -97,16 +98,33 @@ def _is_whole(number: float) -> bool:
     return math.isfinite(number) and number == int(number)
 
 
-def _tiles(tape: Tape) -> set[int]:
-    """Return products of up to two integer compile-time arguments: the possible number of elements per program."""
+def _tiles(tape: Tape, kernels: KernelSet | None = None) -> set[int]:
+    """Return products of up to two integer compile-time arguments: the possible number of elements per program.
+
+    With `kernels`, arguments that are no lengths of blocks are left out, as far as their texts tell.
+    """
     found: set[int] = set()
     for launch in tape.launches():
         for choice in launch.choices:
-            values = [value.value for _, value in choice.arguments if isinstance(value, Constexpr)]
-            plain = [value.get("value") if isinstance(value, dict) else value for value in values]
-            sizes = [value for value in plain if type(value) is int and 1 < value <= 1 << 16]
+            values = {name: value.value for name, value in choice.arguments if isinstance(value, Constexpr)}
+            plain = {name: value.get("value") if isinstance(value, dict) else value for name, value in values.items()}
+            lengths = _block_lengths(kernels.functions[choice.kernel]) if kernels else frozenset()
+            if lengths and lengths <= plain.keys():
+                plain = {name: plain[name] for name in lengths}
+            sizes = [value for value in plain.values() if type(value) is int and 1 < value <= 1 << 16]
             found |= {*sizes, *(one * two for one, two in itertools.combinations(sizes, 2))}
     return found
+
+
+@functools.lru_cache(maxsize=256)
+def _block_lengths(function: JitFunction) -> frozenset[str]:
+    """Return all names in the arguments of `tl.arange`; none if another function may call it as well."""
+    if function.references():
+        return frozenset()
+    calls = [node for node in ast.walk(parse(function.source)) if isinstance(node, ast.Call)]
+    ranges = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "arange"]
+    arguments = [argument for call in ranges for argument in (*call.args, *(key.value for key in call.keywords))]
+    return frozenset(node.id for argument in arguments for node in ast.walk(argument) if isinstance(node, ast.Name))
 
 
 def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:

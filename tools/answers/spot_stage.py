@@ -79,7 +79,7 @@ def check_spots(job: Job) -> None:
     trial = job.plan.trials[job.plan.main]
     small = job.programs.of(trial, trial.cases[0])
     numbers = numbers_on(small.tape, small.kernel_set)
-    spot = job.plan.spots.reaching(position_named(numbers, small.tape, job.plan.spots.visited))
+    spot = job.plan.spots.reaching(position_named(numbers, small.tape, small.kernel_set, job.plan.spots.visited))
     if spot is None:
         return
     case = spot.trial.cases[0]

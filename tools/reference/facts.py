@@ -19,7 +19,14 @@ from triton_agent.tools.graph.module_attributes import numbers_given, numbers_of
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.index_bounds import refusing_on_gpu
-from triton_agent.tools.reference.input_tensors import apart, own_copy, with_leading
+from triton_agent.tools.reference.input_tensors import (
+    apart,
+    leading_size,
+    lies_in_order,
+    own_copy,
+    tensors_in,
+    with_leading,
+)
 from triton_agent.tools.reference.reference import Reference, load
 
 TELLING_BATCHES = (2, 3)
@@ -68,8 +75,13 @@ def calls_of(
 def at_other_batches(
     spec: ProblemSpec, constants: Mapping[str, int], call: ReferenceCall, batches: Sequence[int], *, train: bool
 ) -> list[ReferenceCall]:
-    """Call the same reference with inputs cut to these leading sizes; skip the sizes at which it does not run."""
-    calls = []
+    """Call the same reference with inputs cut to these leading sizes; skip the sizes at which it does not run.
+
+    How further rows would lie beside a single one is not always known; then there are no such calls.
+    """
+    calls: list[ReferenceCall] = []
+    if leading_size(call.inputs) == 1 and not all(map(lies_in_order, tensors_in(call.inputs))):
+        return calls
     with contextlib.suppress(ProblemError):
         reference = load(spec, constants)
         for batch in batches:

@@ -138,7 +138,8 @@ def leading_size(values: list[Any]) -> int | None:
 def with_leading(make: Callable[[int], list[Any]], seed: int, *, batch: int) -> list[Any]:
     """Make inputs whose common leading size is `batch`: cut them, or append the rows of further draws.
 
-    Beyond `DRAWS_AT_MOST` draws their rows are repeated, draws in random order.
+    They lie in memory as the inputs given do, with gaps and repeated elements. Beyond `DRAWS_AT_MOST` draws their rows
+    are repeated, draws in random order.
     """
     given = make(seed)
     common = leading_size(given)
@@ -153,8 +154,39 @@ def with_leading(make: Callable[[int], list[Any]], seed: int, *, batch: int) -> 
         if tensor.dim() > 0 and tensor.shape[0] == common and id(tensor) not in changed:
             parts = [part.detach() for part in (tensor, *others)]
             whole = torch.cat([*parts, *_repeated(parts, repeats)]) if others else parts[0]
-            changed[id(tensor)] = whole[:batch].clone().requires_grad_(tensor.requires_grad)
+            changed[id(tensor)] = _laid_out_as(tensor, whole[:batch]).requires_grad_(tensor.requires_grad)
     return [map_tensors(value, lambda tensor: changed.get(id(tensor), tensor)) for value in given]
+
+
+def lies_in_order(tensor: torch.Tensor) -> bool:
+    """Return True if more rows would follow those of the tensor, which a single row tells by its step only."""
+    return tensor.dim() == 0 or tensor.stride(0) == math.prod(tensor.shape[1:])
+
+
+def _laid_out_as(given: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Return a copy of the values whose strides are those of the tensor given, which has another leading size."""
+    if given.layout is not torch.strided or values.numel() == 0:
+        return values.clone()
+    size, count, first = given.shape[0], values.shape[0], given.stride(0)
+    steps = [step // size * count if step > first else step for step in given.stride()]
+    held = [size if step else 1 for size, step in zip(values.shape, steps)]
+    if any(step > first and step % size for step in given.stride()) or _overlap(held, steps):
+        return values.clone()
+    span = 1 + sum((size - 1) * step for size, step in zip(held, steps))
+    copy = torch.zeros(span, dtype=values.dtype, device=values.device).as_strided(held, steps)
+    copy.copy_(values[tuple(slice(size) for size in held)])
+    return copy.expand(values.shape)
+
+
+def _overlap(sizes: Sequence[int], steps: Sequence[int]) -> bool:
+    """Return True unless each dimension steps over all those with smaller strides."""
+    reach = 0
+    for step, size in sorted(zip(steps, sizes)):
+        if size > 1:
+            if step <= reach:
+                return True
+            reach += step * (size - 1)
+    return False
 
 
 def _repeated(parts: Sequence[torch.Tensor], order: Any) -> list[torch.Tensor]:

@@ -101,13 +101,25 @@ LAYING_OUT = (
 """Host function for files whose convolutions read weights in another memory layout than torch's."""
 
 
+IN_LAYOUT = "in_layout"
+PUTTING_IN_LAYOUT = (
+    f"def {IN_LAYOUT}(tensor, strides):",
+    '    """Return the tensor if it has these strides, else a copy that has."""',
+    "    if tensor.stride() == strides:",
+    "        return tensor",
+    "    made = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)",
+    "    return made.copy_(tensor)",
+)
+"""Host function for files whose kernels read inputs that are not contiguous."""
+
+
 class FileParts:
     """One file while it is being written."""
 
     def __init__(self, model: ModelText, source: str) -> None:
         """`source` is the reference's text."""
         self.model = model
-        self.names = Names({"ModelNew", "nn", BY_TAPS, *HOST_FUNCTIONS})
+        self.names = Names({"ModelNew", "nn", BY_TAPS, IN_LAYOUT, *HOST_FUNCTIONS})
         """Names of kernels."""
         self.kernels = WrittenKernels()
         self.constants = Constants(source)

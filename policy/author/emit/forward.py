@@ -12,7 +12,7 @@ from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.drafting import Drafting, last_word
 from triton_agent.policy.author.emit.arguments import Names
 from triton_agent.policy.author.emit.constructor import path_of
-from triton_agent.policy.author.emit.file_parts import FileParts
+from triton_agent.policy.author.emit.file_parts import IN_LAYOUT, FileParts
 from triton_agent.policy.author.emit.kernel_text import BlockSize, GridEntry, KernelText
 from triton_agent.policy.author.ir.program import Number, Value
 from triton_agent.policy.author.ir.sizes import (
@@ -539,7 +539,20 @@ class Forward:
 
     # -- the whole -------------------------------------------------------------------------------------------------
 
-    def text(self, name: str, outputs: str, contiguous: Iterable[str]) -> list[str]:
+    def layouts(self) -> dict[str, str]:
+        """Return a line for each input that is not contiguous, which gives it the strides that kernels read it by."""
+        found = {}
+        for value in self._sources():
+            is_input = value.function.startswith("x") and value.name not in self.program.updates
+            if is_input and value.name in self.program.strides and value.name in self.texts:
+                strides = ", ".join(map(self.sizes.expression, self.program.strides[value.name]))
+                text = self.texts[value.name]
+                found[value.name] = f"{text} = {IN_LAYOUT}({text}, ({strides}{',' if len(value.shape) == 1 else ''}))"
+        return found
+
+    def text(self, name: str, outputs: str, contiguous: Iterable[str], layouts: Iterable[str]) -> list[str]:
+        """Return the method. `contiguous` are inputs to make contiguous, `layouts` lines from `layouts`."""
+        self._lines = [*(_INDENT + line for line in layouts), *self._lines]
         body = "\n".join([*self._lines, outputs])
         used = {unpacked for key, unpacked in self._unpacked.items() if re.search(rf"\b{key}\b", body)}
         lines = [f"    def {name}({self.signature}):", *self._opening]

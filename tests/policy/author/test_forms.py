@@ -92,7 +92,11 @@ FORMS = {
 }
 
 
-QUICK = ("tensors and numbers in dicts, tuples and lists", "what is the same all along a row")
+QUICK = (
+    "tensors and numbers in dicts, tuples and lists",
+    "inputs with gaps, and of one element many times",
+    "what is the same all along a row",
+)
 
 
 @pytest.mark.parametrize(
