@@ -4,7 +4,8 @@
     reply(lambda: survey(spec))                                        in the new one, under `__main__`
 
 The file runs there with the user's rights. The answer is the last line that the process prints; the problem's own
-output comes before it.
+output comes before it. Signals to the driver's process group do not reach the process, since a first Ctrl-C or SIGTERM
+only ends a search; it dies with the thread that waits for it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from triton_agent.tools.errors import InstrumentError, TritonAgentError
 from triton_agent.tools.machine.hardware import VISIBLE
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.wire import error_from_json, error_to_json
+from triton_agent.tools.sandbox import privileges
 
 
 def ask(module: str, spec: ProblemSpec, *words: str, purpose: str, limit_s: float, card: str = "") -> dict[str, Any]:
@@ -31,7 +33,13 @@ def ask(module: str, spec: ProblemSpec, *words: str, purpose: str, limit_s: floa
     environment = os.environ | ({VISIBLE: card} if card else {})
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL, env=environment
+            command,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
         )
     except subprocess.TimeoutExpired as error:
         raise InstrumentError(f"{purpose} took more than {limit_s:.0f} s", where=spec.path) from error
@@ -46,6 +54,7 @@ def ask(module: str, spec: ProblemSpec, *words: str, purpose: str, limit_s: floa
 
 def reply(examine: Callable[[], Mapping[str, Any]]) -> None:
     """Print the result, or the error that prevented it."""
+    privileges.die_with_parent()
     try:
         answer = dict(examine())
     except TritonAgentError as error:

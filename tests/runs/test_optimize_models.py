@@ -93,7 +93,7 @@ def test_a_model_tries_a_draft_with_the_real_judge_before_it_answers(tmp_path: P
     assert [tool["function"]["name"] for tool in server.asked[0].body["tools"]][1] == "evaluate_draft"
     told = [message["content"] for message in server.asked[-1].body["messages"] if message["role"] == "tool"]
     assert "wrong" in told[0] or "agrees with the reference" in told[0], "one small call may not tell"
-    assert "Earlier runs know nothing" in told[1]
+    assert "There are no lessons of earlier runs" in told[1]
     with Store.open(tmp_path / "run" / "runs.db") as store:
         (attempt,) = store.attempts(json.loads(done.stdout.splitlines()[-1])["run"])
         assert len(store.gradings(attempt.key)) == 1, "a trial is no verdict"

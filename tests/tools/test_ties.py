@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 import torch
 
 from triton_agent.tools.answers.accuracy import judge
+from triton_agent.tools.answers.spot_checks import compare_written
 from triton_agent.tools.checker.prepare import prepare_plan
+from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS
 from triton_agent.tools.truth.expectation import expect
-from triton_agent.tools.truth.ties import _InAnotherOrder, hinges_on_ties, with_free_places
+from triton_agent.tools.truth.plan import Case
+from triton_agent.tools.truth.ties import _InAnotherOrder, hinges_on_ties, with_free_places, with_open_order
 
 PROBLEM = """
 import torch
@@ -100,6 +104,22 @@ def one_positive(rows: int, width: int) -> torch.Tensor:
     x = -torch.rand(rows, width, generator=torch.Generator().manual_seed(3)) - 0.1
     x[:, -1] = 1.0
     return x
+
+
+def test_at_full_size_any_order_of_equal_elements_is_accepted_and_no_other_place() -> None:
+    x = torch.randn(50, 40, generator=torch.Generator().manual_seed(3))
+    x[:10, 5] = x[:10, 9] = 9.0
+    expectation = expect(Places(), [x])
+    outputs = with_open_order(lambda: list(Places()(x)), expectation.outputs)
+    case = Case(name="", variant="", distribution="", expectation=dataclasses.replace(expectation, outputs=outputs))
+    values, places = Places()(x)
+    turned, wrong = places.clone(), places.clone()
+    turned[:10] = places[:10].flip(1)
+    wrong[20:24] = 39 - places[20:24]
+    for answer in (places, turned):
+        compare_written(case, [(values, answer)] * 3, case)
+    with pytest.raises(Failed, match="8 of 80 elements"):
+        compare_written(case, [(values, wrong)] * 3, case)
 
 
 def test_what_is_computed_from_places_is_free_where_these_are() -> None:

@@ -43,6 +43,7 @@ from triton_agent.tools.tape.tape import (
     views_in,
 )
 from triton_agent.tools.truth.full_size_inputs import KINDS_IN_TURN
+from triton_agent.tools.truth.jumps import Span
 from triton_agent.tools.truth.named_numbers import Numbers
 from triton_agent.tools.truth.plan import Case
 
@@ -450,6 +451,7 @@ def compare_written(
             raise Failed(Finding.SHAPE, f"case {case.name}: output {output.name} is {found}, and not {wanted}")
         written = finished([answer[number : number + 1] for answer in answers])[0]
         written = written & within[number] if within else written
+        written = written & ~_open(output.yard.span).to(written.device) if output.yard.span else written
         have, want = _as_numbers(got[written]), _as_numbers(want.to(got.device)[written])
         if want.numel() == 0:
             continue
@@ -485,6 +487,12 @@ def compare_written(
                     f"case {case.name}: {output.name} is less accurate than the reference where some programs wrote "
                     f"it: error (l2) {error:.3g}, allowed {bound:.3g}",
                 )
+
+
+def _open(span: Span) -> torch.Tensor:
+    """Return the elements in which a span accepts any value."""
+    low, high = span
+    return (low == -math.inf) & (high == math.inf)
 
 
 def _as_numbers(elements: torch.Tensor) -> torch.Tensor:

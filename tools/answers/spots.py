@@ -41,6 +41,7 @@ from triton_agent.tools.truth.full_size_inputs import NARROW, Told, mix, spoil, 
 from triton_agent.tools.truth.layouts import TRANSPOSED, relaid
 from triton_agent.tools.truth.named_numbers import Numbers, strew
 from triton_agent.tools.truth.plan import Case, Trial, secret_seed
+from triton_agent.tools.truth.ties import NotesOrdering, with_open_order
 from triton_agent.tools.truth.yardstick import Yardstick
 
 LIMITS = Limits(elements_at_most=1 << 26, flops_at_most=20_000_000_000, seconds_at_most=20.0)
@@ -154,6 +155,8 @@ class _Calls:
         self._told = told
         self._holding: dict[Numbers, Case | None] = {}
         self._one_at_a_time = threading.Lock()
+        self._orders = False
+        """True if the reference leaves the order of equal elements open."""
 
     def given(self) -> tuple[Case, OriginalWork]:
         """Return a case with inputs of several magnitudes and signs, and the work of the reference.
@@ -183,7 +186,9 @@ class _Calls:
         inputs = self.reference.make_inputs(secret_seed())
         mix(inputs, self._told.names, secret_seed(), self._told.negated)
         packed = pack(inputs)
-        outputs, work = work_during(lambda: self.reference.call(copied_module(self.model), inputs))
+        with NotesOrdering() as noted:
+            outputs, work = work_during(lambda: self.reference.call(copied_module(self.model), inputs))
+        self._orders = noted.met
         return self._case_of(packed, inputs, outputs, ""), work
 
     def extreme(self) -> list[Case]:
@@ -246,7 +251,15 @@ class _Calls:
 
     def _case(self, inputs: list[Any], what: str) -> Case:
         packed = pack(inputs)
-        return self._case_of(packed, inputs, self.reference.call(copied_module(self.model), inputs), what)
+        case = self._case_of(packed, inputs, self.reference.call(copied_module(self.model), inputs), what)
+        if not self._orders:
+            return case
+
+        def again() -> list[torch.Tensor]:
+            return list(nested_tensors(self.reference.call(copied_module(self.model), packed.unpack())))
+
+        outputs = with_open_order(again, case.expectation.outputs)
+        return dataclasses.replace(case, expectation=dataclasses.replace(case.expectation, outputs=outputs))
 
     def _case_of(self, packed: Payload, inputs: list[Any], outputs: Any, what: str) -> Case:
         tensors, tree = tensors_of(outputs)
