@@ -74,6 +74,8 @@ guard cannot check them without reading them, and they differ from call to call.
   zero; all are large. Sizes, offsets and places that are written to keep what the file draws.
 - Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed and
   with gaps, and any two of up to six inputs lie differently once.
+- Sizes: odd ones, primes, powers of two, a batch of one, and some up to four times as large. A larger size is left out,
+  with a note, if a kernel needs more shared memory there than the GPU has or takes more than ten seconds to compile.
 - Inputs at full size: they hold several magnitudes and signs at once. In other calls they hold outliers, NaN, repeated
   and negative indices, full and empty masks, and the numbers that kernels name.
 - Parameters and buffers: those that a new module fills with one value also get other values, and those of one sign get
@@ -95,8 +97,9 @@ On a GPU a candidate that passed is timed against the reference and against `tor
 | call latency | one call by the host's clock, from an idle GPU to an idle GPU | has an interval above 1.02 |
 | back-to-back calls | 200 calls queued without waiting, host cost included, per call | has an interval from 1 on |
 
-An interval is that of the speed-up's median, with 95% confidence. If 200 calls would take longer than 30 ms, fewer are
-queued. Back-to-back calls are measured only for files that may be shipped, since a candidate's tape has no
+An interval is that of the speed-up's median, with 95% confidence. A call that takes at least 5 ms, and ten times as long
+as queueing it, is timed once for device time and latency. If 200 calls would take longer than 30 ms, fewer are queued.
+Back-to-back calls are measured only for files that may be shipped, since a candidate's tape has no
 guard. If a file is not shipped, the message names the clocks that failed.
 """
 
