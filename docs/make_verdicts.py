@@ -71,9 +71,10 @@ guard cannot check them without reading them, and they differ from call to call.
   only one sign or few different values, or are as small as an epsilon. Numbers between 0 and 1 (or -1 and 1) reach both
   ends. NaN is asked of each input that the reference passes it on from.
 - Integers and flags: some repeat within an input and between inputs, or are zero; all are equal; all of one input are
-  zero; all are large. Sizes, offsets and places that are written to keep what the file draws.
+  zero; all are large. Rows of flags begin or end with a run of cleared ones. Sizes, offsets and places that are written
+  to keep what the file draws.
 - Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed and
-  with gaps, and any two of up to six inputs lie differently once.
+  with gaps in its rows or between samples, and any two of up to six inputs lie differently once.
 - Sizes: odd ones, primes, powers of two, a batch of one, and some up to four times as large. A larger size is left out,
   with a note, if a kernel needs more shared memory there than the GPU has or takes more than ten seconds to compile.
 - Inputs at full size: they hold several magnitudes and signs at once. In other calls they hold outliers, NaN, repeated

@@ -37,6 +37,7 @@ from triton_agent.tools.truth.directed import (
     FIRST,
     NORMS,
     NOT_FINITE,
+    NUMBERS,
     OF_WHOLES,
     OFFSET,
     SHARE_JUDGED,
@@ -122,7 +123,7 @@ IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 ERROR_GROWN, LEAST_ERROR = 10, 1e-7
 """A case with large whole numbers is dropped if the reference's own error is more than so many times its error for
 inputs as given, or than so many times the second number."""
-DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, OFFSET), (TRANSPOSED, GAPS, MIXED, INNER)
+DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, NUMBERS, OFFSET), (TRANSPOSED, GAPS, MIXED, INNER)
 """Directed cases and layouts for that mode."""
 NO_LAYOUTS = (
     "inputs in other memory layouts were not checked: the reference ended its process, or broke the GPU, with some"
@@ -610,7 +611,8 @@ class _CaseMaker:
 
     def _try_layout(self, cases: list[Case], name: str, version: int, *, train: bool) -> None:
         inputs = relaid(name, self.fresh(), self.build_seed)
-        if inputs is None:
+        # Where elements lie in one memory and are changed, the answer depends on the order of the changes.
+        if inputs is None or (name == WINDOWS and cases[0].expectation.changes_inputs()):
             return
         with contextlib.suppress(OriginalFailed, RuntimeError):
             model = self.models[version].train(train)

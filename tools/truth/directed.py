@@ -51,7 +51,8 @@ OFFSET = "far from zero"
 LIMITS = "rows at their limits"
 FAINT = "rows of many small sizes"
 ENDS = "ends of the range"
-DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS, FAINT, ENDS, REPEATED, EQUAL, ZERO, FAR)
+RUNS = "runs of cleared flags"
+DIRECTED = (NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, REPEATED, EQUAL, ZERO, FAR)
 """The directed cases, in the order in which they are made."""
 
 OF_WHOLES = (NUMBERS, REPEATED)
@@ -60,6 +61,8 @@ BY_INPUT = ", input "
 """Stands between the kind of a directed case and the number of the input, if one input alone is changed."""
 ZEROS_AT_MOST = 3
 """Maximum number of inputs of which all elements become zero, each in a case of its own."""
+LEAST_WIDTH_OF_RUNS, RUNS_AT_MOST = 8, 64
+"""Least width of rows of flags in which runs are cleared, and maximum number of such rows."""
 NUMBERS_MET = 16
 """Maximum count of numbers that elements of one input are made equal to."""
 SHARE_JUDGED = 0.5
@@ -414,6 +417,29 @@ def _mask_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, ref
         tensor[tuple(torch.from_numpy(at).to(tensor.device) for at in numpy.unravel_index(some, outer))] = flag
 
 
+def _clear_runs(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Clear the flags at the beginning of some rows and at the end of others, as padding does; one flag stays set.
+
+    A sum over blocks may then begin with a block that holds nothing. Rows begin with fewer cleared flags at the second
+    attempt, and with none at the last one, since another mask may hide what is left.
+    """
+    width = tensor.shape[-1] if tensor.dim() else 0
+    rows = tensor.numel() // max(1, width)
+    if width < LEAST_WIDTH_OF_RUNS or rows < 2:
+        return
+    at_most = width * 7 // 8, width * (7, 2, 0)[min(refused, 2)] // 8
+    for number, row in enumerate(torch.randperm(rows, generator=generator)[:RUNS_AT_MOST].tolist()):
+        begins = number % 2
+        if not at_most[begins]:
+            continue
+        line = tensor[tuple(int(i) for i in numpy.unravel_index(row, tensor.shape[:-1]))]
+        length = int(torch.randint(width // 4, at_most[begins] + 1, (), generator=generator))
+        left, cleared = (line[length:], line[:length]) if begins else (line[:-length], line[-length:])
+        cleared.fill_(False)
+        if not bool(left.any()):
+            left[int(torch.randint(len(left), (), generator=generator))] = True
+
+
 def _uneven_offsets(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
     """Redraw the boundaries of segments between the first and the last, so that lengths differ and one is empty."""
     if tensor.dim() != 1 or tensor.numel() < 4 or int(tensor[0]) != 0 or bool((tensor.diff() < 0).any()):
@@ -456,6 +482,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(case=NUMBERS, operators=ASKING, kind="whole", change=_set_otherwise, traced_only=True),
     Rule(case=NUMBERS, operators=MASKING, kind="flag", change=_mask_rows),
+    Rule(case=RUNS, operators=MASKING | ATTENTION, kind="flag", change=_clear_runs),
     Rule(case=NUMBERS, operators=None, kind="whole", change=_uneven_offsets),
     Rule(case=OFFSET, operators=PEAKED, kind="float", change=_set_rows_off),
     Rule(case=OFFSET, operators=NORMS, kind="float", change=_set_whole_offset),

@@ -5,6 +5,7 @@
     outer        dense, with two dimensions exchanged before the last, like sequences step by step; for three and more
     last         dense, with the last two dimensions exchanged, like transposed keys; for four and more
     padded       the second half of rows that are twice as wide, like a chunk of a projection; for several dimensions
+    cut          dense rows with a gap between samples, like all steps but the last; for three and more dimensions
     stepped      every second element of a row that is twice as wide, starting at the second; for one dimension
     expanded     one sample repeated with a stride of zero, which also changes the values
     windows      rows that overlap by half, like the frames of a signal, which also changes the values
@@ -29,9 +30,10 @@ from triton_agent.tools.truth.distributions import share_memory
 TRANSPOSED, GAPS, SHARED = "transposed in memory", "gaps in memory", "one memory for many elements"
 INNER, OUTER, WINDOWS = "second dimension last in memory", "first dimensions exchanged in memory", "windows in memory"
 LAST = "last dimensions exchanged in memory"
+CUT = "gaps between samples in memory"
 APART = "memory of its own for each input"
 MIXED = "several layouts in memory"
-LAYOUTS = (TRANSPOSED, GAPS, MIXED, INNER, OUTER, LAST, SHARED, WINDOWS, APART)
+LAYOUTS = (TRANSPOSED, GAPS, MIXED, INNER, OUTER, LAST, CUT, SHARED, WINDOWS, APART)
 FEWEST_TO_MIX = 3
 """Of fewer inputs no two lie alike in the first two cases."""
 UNSAFE_FOR_ATTENTION = (INNER, LAST, WINDOWS)
@@ -146,6 +148,15 @@ def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
     return wide[..., 1::2].requires_grad_(tensor.requires_grad)
 
 
+def _cut(tensor: torch.Tensor) -> torch.Tensor:
+    if sum(wide > 1 for wide in tensor.shape) < 3:
+        return tensor
+    plain = tensor.detach()
+    axis = next(i for i, wide in enumerate(plain.shape[1:], 1) if wide > 1)
+    wider = torch.cat((plain, plain.narrow(axis, 0, 1).flip(-1)), dim=axis)
+    return wider.narrow(axis, 0, plain.shape[axis]).requires_grad_(tensor.requires_grad)
+
+
 def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
@@ -179,5 +190,6 @@ WAYS = {
     INNER: (_inner,),
     OUTER: (_outer,),
     LAST: (_last,),
+    CUT: (_cut,),
 }
 """The ways in which inputs lie in memory, in turn."""
