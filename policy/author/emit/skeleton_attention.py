@@ -85,8 +85,8 @@ class _Attention:
         self.factor = self._factor()
         """The number by which the product is multiplied to give unmasked scores; None for other scores."""
         self.rows = self._rows()
-        """Keys and values as rows of their tensors, each with the number of the first row; empty if they are not, or if
-        there are other scores.
+        """Keys and values as rows of their tensors, each with the number of the first row. Empty if they are not rows,
+        if there are other scores, or if every block needs a mask.
         """
         self.alternatives = self._alternatives()
         best, wanted = self.alternatives[0], drafting.tiles
@@ -136,7 +136,7 @@ class _Attention:
         return number if number is not None and all(value > 0 for value in number.values) else None
 
     def _rows(self) -> dict[str, tuple[Matrix, Index]]:
-        if self.product is None or not self.kernel.side or self.factor is None:
+        if self.product is None or not self.kernel.side or self.factor is None or self.visible.first is not None:
             return {}
         keys, dtypes = self.kernel.nodes[self.product].arguments[1], (self._keys_dtype(), self._values_dtype())
         found: dict[str, tuple[Matrix, Index]] = {}

@@ -119,9 +119,10 @@ def test_keys_and_values_by_descriptors_are_right(tmp_path: Path, nursery: Nurse
     assert "matrix.load([first_value + start, 0])\n" in answer.source and "processors_of" not in answer.source
 
 
-@pytest.mark.parametrize("kind", ["causal, with what follows", "written out, with a bias for each head"])
+@pytest.mark.parametrize("kind", ["causal, with what follows", "written out, with a bias for each head", "a window"])
 def test_other_keys_are_loaded_by_pointers(kind: str, tmp_path: Path) -> None:
-    brief = brief_of(problem(tmp_path, KINDS[kind]))
+    text = KINDS[kind].replace("torch.randn(1, 2, 70, 16)", "torch.randn(1, 2, 70, 16).half()")
+    brief = brief_of(problem(tmp_path, text))
     assert "matrix" not in write(brief, described(brief)).source
 
 
