@@ -98,9 +98,9 @@ On a GPU a candidate that passed is timed against the reference and against `tor
 | call latency | one call by the host's clock, from an idle GPU to an idle GPU | has an interval above 1.02 |
 | back-to-back calls | 200 calls queued without waiting, host cost included, per call | has an interval from 1 on |
 
-An interval is that of the speed-up's median, with 95% confidence. A call that takes at least 5 ms, and ten times as long
-as queueing it, is timed once for device time and latency. If 200 calls would take longer than 30 ms, fewer are queued.
-Back-to-back calls are measured only for files that may be shipped, since a candidate's tape has no
+An interval is that of the speed-up's median, with 95% confidence. A call that takes at least 5 ms, and ten times as
+long as queueing it, is timed once for device time and latency. If 200 calls would take longer than 30 ms, fewer are
+queued. Back-to-back calls are measured only for files that may be shipped, since a candidate's tape has no
 guard. If a file is not shipped, the message names the clocks that failed.
 """
 

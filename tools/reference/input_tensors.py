@@ -159,7 +159,7 @@ def with_leading(make: Callable[[int], list[Any]], seed: int, *, batch: int) -> 
 
 
 def lies_in_order(tensor: torch.Tensor) -> bool:
-    """Return True if more rows would follow those of the tensor, which a single row tells by its step only."""
+    """Return True if the step from row to row is the size of a row, so that a further row would follow the last one."""
     return tensor.dim() == 0 or tensor.stride(0) == math.prod(tensor.shape[1:])
 
 
