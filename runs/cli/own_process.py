@@ -5,11 +5,12 @@
 
 The file runs there with the user's rights. The answer is the last line that the process prints; the problem's own
 output comes before it. Signals to the driver's process group do not reach the process, since a first Ctrl-C or SIGTERM
-only ends a search; it dies with the thread that waits for it.
+only ends a search; it dies with the thread that waits for it, unless it is confined.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -54,7 +55,8 @@ def ask(module: str, spec: ProblemSpec, *words: str, purpose: str, limit_s: floa
 
 def reply(examine: Callable[[], Mapping[str, Any]]) -> None:
     """Print the result, or the error that prevented it."""
-    privileges.die_with_parent()
+    with contextlib.suppress(PermissionError):  # a confined process may not ask for it
+        privileges.die_with_parent()
     try:
         answer = dict(examine())
     except TritonAgentError as error:
