@@ -91,6 +91,8 @@ def _to_gpu(storage: Any, location: str) -> Any:
 
 
 class _Stages:
+    """The state of copies through pinned memory."""
+
     usable = True
     """False if pinned memory or threads were refused in this process."""
 

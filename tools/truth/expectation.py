@@ -99,11 +99,6 @@ class Expectation:
     def completed(self) -> Expectation:
         return self.closer() if self.brief and self.closer is not None else self
 
-    def changes_inputs(self) -> bool:
-        """Return True if the reference writes into an input."""
-        before = map(near, nested_tensors(self.packed_inputs.unpack()))
-        return any(bool(_differ(one, other).any()) for one, other in zip(before, self.inputs_after))
-
     @property
     def answer_bytes(self) -> int:
         """Size of the outputs and the inputs after the reference has run."""
@@ -112,11 +107,6 @@ class Expectation:
     @property
     def state_bytes(self) -> int:
         return bytes_of(self.state_before.values())
-
-
-def _differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the elements that differ; NaN equals NaN."""
-    return (one != other) & ((one == one) | (other == other))
 
 
 def bytes_of(tensors: Iterable[torch.Tensor]) -> int:

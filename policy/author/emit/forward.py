@@ -551,7 +551,7 @@ class Forward:
         return found
 
     def text(self, name: str, outputs: str, contiguous: Iterable[str], layouts: Iterable[str]) -> list[str]:
-        """Return the method. `contiguous` are inputs to make contiguous, `layouts` lines from `layouts`."""
+        """Return the method. It makes the inputs in `contiguous` so, and begins with the lines in `layouts`."""
         self._lines = [*(_INDENT + line for line in layouts), *self._lines]
         body = "\n".join([*self._lines, outputs])
         used = {unpacked for key, unpacked in self._unpacked.items() if re.search(rf"\b{key}\b", body)}

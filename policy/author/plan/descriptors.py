@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 
 from triton_agent.policy.author.ir.sizes import Size, constant, is_constant, plus, quotient, remainder, times
-from triton_agent.policy.author.plan.indexing import Index
+from triton_agent.policy.author.plan.indexing import Axis, Index
 from triton_agent.policy.author.plan.tiling import Dimension
 
 ALIGNED_BYTES = 16
@@ -73,8 +73,7 @@ def matrix_of(
     in_batch = batch is not None and bool(index.axes() & set(batch.axes))
     for down, across in ((one, other), (other, one)):
         length = across.size(index.width)
-        steps = {axis: times(down.stride(axis), length) for axis in down.axes}
-        steps |= {axis: across.stride(axis) for axis in across.axes}
+        steps = _steps(down, across, length)
         if batch is not None and in_batch:
             whole = times(down.size(index.width), length)
             steps |= {axis: times(batch.stride(axis), whole) for axis in batch.axes}
@@ -88,6 +87,13 @@ def matrix_of(
     return None
 
 
+def _steps(down: Dimension, across: Dimension, length: Size) -> dict[Axis, Size]:
+    """Return how far apart neighbours along each axis lie in memory if rows have this length and no gaps."""
+    return {axis: times(down.stride(axis), length) for axis in down.axes} | {
+        axis: across.stride(axis) for axis in across.axes
+    }
+
+
 def rows_of(
     value: str, index: Index, down: Dimension, across: Dimension, elements: Size, item_bytes: int
 ) -> tuple[Matrix, Index] | None:
@@ -97,9 +103,7 @@ def rows_of(
     reaches beyond the last position of `down` holds rows of others, so this is for tiles that do not.
     """
     length = across.size(index.width)
-    steps = {axis: times(down.stride(axis), length) for axis in down.axes}
-    steps |= {axis: across.stride(axis) for axis in across.axes}
-    steps = {axis: step for axis, step in steps.items() if not is_constant(axis.size, 1)}
+    steps = {axis: step for axis, step in _steps(down, across, length).items() if not is_constant(axis.size, 1)}
     others = tuple((base, factor) for base, factor in index.terms if base not in steps)
     in_step = all(index.coefficient(axis) == step for axis, step in steps.items())
     apart = not Index(others, index.offset).axes() & steps.keys() and not index.lookups()
