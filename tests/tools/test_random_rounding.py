@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from triton_agent.tools.answers.accuracy import judge
 from triton_agent.tools.results import Finding
-from triton_agent.tools.truth.expectation import expect
+from triton_agent.tools.truth.expectation import NUDGES, expect
 from triton_agent.tools.truth.random_rounding import Nudge, RandomRounding, round_in_place
 from triton_agent.tools.truth.truth import run_lifted
 from triton_agent.tools.truth.yardstick import WIDE, Yardstick
@@ -284,6 +284,25 @@ def test_terms_that_cancel_in_a_sum_leave_errors_of_their_size() -> None:
     x[:, 3], x[:, 4] = 1.0, -1.0
     ordinary = rounded(lambda x: x.sum(-1), x) - x.double().sum(-1)
     assert float(ordinary.abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize("product", [F.linear, lambda x, weight, bias: F.conv1d(x[..., None], weight[..., None], bias)])
+def test_operands_of_a_product_may_lose_their_last_bit(product: Any) -> None:
+    """The product with -1 and the bias cancel, but for that bit, which `tf32x3` drops."""
+
+    def layer(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return product(x.sign(), weight, bias)  # type: ignore[no-any-return]
+
+    x, weight = torch.tensor([[-0.7, 0.0]] * 4), torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
+    weight[2] = torch.tensor([8886111.0, 1.0])
+    bias = weight[:, 0]
+    yard = expect(Function(layer), [x, weight, bias], draws=NUDGES).outputs[0].yard
+    got = layer(x, weight, bias)
+    assert got[0, 2] == 0
+    got[0, 2] = 1.0
+    assert judge(got, yard).ok
+    got[0, 2] = 64.0
+    assert not judge(got, yard).ok
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -12,9 +12,12 @@ Some operators hide a rounding that many elements share (the logarithm of a sum,
 accumulated in a few parts. A long matrix product strays further, as one whose terms are added one after another: an
 honest kernel does so where a library splits the sum, as it does for a single row.
 
-Not covered: convolutions, and scans other than running sums and products. They round once, at the end, so only the
-reference's own error shows how much their order matters. A softmax that the reference writes by hand is computed once,
-not twice as in `_softmax`.
+Operands of products and convolutions lose their last bit: `tf32x3` splits a float32 number into two numbers of 11 bits
+and their signs, so it keeps 23 bits of 24.
+
+Not covered: sums in convolutions, and scans other than running sums and products. They round once, at the end, so only
+the reference's own error shows how much their order matters. A softmax that the reference writes by hand is computed
+once, not twice as in `_softmax`.
 """
 
 from __future__ import annotations
@@ -149,13 +152,22 @@ def round_in_place(values: torch.Tensor, draw: int) -> None:
             _round(part, draw)
 
 
-def _round(values: torch.Tensor, draw: int) -> None:
-    bits, low = values.view(torch.int64), (1 << LOW_BITS) - 1
-    added = _mixed(values, draw).bitwise_right_shift_(64 - LOW_BITS).bitwise_and_(low)
+def _round(values: torch.Tensor, draw: int, low_bits: int = LOW_BITS) -> None:
+    bits, low = values.view(torch.int64), (1 << low_bits) - 1
+    added = _mixed(values, draw).bitwise_right_shift_(64 - low_bits).bitwise_and_(low)
     # One comparison with the largest takes a quarter of the time of one for each, but on a GPU the host would wait.
     if values.device.type != "cpu" or not values.numel() or not float(values.abs().amax()) < BEYOND:
         added.mul_(values.abs() < BEYOND)
     bits.add_(added).bitwise_and_(~low)
+
+
+def _as_operand(values: torch.Tensor, draw: int) -> torch.Tensor:
+    """Return the operand of a product as tensor cores may see it, which keep all but the last bit of a float32."""
+    with _without_modes():
+        values = values.detach().clone(memory_format=torch.contiguous_format)
+        for part in _parts(values):
+            _round(part, draw, LOW_BITS + 1)
+    return values
 
 
 def _mixed(values: torch.Tensor, draw: int) -> torch.Tensor:
@@ -301,8 +313,8 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
             with self:  # composites only arrive here from within a decomposition or in inference mode
                 return func.decompose(*args, **kwargs)
         if func in self._products and args[0].dtype is torch.float64 and args[0].shape[-1]:
-            a, b = args
-            terms = a.shape[-1]
+            terms = args[0].shape[-1]
+            a, b = (_as_operand(x, self._draw) for x in args)
             count = min(TERMS, terms)
             products = (func(x, y) for x, y in zip(a.tensor_split(count, -1), b.tensor_split(count, -2)))
             return self._added(products, terms=terms if terms >= LONG else 0)
@@ -310,6 +322,8 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
             return self._sum(*args, **kwargs, mean=func in self._means)
         if func in self._scans and args[0].dtype is torch.float64 and args[0].dim():
             return self._scan(self._scans[func], args[0], args[1])
+        if func is torch.ops.aten.convolution.default and args[0].dtype is torch.float64:
+            args = (*(_as_operand(x, self._draw) for x in args[:2]), *args[2:])
         result = func(*args, **kwargs)
         if not func.is_view:
             for tensor in _doubles(result if isinstance(result, (list, tuple)) else [result]):
