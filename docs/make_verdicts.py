@@ -68,8 +68,9 @@ guard cannot check them without reading them, and they differ from call to call.
 ## What is tried besides the inputs as given
 
 - Values of inputs: some equal the values that the reference compares them with. Some rows begin or end with zeros, hold
-  only one sign or few different values, or are as small as an epsilon. Numbers between 0 and 1 (or -1 and 1) reach both
-  ends. NaN is asked of each input that the reference passes it on from.
+  only one sign or few different values, or are as small as an epsilon; so do columns where the reference reduces these.
+  Of several inputs each is zero once. Numbers between 0 and 1 (or -1 and 1) reach both ends. NaN is asked of each input
+  that the reference passes it on from.
 - Integers and flags: some repeat within an input and between inputs, or are zero; all are equal; all of one input are
   zero; all are large. Rows of flags begin or end with a run of cleared ones. Sizes, offsets and places that are written
   to keep what the file draws.
@@ -77,6 +78,8 @@ guard cannot check them without reading them, and they differ from call to call.
   with gaps in its rows or between samples, and any two of up to six inputs lie differently once.
 - Sizes: odd ones, primes, powers of two, a batch of one, and some up to four times as large. A larger size is left out,
   with a note, if a kernel needs more shared memory there than the GPU has or takes more than ten seconds to compile.
+  Where a file takes another branch than at the sizes given (another kernel, or another outcome of a condition on the
+  arguments of a launch), all these values are tried again.
 - Inputs at full size: they hold several magnitudes and signs at once. In other calls they hold outliers, NaN, repeated
   and negative indices, full and empty masks, and the numbers that kernels name.
 - Parameters and buffers: those that a new module fills with one value also get other values, and those of one sign get

@@ -62,13 +62,14 @@ from triton_agent.tools.errors import NotJudgeableHere
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.protocol import Called, GetState, State
 from triton_agent.tools.results import Finding, StageTime
+from triton_agent.tools.tape.branches import branches_of
 from triton_agent.tools.truth.layouts import LAYOUTS
 from triton_agent.tools.truth.named_numbers import Numbers, numbers_on
 from triton_agent.tools.truth.plan import Case, Plan, Trial
 
 Stage = tuple[str, Callable[[Job], None]]
 NAMED_NUMBERS_BYTES = 16 << 20
-"""Maximum size of inputs for the check of named numbers; for larger inputs a smaller size of the problem is used."""
+"""Maximum size of inputs for cases that are made for each candidate; a larger problem gets them at a smaller size."""
 INTERPRETED_BYTES, INTERPRETED_S = 1 << 20, 5.0
 """Maximum size of inputs for the interpreter beside a GPU, unless all are larger, and the time limit of a call."""
 CONFIGURATIONS_NAMING = 16
@@ -157,8 +158,32 @@ def check_all(job: Job) -> None:
                     raise
                 job.left_out[trial] = "its kernels need more of the GPU there than it has"
         job.notes += [f"not checked at {trial.variant}: {why}" for trial, why in job.left_out.items()]
+        _check_other_branches(job)
         _check_named_numbers(job, met())
         check_fresh_memory(job, job.trials())
+
+
+def _check_other_branches(job: Job) -> None:
+    """Check more cases at sizes where the candidate takes another branch than at the main size and those before."""
+    main = job.plan.trials[job.plan.main]
+
+    def branches(trial: Trial) -> frozenset[tuple[str, ...]]:
+        program = job.programs.of(trial, trial.cases[0])
+        return branches_of(program.tape, program.kernel_set)
+
+    seen = branches(main)
+    for trial in job.trials():
+        if trial.at_other_branches is None or _input_bytes(trial) > NAMED_NUMBERS_BYTES:
+            continue
+        found = branches(trial)
+        if found <= seen:
+            continue
+        seen |= found
+        for case in trial.at_other_branches():
+            job.gpu.pause()
+            answer, reply = call(job, trial, case)
+            judge(job, trial, case, answer)
+            checks.check_races(case, reply.launches)
 
 
 def is_larger(trial: Trial, plan: Plan) -> bool:

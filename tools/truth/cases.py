@@ -12,6 +12,7 @@ import functools
 import math
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -174,6 +175,7 @@ def make_trial(
         looks=tuple(looks),
         holding=maker.number_cases.holding if settings.remedies else None,
         meeting=maker.number_cases.meeting if settings.remedies else None,
+        at_other_branches=None if main or not settings.remedies else maker.cases_at_other_branches,
     )
     return trial, models[0].train(cases[0].train)
 
@@ -326,6 +328,8 @@ class _CaseMaker:
         """The last version with changed parameters; those that follow are for one case each."""
         self.number_cases = NumberCases(self)
         self.modes = self._modes()
+        self._one_at_a_time = threading.Lock()
+        self._at_other_branches: tuple[Case, ...] | None = None
         if settings.remedies:
             self._mix_signs()
 
@@ -739,6 +743,23 @@ class _CaseMaker:
                 if cases[-1].distribution == AS_GIVEN:
                     self._try(cases, name, self.modes[0 if self.modes_agree else -1])
         return cases
+
+    def cases_at_other_branches(self) -> tuple[Case, ...]:
+        """Return the cases of the main variant that a variant leaves out, except other versions of parameters.
+
+        They are made when the first candidate asks.
+        """
+        with self._one_at_a_time:
+            if self._at_other_branches is None:
+                # other threads may use the model in the other mode, and the problem's notes are complete
+                self.models[0], self.notes = copied_module(self.models[0]).train(self.modes[0]), []
+                given = self.case_of(self.given, AS_GIVEN, self.modes[0])
+                cases = [given]
+                for name in (name for name in DISTRIBUTIONS[1:] if self._is_useful(name, given)):
+                    self._try(cases, name, self.modes[0])
+                self._add_directed_cases(cases, 0, DIRECTED, train=self.modes[0])
+                self._at_other_branches = tuple(cases[1:])
+            return self._at_other_branches
 
     def looks(self, count: int, cases: Sequence[Case]) -> list[Case]:
         """Return cases for timed calls; none if a call depends on earlier calls.

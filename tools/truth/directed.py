@@ -3,7 +3,7 @@
 Randomly drawn inputs hold no NaN, no two equal elements, and nothing halfway between two integers. The operator graph
 of the reference says which of these matter. The table `RULES` lists the change for each group of operators. It is
 applied to the inputs that reach such an operator through views, copies and simple scaling; if none can be traced, to
-all inputs of the right kind. Rules that change different elements share a case, so a problem has at most six of them.
+all inputs of the right kind. Rules that change different elements share a case.
 
 Each case is first tried on the reference, and kept only if the result stays defined and most elements can be judged.
 Not covered: operands computed from inputs by other arithmetic, and parameters, which stay as they are.
@@ -52,7 +52,8 @@ LIMITS = "rows at their limits"
 FAINT = "rows of many small sizes"
 ENDS = "ends of the range"
 RUNS = "runs of cleared flags"
-DIRECTED = (NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, REPEATED, EQUAL, ZERO, FAR)
+BLANK_INPUT = "an input of zeros"
+DIRECTED = (NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, BLANK_INPUT, REPEATED, EQUAL, ZERO, FAR)
 """The directed cases, in the order in which they are made."""
 
 OF_WHOLES = (NUMBERS, REPEATED)
@@ -268,17 +269,21 @@ def _set_rows_off(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, 
 
 
 def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Make one row zero, one constant, one huge and one tiny; other rows stay as they are."""
+    """Make one row zero, one constant, one huge and one tiny; other rows stay as they are.
+
+    A row is a column if the operator reduces columns. After a refusal no row is huge, and none is zero or none is tiny.
+    """
+    tensor = _with_lines_last(tensor, feed)
     if tensor.dim() == 0 or tensor.numel() == tensor.shape[-1]:
         return
     outer = tensor.shape[:-1]
     rows = math.prod(outer)
-    asked = ["zero", "equal", "huge", "tiny"]
-    if feed.exists_beside & PERIODIC or feed.cast_to_whole:
+    asked = [["zero", "equal", "huge", "tiny"], ["equal", "tiny"], ["zero", "equal"]][min(refused, 2)]
+    if "huge" in asked and (feed.exists_beside & PERIODIC or feed.cast_to_whole):
         asked.remove("huge")
     if feed.exists_beside & NORMS:  # the norm of a constant row is one magnified rounding error of the mean
         asked.remove("equal")
-    asked = asked[: max(1, len(asked) - refused)][: max(1, rows // 2)]
+    asked = asked[: max(1, rows // 2)]
     chosen = torch.randperm(rows, generator=generator)[: len(asked)].tolist()
     for what, row in zip(asked, chosen):
         place = tuple(int(i) for i in numpy.unravel_index(row, outer))
@@ -293,6 +298,14 @@ def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
         else:
             tiny = TINY_DEVIATION if feed.exists_beside & NORMS else 1e-30
             values.mul_(TINY.get(tensor.dtype, tiny))
+
+
+def _with_lines_last(tensor: torch.Tensor, feed: Feed) -> torch.Tensor:
+    """Return a view in which the last dimension is one that the operator reduces, if it is known to reduce others."""
+    given = feed.node.argument("dim")
+    listed = given if isinstance(given, (list, tuple)) else (given,)
+    dims = {dim % tensor.dim() for dim in listed if isinstance(dim, int) and tensor.dim()}
+    return tensor if not dims or tensor.dim() - 1 in dims else tensor.movedim(max(dims), -1)
 
 
 def _make_some_faint(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
@@ -369,7 +382,11 @@ def _enlarge_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, 
 
 
 def _fill_rows_at_limits(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Fill one row with integers near the lower limit of the dtype, and another with integers near the upper one."""
+    """Fill one row with integers near the lower limit of the dtype, and another with integers near the upper one.
+
+    A row is a column if the operator reduces columns.
+    """
+    tensor = _with_lines_last(tensor, feed)
     rows = math.prod(tensor.shape[:-1])
     if rows < FEWEST_LINES or feed.reach.operators - WHOLE_OPERATORS:
         return
@@ -489,6 +506,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=LIMITS, operators=NORMS | PEAKED | SCALED, kind="float", change=_limit_rows),
     Rule(case=FAINT, operators=DIVIDED, kind="number", change=_make_some_faint),
     Rule(case=ENDS, operators=None, kind="float", change=_meet_ends),
+    Rule(case=BLANK_INPUT, operators=None, kind="number", change=set_to_zero),
     Rule(case=REPEATED, operators=None, kind="whole", change=repeat_some),
     Rule(case=EQUAL, operators=None, kind="whole", change=set_equal),
     Rule(case=EQUAL, operators=None, kind="flag", change=set_equal),
@@ -627,8 +645,8 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                     numbers = (*held.numbers, *feed.numbers)[:NUMBERS_MET]
                     taken[feed.position] = (taken[feed.position][0], dataclasses.replace(held, numbers=numbers))
         kept = _fitting(case, [*feeds.values(), *halves.values()], graph, tensors)
-        if case == ZERO and len(kept) > 1:
-            found |= {f"{ZERO}{BY_INPUT}{feed.position}": ((rule, feed),) for rule, feed in kept[:ZEROS_AT_MOST]}
+        if case in (ZERO, BLANK_INPUT) and len(kept) > 1:
+            found |= {f"{case}{BY_INPUT}{feed.position}": ((rule, feed),) for rule, feed in kept[:ZEROS_AT_MOST]}
         elif kept:
             found[case] = tuple(kept)
     return Directed(
@@ -650,6 +668,8 @@ def _fitting(
         return [(rule, feed) for rule, feed in feeds if passes_nan_on(graph, feed.reach)]
     if case == ENDS:
         return _with_ends(feeds, tensors)
+    if case == BLANK_INPUT:  # of a single tensor, samples of zeros are enough
+        return [it for it in feeds if len(feeds) > 1 or tensors[it[1].position].numel() == 1]
     if case == FAR:
         large = far_together(graph, [feed.position for _, feed in feeds if is_small(tensors[feed.position])])
         return [(rule, feed) for rule, feed in feeds if feed.position in large]

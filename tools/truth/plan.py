@@ -89,6 +89,10 @@ Each comes with its own parameters and buffers, or None."""
     meeting: Callable[[Case, Sequence[tuple[int, int, float]]], Case | None] | None = None
     """Makes a case with the inputs of another, where some elements (input, index in memory) get other numbers."""
 
+    at_other_branches: Callable[[], Sequence[Case]] | None = None
+    """For a variant: makes cases of the kinds that otherwise only the main variant has, for candidates whose kernels
+take another branch at this size than at the main one."""
+
     def begins_mode(self, case: Case) -> bool:
         """Return True for the first case in training mode and the first one in evaluation mode."""
         return case is next(other for other in self.cases if other.train == case.train)
