@@ -65,9 +65,7 @@ extras: $(STAMP)  ## install the extras `train` and `docs` at once, which is fas
 	@touch $(TRAIN_STAMP) $(DOCS_STAMP)
 
 test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this installs (40 MB)
-	@echo "== training"; $(BIN)/python -m pytest -q -m "train and not slow" -n 2 --dist loadgroup tests/policy tests/runs/data
-	@echo "== killed, and in several processes"; $(BIN)/python -m pytest -q -m "train and slow" -n 2 --dist loadgroup \
-	  tests/policy/train/test_grpo.py tests/policy/train/test_ranks.py tests/policy/train/test_sharding.py
+	@$(BIN)/python -m pytest -q -m "train and (ci or not slow)" -n 2 --dist loadgroup tests/policy tests/runs/data
 
 first-training: $(TRAIN_STAMP)  ## the first chain of docs/training.md as it stands there, from `data make` to `train eval`; ten minutes
 	@$(BIN)/python -m pytest -q -m slow tests/policy/train/test_first_chain.py
@@ -85,9 +83,9 @@ test-openenv:  ## the environment in the library OpenEnv, in a virtual environme
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup
 
-test-ci: $(STAMP)  ## the slow tests that CI runs: clients of `mcp`, the notebook, the corpus, the author's targets
-	@echo "== slow"; $(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup tests/policy/author/test_targets.py \
-	  tests/runs/test_mcp.py tests/runs/test_notebook.py tests/tools/test_corpus.py
+test-ci: $(TRAIN_STAMP)  ## what CI runs after `make test`: tests of training, clients of `mcp`, the notebook, the corpus, the author's targets
+	@echo "== training, and slow tests"; $(BIN)/python -m pytest -q -m "(train and not slow) or ci" -n 2 --dist loadgroup \
+	  tests/policy tests/runs tests/tools/test_corpus.py
 
 test-mcp: $(STAMP)  ## conversations of the SDK's client with `triton-agent mcp`; two minutes
 	@$(BIN)/python -m pytest -q -n 2 tests/runs/test_mcp.py

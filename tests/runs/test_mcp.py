@@ -252,6 +252,7 @@ def test_without_the_extra_the_command_says_what_to_install(monkeypatch: pytest.
 
 
 @CONFINES
+@pytest.mark.ci
 @pytest.mark.slow
 def test_a_client_gets_from_a_problem_file_to_a_shipped_draft(project: Path) -> None:
     answers: dict[str, str] = {}
@@ -279,6 +280,7 @@ def test_a_client_gets_from_a_problem_file_to_a_shipped_draft(project: Path) -> 
 
 
 @CONFINES
+@pytest.mark.ci
 @pytest.mark.slow
 def test_a_cancelled_job_ships_its_best_and_one_cancelled_twice_stops_at_once(project: Path) -> None:
     kernels = project / "kernels"
@@ -338,6 +340,7 @@ for pid in range(2, os.getpid()):
 
 
 @CONFINES
+@pytest.mark.ci
 @pytest.mark.slow
 def test_a_hostile_kernel_or_problem_harms_neither_files_nor_the_server(project: Path) -> None:
     marker = project / "marker"
@@ -361,6 +364,7 @@ def test_a_hostile_kernel_or_problem_harms_neither_files_nor_the_server(project:
 
 
 @CONFINES
+@pytest.mark.ci
 @pytest.mark.slow
 def test_two_clients_at_once_get_their_own_answers_and_share_the_jobs(project: Path) -> None:
     async def talk(url: str, token: str) -> None:

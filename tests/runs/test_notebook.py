@@ -57,6 +57,7 @@ def test_nothing_of_a_candidate_becomes_markup() -> None:
     assert "taken over" in Seen(attempt_card(told.attempts[0])).text
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 def test_the_example_notebook_runs(tmp_path: Path) -> None:
     """Each cell runs in a kernel of its own; the last output is the refused kernel's verdict."""

@@ -99,6 +99,7 @@ def problem_file(name: str) -> Path:
     return ROOT / "benchmarks" / "problems" / f"{name}.py"
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 def test_first_files_compile_for_every_target_and_nothing_spills(tmp_path: Path) -> None:
     briefs = {name: full_size_brief(parse_problem(str(problem_file(name)))) for name in PROBLEMS}

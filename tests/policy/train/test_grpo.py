@@ -564,6 +564,7 @@ def start(tiny: Path, rows: Path, output: Path, resume: str = "no") -> subproces
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 def test_a_killed_training_goes_on_as_if_nothing_had_happened(
     tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path

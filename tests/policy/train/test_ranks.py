@@ -67,6 +67,7 @@ def train(arguments: Sequence[str], port: int) -> None:
             worker.kill()
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 def test_several_processes_train_as_one_does_save_keep_the_best_and_resume(
     tiny: Path, tmp_path: Path, free_port: int
@@ -101,6 +102,7 @@ def test_several_processes_train_as_one_does_save_keep_the_best_and_resume(
     assert (output / "best" / "model.safetensors").exists()
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "each", "alone"),

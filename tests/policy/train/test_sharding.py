@@ -44,6 +44,7 @@ def started(port: int, *arguments: str | Path) -> list[int]:
             worker.kill()
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sft", "sft-bf16", "sft-lora", "grpo", "grpo-lora"])
 def test_sharded_training_equals_one_process_and_resumes_bit_by_bit_after_a_kill(
