@@ -1,5 +1,5 @@
 """The recurrence as tl.associative_scan over pairs of decay and state.
-Turns an infinity into NaN, by products of zero and infinity in the scan.
+Leaves out the first decay, which the reference multiplies by a state of zero: NaN there is lost.
 
 problem: linear_recurrence
 expect: wrong_values/non_finite

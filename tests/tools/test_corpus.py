@@ -43,7 +43,8 @@ OPERATORS = sorted({item.path.parent.name for item in SPECIMENS})
 
 
 @pytest.mark.parametrize(
-    "operator", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow, pytest.mark.ci]) for name in OPERATORS]
+    "operator",
+    [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow, pytest.mark.ci]) for name in OPERATORS],
 )
 def test_every_kernel_of_an_operator_gets_its_verdict(operator: str, nursery: Nursery) -> None:
     members = [item for item in SPECIMENS if item.path.parent.name == operator and not missing(item.needs)]

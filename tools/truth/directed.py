@@ -119,6 +119,9 @@ ATTENTION = words("scaled_dot_product_attention _scaled_dot_product_flash_attent
 ATTENTION |= words("_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention")
 ATTENTION |= words("_scaled_dot_product_cudnn_attention _scaled_dot_product_attention_math")
 SUMMING |= PRODUCTS | ATTENTION
+MULTIPLYING, STEPS_OF_A_RECURRENCE = words("mul addcmul lerp"), 12
+"""Operators that multiply, and how many in a row make a recurrence (`h = a * h + b`). A scan multiplies its factors
+first: with an infinity and a zero among these it gives NaN, whatever they are multiplied by."""
 NAN_DROPPED = words("relu hardtanh leaky_relu clamp clamp_min clamp_max maximum minimum hardswish") | FIRST | ORDERING
 NAN_DROPPED |= words("amax amin")
 """Comparisons. Kernels often drop NaN in one, in an epilogue or at the end of a reduction."""
@@ -528,7 +531,9 @@ class Directed:
     orders: bool
     """True if elements are ordered; the position of NaN in an order is not specified."""
     sums: bool
-    """True if elements are summed; an infinity may become NaN in a partial sum."""
+    """True if elements are summed, or factors multiplied step by step; an infinity may become NaN on the way."""
+    recurs: bool = False
+    """True for a recurrence. Its first factor meets a state of zero, and a kernel may leave it out, with its NaN."""
     neutral: float | None = None
     """The infinity that all elements exceed if the largest is sought, or that exceeds all if the least is."""
     cuts: bool = False
@@ -572,6 +577,19 @@ class Directed:
                         tensor[(*at[:-1], (at[-1] + 1) % tensor.shape[-1])] = planted
                 if any(map(math.isnan, values)) and tensor.is_floating_point():
                     self._plant_nan_to_hide(tensor, tensors, generator)
+            if self.recurs and any(map(math.isnan, values)):
+                self._plant_nan_first(tensors, generator)
+
+    def _plant_nan_first(self, tensors: Sequence[torch.Tensor], generator: torch.Generator) -> None:
+        """Write NaN at the beginning of each dimension of each input, where inputs of its shape hold no NaN."""
+        given = [tensors[feed.position] for _, feed in self.feeds[NOT_FINITE]]
+        for tensor in (it for it in given if it.is_floating_point()):
+            for axis in range(tensor.dim()):
+                first = torch.stack([it.select(axis, 0) for it in given if it.shape == tensor.shape])
+                free = (~first.isnan().any(0)).nonzero().tolist()
+                if free:
+                    at = free[int(torch.randint(len(free), (), generator=generator))]
+                    tensor[(*at[:axis], 0, *at[axis:])] = math.nan
 
     def _plant_nan_to_hide(
         self, tensor: torch.Tensor, tensors: Sequence[torch.Tensor], generator: torch.Generator
@@ -619,11 +637,13 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
     tensors = list(tensors_in(inputs))
     names = frozenset(bare_name(node.operator) for node in graph.nodes)
     orders = bool(names & ORDERING)
+    recurs = _products_in_a_row(graph) >= STEPS_OF_A_RECURRENCE
+    sums = recurs or bool(names & SUMMING)
     picks = orders or bool(names & FIRST)
     casts = any(_makes_whole(node, graph) for node in graph.nodes)
     found: dict[str, tuple[tuple[Rule, Feed], ...]] = {}
     if share_memory(inputs) or len(tensors) != len(graph.inputs):
-        return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
+        return Directed(feeds=found, picks=picks, orders=orders, sums=sums)
     reaches = [reach_of(graph, f"x{position}") for position in range(len(tensors))]
     for case in DIRECTED:
         feeds: dict[int, tuple[Rule, Feed]] = {}
@@ -653,11 +673,22 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
         feeds=found,
         picks=picks,
         orders=orders,
-        sums=bool(names & SUMMING),
+        sums=sums,
+        recurs=recurs,
         neutral=-math.inf if names & LARGEST else math.inf if names & LEAST else None,
         cuts=bool(names & {"tril", "triu"}),
         chosen_by=tuple(sorted(_choosing_flags(graph, tensors))),
     )
+
+
+def _products_in_a_row(graph: OperatorGraph) -> int:
+    """Return how many products follow each other at most, each with the result of the one before."""
+    counts: dict[str, int] = {}
+    for node in graph.nodes:
+        count = max((counts.get(name, 0) for name in node.references()), default=0)
+        count += bare_name(node.operator) in MULTIPLYING
+        counts |= {node.output_name(k): count for k in range(len(node.outputs))}
+    return max(counts.values(), default=0)
 
 
 def _fitting(
