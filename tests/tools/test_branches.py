@@ -86,3 +86,11 @@ def test_functions_get_what_their_caller_passes() -> None:
     one, other = (branches("y = helper(n, ROUNDS=R + 1)", helper, n=1, R=rounds) for rounds in (1, 2))
     assert one != other
     assert {part[0] for part in one} == {"kernel", "helper"}
+
+
+@pytest.mark.parametrize("loop", ["range(0, n, 64)", "tl.range(tl.cdiv(n, 64))", "tl.range(0, n, BLOCK, num_stages=2)"])
+def test_a_loop_of_several_rounds_is_another_branch_than_one_of_a_single_round(loop: str) -> None:
+    body = f"for start in {loop}:\n    y = start"
+    one, two, three = (branches(body, n=n, BLOCK=64) for n in (64, 65, 170))
+    assert one < two and two == three
+    assert len(branches("for start in range(tl.load(p)):\n    y = start", p=0)) == 1

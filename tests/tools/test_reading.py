@@ -89,7 +89,15 @@ def test_inputs_are_drawn_anew_for_every_case_but_not_to_look_at_modes_or_graphs
 def test_the_answer_by_old_parameters_is_made_when_asked_for(spec: ProblemSpec) -> None:
     plan = prepare_plan(spec, EvaluatorSettings(shapes="given"))
     trial = plan.trials[plan.main]
-    plain = ("module as constructed", "positive parameters", "rows of zeros", "NaN in parameters", "times 30")
+    plain = (
+        "module as constructed",
+        "positive parameters",
+        "rows of zeros",
+        "NaN in parameters",
+        "times 30",
+        "others negative",
+        "others positive",
+    )
     later = (case for case in trial.cases if case.version and case.distribution != AFTER_OTHERS)
     late = [case for case in later if not case.name.endswith(plain)]
     assert late and all(case.stale is None for case in trial.cases if not case.version)

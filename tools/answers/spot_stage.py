@@ -31,11 +31,13 @@ from triton_agent.tools.answers.spot_checks import (
     configurations_of,
     fillings,
     finished,
+    finishing_launches,
     launches_before,
     left_unwritten,
     position_named,
     programs_to_count,
     programs_to_run,
+    storing_zeros_only,
     tells_by_parts,
 )
 from triton_agent.tools.answers.spots import Spot
@@ -336,6 +338,33 @@ def _check_spot(
     return within or finished(written)
 
 
+def _check_stores(job: Job, trial: Trial, case: Case, program: Program) -> bool:
+    """Run all programs that finish outputs, reduced to where they store; return False if they cannot be reduced."""
+    reduced = storing_zeros_only(program.tape, program.kernel_set)
+    if reduced is None:
+        return False
+    tape, kernels, whole = reduced
+    other = dataclasses.replace(
+        program,
+        name=f"{program.name} / stores",
+        tape=tape,
+        encoded=encode(tape),
+        kernels=kernels.to_json(),
+        kernel_set=kernels,
+    )
+    try:
+        send_program(job, other, trial.states[0])
+        answer, _ = call(job, trial, case, only=(0,), whole=whole, program=other, timeout_s=WHOLE_S)
+    except Failed as failed:
+        if failed.finding is not Finding.TOO_SLOW:
+            raise
+        job.notes.append(f"{case.name}: it is not known if all of the answer is written ({failed.message[:200]})")
+        return True
+    finishing = finishing_launches(program.tape, program.kernel_set)
+    check_whole_is_written(case, answer.tensors, [number is not None for number in finishing])
+    return all(number is not None for number in finishing)
+
+
 def _check_coverage(
     job: Job,
     trial: Trial,
@@ -345,12 +374,14 @@ def _check_coverage(
     only: Sequence[int],
     left: Sequence[torch.Tensor],
 ) -> None:
-    """Check that all programs together write the whole answer; ask more programs, and at last all, if in doubt.
+    """Check that all programs together write the whole answer.
 
-    `filled` are programs with filled memory, if there are any, and `left` are the elements that were left out.
+    If they cannot be reduced to where they store, ask more programs, and at last all, if in doubt. `filled` are
+    programs with filled memory, if there are any, and `left` are the elements that were left out.
     """
     tape, kernels = program.tape, program.kernel_set
-    if check_coverage(case, tape, kernels, only, left) >= DOUBTFUL:
+    share = check_coverage(case, tape, kernels, only, left)
+    if _check_stores(job, trial, case, program) or share >= DOUBTFUL:
         return
     more = programs_to_count(tape)
     try:

@@ -164,19 +164,19 @@ def check_all(job: Job) -> None:
 
 
 def _check_other_branches(job: Job) -> None:
-    """Check more cases at sizes where the candidate takes another branch than at the main size and those before."""
+    """Check more cases where the candidate takes another branch than in the first case and in those before."""
     main = job.plan.trials[job.plan.main]
 
-    def branches(trial: Trial) -> frozenset[tuple[str, ...]]:
-        program = job.programs.of(trial, trial.cases[0])
+    def branches(trial: Trial, case: Case) -> frozenset[tuple[str, ...]]:
+        program = job.programs.of(trial, case)
         return branches_of(program.tape, program.kernel_set)
 
-    seen = branches(main)
-    for trial in job.trials():
-        if trial.at_other_branches is None or _input_bytes(trial) > NAMED_NUMBERS_BYTES:
-            continue
-        found = branches(trial)
-        if found <= seen:
+    seen = branches(main, main.cases[0])
+    firsts = [(main, case) for case in _other_tapes(job, main)[:1]]
+    firsts += [(trial, trial.cases[0]) for trial in job.trials() if trial is not main]
+    for trial, first in firsts:
+        found = branches(trial, first)
+        if found <= seen or _input_bytes(trial) > NAMED_NUMBERS_BYTES:
             continue
         seen |= found
         for case in trial.at_other_branches():

@@ -216,3 +216,7 @@ def _admit_choice(choice: Choice) -> None:
             raise UnknownOption(f"Keyword argument {name} was specified but unrecognised")
         if name == "num_warps" and value not in WARPS:
             raise UnknownOption(f"num_warps must be a power of two up to 32, not {value}")
+        if name == "launch_pdl" and value:
+            raise UnknownOption(
+                "launch_pdl lets a launch overlap with the one before, for which no kernel can wait here"
+            )

@@ -1,7 +1,8 @@
 """Finds the branches that the kernels of a call take, as far as the arguments of their launches decide them.
 
-A kernel may do something else at some sizes (`if EVEN:`, `if n > 4096:`). So may the candidate's Python, which then
-launches another kernel or calls other torch operators. Conditions on loaded values are not known.
+A kernel may do something else at some sizes (`if EVEN:`, `if n > 4096:`), or carry something from one round of a loop
+to the next. So may the candidate's Python, which then launches another kernel or calls other torch operators.
+Conditions on loaded values are not known.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 def branches_of(tape: Tape, kernels: KernelSet) -> frozenset[tuple[str, ...]]:
-    """Return the torch operators and kernels of a call, and the known outcomes of conditions in these kernels."""
+    """Return a call's torch operators and kernels, known outcomes of conditions, and known loops of several rounds."""
     found: set[tuple[str, ...]] = set()
     for step in (*tape.prologue, *tape.steps):
         if isinstance(step, Operate):
@@ -78,6 +79,10 @@ def _in_function(
                 outcome = _value_of(test, known)
                 if outcome is not UNKNOWN:
                     yield function.name, f"{ast.unparse(test)} at {test.lineno}:{test.col_offset}", str(bool(outcome))
+            case ast.For(iter=ast.Call(func=ast.Name(id="range") | ast.Attribute(attr="range"), args=bounds)):
+                numbers = [_value_of(bound, known) for bound in bounds]
+                if all(isinstance(it, int) for it in numbers) and 0 not in numbers[2:] and len(range(*numbers)) > 1:
+                    yield function.name, f"loop at {node.lineno}:{node.col_offset}", "several rounds"
             case ast.Call(func=func):
                 called = _value_of(func, known)
                 if depth and isinstance(called, FunctionReference) and called.identity in kernels.functions:

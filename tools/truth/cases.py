@@ -37,11 +37,13 @@ from triton_agent.tools.truth.directed import (
     CONVOLUTIONS,
     DIRECTED,
     FIRST,
+    LOOKING_UP,
     NORMS,
     NOT_FINITE,
     NUMBERS,
     OF_WHOLES,
     OFFSET,
+    PRODUCTS,
     SHARE_JUDGED,
     STILL,
     Directed,
@@ -56,10 +58,13 @@ from triton_agent.tools.truth.distributions import (
     FEW,
     FLAGS,
     MODERATE,
+    OPPOSED,
+    OPPOSED_BACK,
     POSITIVE,
     WHOLE,
     WITH_EMPTY,
     draw,
+    has_both_signs,
     has_flags,
     has_one_sign,
     has_positions_or_lengths,
@@ -84,6 +89,7 @@ from triton_agent.tools.truth.layouts import (
     INNER,
     LAYOUTS,
     MIXED,
+    REPEATED,
     SHARED,
     TRANSPOSED,
     WINDOWS,
@@ -143,6 +149,8 @@ PERIODS, PERIODS_AT_MOST = words("remainder fmod floor_divide eq ne ge gt le lt"
 BEYOND_AN_END = (0, 0.5)
 """A call takes a counter of samples to such a number, or beyond it by half of the call's samples, as a ring buffer that
 wraps within the call."""
+AWAY = (1000.0, 100.0)
+"""What is added to biases and tables before a norm, the first that the reference accepts."""
 GROWN_SCALARS = (30, 8, 3)
 """Factors for learnt scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 
@@ -175,7 +183,7 @@ def make_trial(
         looks=tuple(looks),
         holding=maker.number_cases.holding if settings.remedies else None,
         meeting=maker.number_cases.meeting if settings.remedies else None,
-        at_other_branches=None if main or not settings.remedies else maker.cases_at_other_branches,
+        at_other_branches=maker.cases_in_second_mode if main else maker.cases_at_other_branches,
     )
     return trial, models[0].train(cases[0].train)
 
@@ -274,7 +282,7 @@ def make_verifier_trial(reference: Reference, name: str) -> Trial:
     More draws lie otherwise in memory, which the problem's own function does not see: it may ask for dense inputs.
     """
     cases, layout_seed = [], secret_seed()
-    for number, layout in enumerate(("", "", "", *(it for it in LAYOUTS if it not in (SHARED, WINDOWS))), 1):
+    for number, layout in enumerate(("", "", "", *(it for it in LAYOUTS if it not in (REPEATED, SHARED, WINDOWS))), 1):
         inputs = draw(reference, AS_GIVEN, secret_seed())
         given = relaid(layout, inputs, layout_seed) if layout else inputs
         if given is None:
@@ -394,7 +402,9 @@ class _CaseMaker:
         cases = [self._first_case()]
         if self.settings.remedies:
             self._try(cases, ONE_CHANGED, self.modes[0])
+        opposed = (OPPOSED, OPPOSED_BACK)
         names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._is_useful(name, cases[0])]
+        names, opposing = ([name for name in names if (name in opposed) == it] for it in (False, True))
         last_version = len(self.models) - 1
         # If the reference only moves elements, a candidate may leave other layouts to `contiguous()`.
         computes = self.graph is None or any(node.kind not in STILL for node in self.graph.nodes)
@@ -423,8 +433,11 @@ class _CaseMaker:
             if size_bytes <= ALONE_BYTES_AT_MOST and len(self.models) > 1:
                 self._add_plain_parameters(cases)
                 self._add_grown_scalars(cases)
+                self._add_offset_parameters(cases)
                 self._add_nan_in_parameters(cases)
             self._call_after_others(cases)
+        for name in opposing:
+            self._add_opposed(cases, name)
         return cases
 
     def _add_plain_parameters(self, cases: list[Case]) -> None:
@@ -451,17 +464,37 @@ class _CaseMaker:
     def _is_finite(self, expectation: Expectation) -> bool:
         return non_finite_share(expectation) <= non_finite_share(self.given)
 
+    def _is_accurate(self, expectation: Expectation) -> bool:
+        return self._is_finite(expectation) and not is_astray(expectation)
+
     def _add_with_own_model(
-        self, cases: list[Case], model: torch.nn.Module, what: str, is_sound: Callable[[Expectation], bool]
+        self,
+        cases: list[Case],
+        model: torch.nn.Module,
+        what: str,
+        is_sound: Callable[[Expectation], bool],
+        distribution: str = AS_GIVEN,
     ) -> bool:
-        """Add a case with inputs as given and this module, if the answer is sound."""
-        expectation = self._expected(model.train(self.modes[0]), AS_GIVEN, brief=True)
+        """Add a case with this module and inputs of this distribution, if the answer is sound."""
+        expectation = self._expected(model.train(self.modes[0]), distribution, brief=True)
         if not is_sound(expectation):
             return False
         self.models.append(model)
-        case = self.case_of(expectation, AS_GIVEN, self.modes[0], version=len(self.models) - 1)
+        case = self.case_of(expectation, distribution, self.modes[0], version=len(self.models) - 1)
         cases.append(dataclasses.replace(case, stale=None, name=f"{self.variant} / {what}"))
         return True
+
+    def _add_opposed(self, cases: list[Case], name: str) -> None:
+        """Add a case in which the first input has one sign, and other inputs and all parameters the other one."""
+        model = copied_module(self.models[self.latest])
+        own = [it for it in model.parameters() if it.is_floating_point() and has_both_signs(it)]
+        for parameter in own:
+            parameter.data.abs_().mul_(-1.0 if name == OPPOSED else 1.0)
+        if not own or sum(it.nbytes for it in state_of(model).values()) > ALONE_BYTES_AT_MOST:
+            self._try(cases, name, self.modes[0])
+            return
+        with contextlib.suppress(OriginalFailed):
+            self._add_with_own_model(cases, model, name, self._is_finite, distribution=name)
 
     def _add_grown_scalars(self, cases: list[Case]) -> None:
         """Add a case in which learnt scales are many times as large: parameters of one element, or of one for each of
@@ -474,8 +507,31 @@ class _CaseMaker:
                 largest = max(float(version.get_parameter(name).detach().abs().max()) for version in self.models)
                 own.copy_(torch.full_like(own, times * largest).copysign(own))
             with contextlib.suppress(OriginalFailed):
-                what, sound = f"scalar parameters times {times}", lambda it: self._is_finite(it) and not is_astray(it)
-                if not single or self._add_with_own_model(cases, model, what, sound):
+                what = f"scalar parameters times {times}"
+                if not single or self._add_with_own_model(cases, model, what, self._is_accurate):
+                    return
+
+    def _add_offset_parameters(self, cases: list[Case]) -> None:
+        """Add a case in which biases and tables before a norm are far from zero, as far as the reference accepts.
+
+        A variance computed as the mean of squares less the square of the mean loses its digits then.
+        """
+        graph = self.graph
+        if graph is None or not self.operators & NORMS:
+            return
+        norms = {name for node in graph.nodes if bare_name(node.operator) in NORMS for name in node.references()}
+        for away in AWAY:
+            model, found = copied_module(self.models[self.latest]), False
+            for name, parameter in model.named_parameters():
+                takers = {bare_name(it.operator) for it in graph.nodes if f"p:{name}" in it.references()}
+                is_bias = parameter.dim() == 1 and takers <= PRODUCTS | {"add"}
+                before = bool(reach_of(graph, f"p:{name}").operators & NORMS) and f"p:{name}" not in norms
+                if takers and before and (is_bias or takers <= LOOKING_UP) and parameter.is_floating_point():
+                    parameter.data.add_(away)
+                    found = True
+            with contextlib.suppress(OriginalFailed):
+                what = "biases and tables far from zero"
+                if not found or self._add_with_own_model(cases, model, what, self._is_accurate):
                     return
 
     def _add_nan_in_parameters(self, cases: list[Case]) -> None:
@@ -647,15 +703,21 @@ class _CaseMaker:
             for beyond in BEYOND_AN_END:
                 self._count_on(cases, stateful, end, beyond=beyond)
         self._count_on(cases, stateful, 0, beyond=0)
+        self._count_many_on(cases, stateful)
 
     def _periods(self, train: bool) -> list[int]:
-        """Return whole numbers that the reference names, at which or at multiples of which something may happen."""
+        """Return whole numbers at which or at multiples of which something may happen.
+
+        These are numbers that the reference names, and places in the middle and at the end of a buffer.
+        """
         graph = self.graph if train == self.modes[0] else self._graph_in(train)
         if graph is None:
             return []
         named = [it for node in graph.nodes if bare_name(node.operator) in PERIODS for it in node.arguments]
         wholes = {it for it in named if isinstance(it, int) and not isinstance(it, bool) and it > 1}
-        return sorted(wholes)[:PERIODS_AT_MOST]
+        lengths = {buffer.shape[0] for buffer in self.models[0].buffers() if buffer.dim()}
+        places = {place for length in lengths for place in (length // 2, length) if place > 1}
+        return sorted(wholes)[:PERIODS_AT_MOST] + sorted(places - wholes)[:PERIODS_AT_MOST]
 
     def _count_on(self, cases: list[Case], stateful: Case, count: int, *, beyond: float | None = None) -> None:
         """Add a case in which buffers that count calls or samples have counted so many more of them.
@@ -684,15 +746,43 @@ class _CaseMaker:
                     buffer.fill_(count - steps[name] + int(beyond * steps[name]))
                 elif name in counting:
                     buffer.add_(count)
-            expectation = self.runs.expect(model, self.fresh(), self.scales, brief=True)
-            found = {it.name.removeprefix("buffer ") for it in expectation.state_after}
-            is_alike = found == changed.keys() if beyond is None else found >= changed.keys()
-            if is_alike and not non_finite_share(expectation):
-                self.models.append(model)
-                version = len(self.models) - 1
-                case = self.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
-                name = f"{self.variant} / as given, after {count:,} calls"
-                cases.append(dataclasses.replace(case, stale=None, name=name))
+                elif beyond is not None and name in changed and buffer.is_floating_point() and _is_neutral(buffer):
+                    buffer.copy_(torch.randn(buffer.shape))  # what earlier calls have stored
+            self._add_after_calls(cases, stateful, model, count, same_buffers=beyond is None)
+
+    def _count_many_on(self, cases: list[Case], stateful: Case) -> None:
+        """Add a case in which whole numbers of buffers with several counters, as of kinds, have become large."""
+        before, model = stateful.expectation.state_before, copied_module(self.models[self.latest]).train(stateful.train)
+        counting = {
+            output.name.removeprefix("buffer ")
+            for output in stateful.expectation.state_after
+            if output.yard.original.dtype in (torch.int32, torch.int64)
+            and output.yard.original.numel() > 1
+            and bool((output.yard.original >= before[output.name.removeprefix("buffer ")]).all())
+        }
+        with contextlib.suppress(OriginalFailed, RuntimeError):
+            for name, buffer in model.named_buffers():
+                if name in counting:
+                    buffer.add_(MORE_THAN_FLOATS_HOLD)
+            if counting:
+                self._add_after_calls(cases, stateful, model, MORE_THAN_FLOATS_HOLD, same_buffers=True)
+
+    def _add_after_calls(
+        self, cases: list[Case], stateful: Case, model: torch.nn.Module, count: int, *, same_buffers: bool
+    ) -> None:
+        """Add a case with this module, whose buffers are as after so many calls.
+
+        It has to change the buffers that the first call changes, and with `same_buffers` no others.
+        """
+        changed = {output.name for output in stateful.expectation.state_after}
+        expectation = self.runs.expect(model, self.fresh(), self.scales, brief=True)
+        found = {output.name for output in expectation.state_after}
+        if (found == changed if same_buffers else found >= changed) and not non_finite_share(expectation):
+            self.models.append(model)
+            version = len(self.models) - 1
+            case = self.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
+            name = f"{self.variant} / as given, after {count:,} calls"
+            cases.append(dataclasses.replace(case, stale=None, name=name))
 
     def fresh(self) -> list[Any]:
         """Return new inputs as given; large ones are copied from a kept draw."""
@@ -715,6 +805,8 @@ class _CaseMaker:
             # a norm of equal elements is only rounding error
             is_rounding = distribution == FEW and bool(self.operators & NORMS)
             return floats and not self._goes_by_order and not is_rounding
+        if distribution in (OPPOSED, OPPOSED_BACK):
+            return sum(map(has_both_signs, (*float_tensors(self.last), *self.models[self.latest].parameters()))) > 1
         if distribution == POSITIVE:
             return any(bool((it > 0).any() and (it < 0).any()) for it in float_tensors(self.last))
         if distribution in (WITH_EMPTY, WHOLE):
@@ -745,19 +837,31 @@ class _CaseMaker:
         return cases
 
     def cases_at_other_branches(self) -> tuple[Case, ...]:
-        """Return the cases of the main variant that a variant leaves out, except other versions of parameters.
+        """Return the cases of the main variant that a variant leaves out, except other versions of parameters."""
+        return self._made_once(self.modes[0], DISTRIBUTIONS[1:], DIRECTED)
 
-        They are made when the first candidate asks.
-        """
+    def cases_in_second_mode(self) -> tuple[Case, ...]:
+        """Return the cases of the first mode that the second one leaves out, if the reference differs in it."""
+        if len(self.modes) < 2 or self.modes_agree:
+            return ()
+        return self._made_once(
+            self.modes[1],
+            [name for name in DISTRIBUTIONS[1:] if name not in IN_EACH_MODE],
+            [name for name in DIRECTED if name not in DIRECTED_IN_EACH_MODE],
+        )
+
+    def _made_once(self, train: bool, distributions: Sequence[str], kinds: Sequence[str]) -> tuple[Case, ...]:
+        """Make cases of these distributions and directed cases of these kinds when the first candidate asks."""
+        if not self.settings.remedies:
+            return ()
         with self._one_at_a_time:
             if self._at_other_branches is None:
                 # other threads may use the model in the other mode, and the problem's notes are complete
-                self.models[0], self.notes = copied_module(self.models[0]).train(self.modes[0]), []
-                given = self.case_of(self.given, AS_GIVEN, self.modes[0])
-                cases = [given]
-                for name in (name for name in DISTRIBUTIONS[1:] if self._is_useful(name, given)):
-                    self._try(cases, name, self.modes[0])
-                self._add_directed_cases(cases, 0, DIRECTED, train=self.modes[0])
+                self.models[0], self.notes = copied_module(self.models[0]).train(train), []
+                cases = [self.case_of(self.given, AS_GIVEN, self.modes[0])]
+                for name in (name for name in distributions if self._is_useful(name, cases[0])):
+                    self._try(cases, name, train)
+                self._add_directed_cases(cases, 0, kinds, train=train)
                 self._at_other_branches = tuple(cases[1:])
             return self._at_other_branches
 

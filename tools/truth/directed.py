@@ -25,7 +25,7 @@ from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
 from triton_agent.tools.reference.input_tensors import is_plain, tensors_in
 from triton_agent.tools.truth.distributions import NOT_FINITE, share_memory
-from triton_agent.tools.truth.feeds import Change, Feed, Reach, reach_of
+from triton_agent.tools.truth.feeds import Change, Feed, Reach, reach_of, reduced_dims
 from triton_agent.tools.truth.jumps import COMPARING, ROUNDING, WHOLE
 from triton_agent.tools.truth.plan import secret_seed
 from triton_agent.tools.truth.whole_numbers import (
@@ -91,6 +91,7 @@ CANCELLING = words("tanh expm1 log1p sigmoid softplus sinh atanh erf")
 SCALING = words("mul div mul_ div_ addcmul")
 PERIODIC = words("sin cos tan sinc polar")
 DIVIDING = words("floor_divide remainder fmod div bitwise_right_shift bitwise_left_shift __rshift__ __lshift__ abs neg")
+DIVIDING |= words("gcd lcm")
 LOOKING_UP = words(
     "index index_select gather embedding take take_along_dim embedding_bag _embedding_bag nll_loss_forward"
 )
@@ -103,12 +104,15 @@ COUNTED_BACK_SHARE = 0.5
 LARGEST = words("amax max argmax aminmax _aminmax max_pool1d max_pool2d max_pool3d max_pool2d_with_indices")
 LARGEST |= words("max_pool3d_with_indices adaptive_max_pool2d")
 LEAST = words("amin min argmin")
-ASKING = words("ne eq logical_not _to_copy")
+ASKING = words("ne eq logical_not logical_and logical_or logical_xor any all count_nonzero _to_copy")
 """Operators that only ask if a whole number is zero; `_to_copy` does so if it copies to flags."""
 CHOOSING = {"where": 0, "masked_fill": 1}
 """Operators that choose by flags, and the position of these among the arguments."""
 WHOLE_ARITHMETIC = words("add sub rsub mul neg abs sum cumsum bitwise_and bitwise_or bitwise_xor maximum minimum clamp")
 WHOLE_ARITHMETIC |= words("floor_divide remainder fmod max min amax amin relu where eq ne lt le gt ge sign")
+KEEPING_WHOLE = words("sort argsort topk argmax argmin aminmax median kthvalue cummax cummin prod cumprod index_add")
+KEEPING_WHOLE |= words("scatter_add scatter_reduce index_select gather take_along_dim") | WHOLE_ARITHMETIC
+"""Operators that keep whole numbers whole and accept large ones, except as an index."""
 MASKING = words("masked_fill where mul logical_not bitwise_not logical_and bitwise_and any all sum")
 PASSED_THROUGH = words("clone contiguous _to_copy clamp clamp_min clamp_max relu to type_as detach float double abs")
 SUMMING = words("sum mean var std var_mean std_mean cumsum norm linalg_vector_norm logsumexp prod nansum") | NORMS
@@ -143,6 +147,9 @@ PASSING_NAN = PRODUCTS | words(
     mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy_with_logits nll_loss_forward
     hardsigmoid softshrink hardshrink threshold logaddexp logaddexp2 count_nonzero remainder fmod frac sinc xlogy
     lgamma logit asin acos atanh cummax cummin
+    aminmax adaptive_max_pool2d adaptive_max_pool3d adaptive_avg_pool2d _adaptive_avg_pool2d _adaptive_avg_pool3d
+    logcumsumexp erfinv angle polar complex real imag digamma special_entr ldexp index_add scatter_add
+    upsample_nearest1d upsample_nearest2d upsample_nearest3d
     """
 )
 """Operators that propagate NaN, or define what becomes of it. Other losses, image samplers and rounding to a grid treat
@@ -262,35 +269,44 @@ def _set_whole_offset(tensor: torch.Tensor, feed: Feed, generator: torch.Generat
     tensor.add_(away * (spread or 1.0))
 
 
+def _in_lines(tensor: torch.Tensor, feed: Feed) -> tuple[torch.Tensor, torch.Size]:
+    """Return a view whose first dimensions number the lines that the operator reduces, and the sizes of these.
+
+    Lines are rows if it is not known what is reduced.
+    """
+    inner = feed.reduced or {tensor.dim() - 1}
+    outer = [dim for dim in range(tensor.dim()) if dim not in inner]
+    lines = tensor.permute(*outer, *(dim for dim in range(tensor.dim()) if dim in inner))
+    return lines, lines.shape[: len(outer)]
+
+
 def _set_rows_off(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Shift rows so that their exponentials overflow, or are all zero, unless the peak is subtracted first."""
-    rows = tensor.select(-1, 0).numel() if tensor.dim() else 1
-    signs = 1 - 2 * (torch.arange(rows) % 2)
+    """Shift lines so that their exponentials overflow, or are all zero, unless the peak is subtracted first."""
+    lines, outer = _in_lines(tensor, feed)
+    signs = 1 - 2 * (torch.arange(outer.numel()) % 2)
     if bool((tensor >= 0).all()):
         signs = signs.abs()
-    tensor.add_((BEYOND_EXP * signs).reshape((*tensor.shape[:-1], 1) if tensor.dim() else ()).to(tensor))
+    lines.add_((BEYOND_EXP * signs).reshape(*outer, *(1 for _ in lines.shape[len(outer) :])).to(tensor))
 
 
 def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Make one row zero, one constant, one huge and one tiny; other rows stay as they are.
+    """Make one line zero, one constant, one huge and one tiny; other lines stay as they are.
 
-    A row is a column if the operator reduces columns. After a refusal no row is huge, and none is zero or none is tiny.
+    After a refusal no line is huge, and none is zero or none is tiny.
     """
-    tensor = _with_lines_last(tensor, feed)
-    if tensor.dim() == 0 or tensor.numel() == tensor.shape[-1]:
+    lines, outer = _in_lines(tensor, feed)
+    count = outer.numel()
+    if tensor.dim() == 0 or count == 1:
         return
-    outer = tensor.shape[:-1]
-    rows = math.prod(outer)
     asked = [["zero", "equal", "huge", "tiny"], ["equal", "tiny"], ["zero", "equal"]][min(refused, 2)]
     if "huge" in asked and (feed.exists_beside & PERIODIC or feed.cast_to_whole):
         asked.remove("huge")
     if feed.exists_beside & NORMS:  # the norm of a constant row is one magnified rounding error of the mean
         asked.remove("equal")
-    asked = asked[: max(1, rows // 2)]
-    chosen = torch.randperm(rows, generator=generator)[: len(asked)].tolist()
-    for what, row in zip(asked, chosen):
-        place = tuple(int(i) for i in numpy.unravel_index(row, outer))
-        values = tensor[place]
+    asked = asked[: max(1, count // 2)]
+    chosen = torch.randperm(count, generator=generator)[: len(asked)].tolist()
+    for what, line in zip(asked, chosen):
+        values = lines[tuple(int(i) for i in numpy.unravel_index(line, outer))]
         if what == "zero":
             values.zero_()
         elif what == "equal":
@@ -301,14 +317,6 @@ def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
         else:
             tiny = TINY_DEVIATION if feed.exists_beside & NORMS else 1e-30
             values.mul_(TINY.get(tensor.dtype, tiny))
-
-
-def _with_lines_last(tensor: torch.Tensor, feed: Feed) -> torch.Tensor:
-    """Return a view in which the last dimension is one that the operator reduces, if it is known to reduce others."""
-    given = feed.node.argument("dim")
-    listed = given if isinstance(given, (list, tuple)) else (given,)
-    dims = {dim % tensor.dim() for dim in listed if isinstance(dim, int) and tensor.dim()}
-    return tensor if not dims or tensor.dim() - 1 in dims else tensor.movedim(max(dims), -1)
 
 
 def _make_some_faint(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
@@ -377,27 +385,27 @@ def _enlarge_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, 
     """Move a fifth of the elements far from zero, those of 64 bits beyond 32, if they are only used in integer
     arithmetic."""
     large = LARGE.get(tensor.dtype)
-    if large is None or feed.exists_beside - WHOLE_ARITHMETIC - _QUIET:
+    if large is None or _is_index(feed) or feed.exists_beside - KEEPING_WHOLE - _QUIET:
         return
     moved = tensor + torch.where(_some(tensor, generator, 0.5), large, -large)
     chosen = _some(tensor, generator, 0.2) & (tensor.abs() < 1 << 28)
     tensor.copy_(torch.where(chosen, moved, tensor))
 
 
-def _fill_rows_at_limits(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Fill one row with integers near the lower limit of the dtype, and another with integers near the upper one.
+def _is_index(feed: Feed) -> bool:
+    return any(feed.reach.is_in(node, "index", "indices") for node in feed.reach.nodes)
 
-    A row is a column if the operator reduces columns.
-    """
-    tensor = _with_lines_last(tensor, feed)
-    rows = math.prod(tensor.shape[:-1])
-    if rows < FEWEST_LINES or feed.reach.operators - WHOLE_OPERATORS:
+
+def _fill_rows_at_limits(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Fill one line with integers near the lower limit of the dtype, and another with integers near the upper one."""
+    lines, outer = _in_lines(tensor, feed)
+    if outer.numel() < FEWEST_LINES or _is_index(feed) or feed.reach.operators - WHOLE_OPERATORS - KEEPING_WHOLE:
         return
     ends = torch.iinfo(tensor.dtype)
     near = min(NEAR_LIMITS, ends.max // 2)
-    chosen = torch.randperm(rows, generator=generator)[:2].tolist()
-    for row, (low, high) in zip(chosen, ((ends.min, ends.min + near), (ends.max - near, ends.max))):
-        line = tensor[tuple(int(i) for i in numpy.unravel_index(row, tensor.shape[:-1]))]
+    chosen = torch.randperm(outer.numel(), generator=generator)[:2].tolist()
+    for number, (low, high) in zip(chosen, ((ends.min, ends.min + near), (ends.max - near, ends.max))):
+        line = lines[tuple(int(i) for i in numpy.unravel_index(number, outer))]
         line.copy_(torch.randint(low, high, line.shape, generator=generator))
 
 
@@ -491,7 +499,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=TIES, operators=COMPARING, kind="whole", change=_meet_some, traced_only=True),
     Rule(case=TIES, operators=ROUNDING | {"div", "_to_copy"}, kind="float", change=_half_way),
     Rule(case=NUMBERS, operators=DIVIDING, kind="whole", change=_negate_some, traced_only=True),
-    Rule(case=NUMBERS, operators=WHOLE_ARITHMETIC, kind="whole", change=_enlarge_some, traced_only=True),
+    Rule(case=NUMBERS, operators=KEEPING_WHOLE, kind="whole", change=_enlarge_some, traced_only=True),
     Rule(case=NUMBERS, operators=LARGEST | LEAST, kind="whole", change=_fill_rows_at_limits, traced_only=True),
     Rule(
         case=NUMBERS,
@@ -504,7 +512,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=NUMBERS, operators=MASKING, kind="flag", change=_mask_rows),
     Rule(case=RUNS, operators=MASKING | ATTENTION, kind="flag", change=_clear_runs),
     Rule(case=NUMBERS, operators=None, kind="whole", change=_uneven_offsets),
-    Rule(case=OFFSET, operators=PEAKED, kind="float", change=_set_rows_off),
+    Rule(case=OFFSET, operators=PEAKED | {"amax", "max"}, kind="float", change=_set_rows_off),
     Rule(case=OFFSET, operators=NORMS, kind="float", change=_set_whole_offset),
     Rule(case=LIMITS, operators=NORMS | PEAKED | SCALED, kind="float", change=_limit_rows),
     Rule(case=FAINT, operators=DIVIDED, kind="number", change=_make_some_faint),
@@ -654,6 +662,7 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                     feed,
                     exists_beside=names,
                     reach=reaches[feed.position],
+                    reduced=_reduced(graph, feed.node, reaches[feed.position], tensors[feed.position]),
                     cast_to_whole=casts,
                     picked=feed.position in feeds,
                 )
@@ -681,6 +690,18 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
     )
 
 
+def _reduced(graph: OperatorGraph, node: Node, reach: Reach, tensor: torch.Tensor) -> frozenset[int]:
+    """Return the dimensions of an input that this node reduces, or else the first node in reach that reduces any."""
+    found = (reduced_dims(graph, it, tensor.shape) for it in (node, *reach.nodes))
+    return next(filter(None, found), frozenset())
+
+
+def _is_reduced_to_one(reach: Reach, tensor: torch.Tensor) -> bool:
+    """Return True if the input is a single number, or if an operator makes one of all its elements."""
+    made = [math.prod(node.outputs[0].shape) for node in reach.nodes if node.kind == "reduction" and node.outputs]
+    return tensor.numel() == 1 or 1 in made
+
+
 def _products_in_a_row(graph: OperatorGraph) -> int:
     """Return how many products follow each other at most, each with the result of the one before."""
     counts: dict[str, int] = {}
@@ -699,8 +720,8 @@ def _fitting(
         return [(rule, feed) for rule, feed in feeds if passes_nan_on(graph, feed.reach)]
     if case == ENDS:
         return _with_ends(feeds, tensors)
-    if case == BLANK_INPUT:  # of a single tensor, samples of zeros are enough
-        return [it for it in feeds if len(feeds) > 1 or tensors[it[1].position].numel() == 1]
+    if case == BLANK_INPUT:  # of a single tensor, samples of zeros are enough, unless all of it is reduced at once
+        return [it for it in feeds if len(feeds) > 1 or _is_reduced_to_one(it[1].reach, tensors[it[1].position])]
     if case == FAR:
         large = far_together(graph, [feed.position for _, feed in feeds if is_small(tensors[feed.position])])
         return [(rule, feed) for rule, feed in feeds if feed.position in large]
@@ -855,9 +876,14 @@ def _is_asked(node: Node, rule: Rule, graph: OperatorGraph) -> bool:
         return _makes_whole(node, graph)
     if name == "div" and rule.change is _negate_some:
         return node.argument("rounding_mode") is not None
+    if rule.change is _set_rows_off and name not in PEAKED:  # a softmax by hand subtracts the largest number first
+        return any(bare_name(it.operator) in ("exp", "exp2") for it in graph.nodes)
     if rule.change is _set_otherwise:
         beside = [it for it in graph.nodes if not {*it.references()}.isdisjoint(node.references())]
-        return all(bare_name(it.operator) in ASKING and it.outputs[0].dtype == "bool" for it in beside)
+        return all(
+            bare_name(it.operator) in ASKING and (it.outputs[0].dtype == "bool" or "count" in it.operator)
+            for it in beside
+        )
     return name not in COMBINING or bool(node.argument(COMBINING[name]))
 
 

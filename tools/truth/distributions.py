@@ -37,6 +37,8 @@ OVERFLOW_MARGIN = 8
 
 BLANK, FLAGS, WHOLE = "samples of zeros", "flags flipped", "positions and lengths changed"
 POSITIVE, FEW = "all positive", "few values"
+OPPOSED, OPPOSED_BACK = "first input positive, others negative", "first input negative, others positive"
+"""Scores that are sums of products are then all negative. Parameters count as other inputs."""
 WITH_EMPTY = "positions and lengths changed, one of them to zero"
 """Replaces `WHOLE` if the reference accepts it; many references divide by a length, which must then not be zero."""
 EXTREMES, NOT_FINITE = "extremes", "NaN and infinities"
@@ -218,6 +220,8 @@ _CHANGES: dict[str, _Change | None] = {
     FLAGS: lambda flags, drawn: flags ^ _some_flags(flags.shape, drawn).to(flags.device),
     WITH_EMPTY: _reorder_or_empty,
     WHOLE: _reorder_or_lower,
+    OPPOSED: None,
+    OPPOSED_BACK: None,
 }
 
 DISTRIBUTIONS: tuple[str, ...] = tuple(_CHANGES)
@@ -233,6 +237,8 @@ def draw(reference: Reference, name: str, seed: int) -> list[Any]:
 
 def put_under(name: str, inputs: list[Any], seed: int) -> None:
     """Change inputs to a distribution, in place and on their device."""
+    if name in (OPPOSED, OPPOSED_BACK):
+        _oppose(inputs, first_sign=1.0 if name == OPPOSED else -1.0)
     change = _CHANGES[name]
     if change is None:
         return
@@ -254,6 +260,16 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
                     most = max(largest, float(values.abs().nan_to_num_(0.0, 0.0, 0.0).max()))
                     changed = torch.where(torch.isfinite(changed), changed.clamp(-most, most), changed)
                 tensor.copy_(changed)
+
+
+def _oppose(inputs: list[Any], *, first_sign: float) -> None:
+    """Give all elements of the first input with both signs this sign, and all elements of the others the other one."""
+    sign = first_sign
+    with torch.no_grad():
+        for tensor in real_valued_in(inputs):
+            if has_both_signs(tensor):
+                tensor.copy_(sign * tensor.abs())
+                sign = -first_sign
 
 
 def share_memory(inputs: list[Any]) -> bool:

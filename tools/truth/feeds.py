@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -37,6 +37,42 @@ def reach_of(graph: OperatorGraph, source: str) -> Reach:
     return Reach(values=frozenset(values), nodes=tuple(nodes))
 
 
+def reduced_dims(graph: OperatorGraph, node: Node, shape: Sequence[int]) -> frozenset[int]:
+    """Return the dimensions of an input of this shape that a node reduces which receives a view of it.
+
+    Empty if the node reduces none, or if the shapes do not tell which.
+    """
+    operand = next((graph.values()[name].shape for name in node.references() if name in graph.values()), ())
+    normalized, given = node.argument("normalized_shape"), node.argument("dim")
+    if isinstance(normalized, (list, tuple)):
+        dims = set(range(len(operand) - len(normalized), len(operand)))
+    elif given is None:
+        dims = set(range(len(operand))) if node.kind == "reduction" else set()
+    else:
+        listed = given if isinstance(given, (list, tuple)) else (given,)
+        dims = {dim % len(operand) for dim in listed if isinstance(dim, int) and operand}
+    return frozenset(dim for group, others in _groups(shape, operand) if dims & set(others) for dim in group)
+
+
+def _groups(shape: Sequence[int], other: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield the dimensions of two shapes of one tensor that hold the same elements, as far as they can be told."""
+    i = k = 0
+    while i < len(shape) and k < len(other):
+        here, there = [i], [k]
+        one, two = shape[i], other[k]
+        while one != two:
+            if one < two and here[-1] + 1 < len(shape):
+                here.append(here[-1] + 1)
+                one *= shape[here[-1]]
+            elif two < one and there[-1] + 1 < len(other):
+                there.append(there[-1] + 1)
+                two *= other[there[-1]]
+            else:
+                return
+        yield here, there
+        i, k = here[-1] + 1, there[-1] + 1
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
     """An input and an operator that receives it, as `scale * input + shift` where these are known."""
@@ -49,6 +85,8 @@ class Feed:
     """Names of all operators of the graph."""
     reach: Reach = dataclasses.field(default_factory=Reach)
     """Everything that depends on the input."""
+    reduced: frozenset[int] = frozenset()
+    """Dimensions of the input that the operator reduces; empty if unknown, or if it reduces none."""
     cast_to_whole: bool = False
     """True if the graph casts floats to integers, which cannot hold huge values."""
     picked: bool = False

@@ -2,12 +2,15 @@
 
     transposed   dense, with the dimensions in reverse order
     inner        dense, with the second dimension last, like images with their channels last; for three and more
-    outer        dense, with two dimensions exchanged before the last, like sequences step by step; for three and more
+    outer        dense, with the second and third dimensions exchanged, like heads of a projection or frames of a video;
+                 of three dimensions the first two, like sequences step by step
     last         dense, with the last two dimensions exchanged, like transposed keys; for four and more
     padded       the second half of rows that are twice as wide, like a chunk of a projection; for several dimensions
-    cut          dense rows with a gap between samples, like all steps but the last; for three and more dimensions
+    cut          dense rows with gaps between samples, planes and so on, like all steps but the last; for three and more
+                 dimensions
     stepped      every second element of a row that is twice as wide, starting at the second; for one dimension
     expanded     one sample repeated with a stride of zero, which also changes the values
+    repeated     the same for the second dimension of each input that has three and more, like keys that heads share
     windows      rows that overlap by half, like the frames of a signal, which also changes the values
     one twice    the same tensor for two inputs of equal shape and dtype
     apart        separate memory for each input, if the given inputs share memory
@@ -30,10 +33,10 @@ from triton_agent.tools.truth.distributions import share_memory
 TRANSPOSED, GAPS, SHARED = "transposed in memory", "gaps in memory", "one memory for many elements"
 INNER, OUTER, WINDOWS = "second dimension last in memory", "first dimensions exchanged in memory", "windows in memory"
 LAST = "last dimensions exchanged in memory"
-CUT = "gaps between samples in memory"
+CUT, REPEATED = "gaps between samples in memory", "second dimension repeated in memory"
 APART = "memory of its own for each input"
 MIXED = "several layouts in memory"
-LAYOUTS = (TRANSPOSED, GAPS, MIXED, INNER, OUTER, LAST, CUT, SHARED, WINDOWS, APART)
+LAYOUTS = (TRANSPOSED, GAPS, MIXED, INNER, OUTER, LAST, CUT, REPEATED, SHARED, WINDOWS, APART)
 FEWEST_TO_MIX = 3
 """Of fewer inputs no two lie alike in the first two cases."""
 UNSAFE_FOR_ATTENTION = (INNER, LAST, WINDOWS)
@@ -118,7 +121,10 @@ def _inner(tensor: torch.Tensor) -> torch.Tensor:
 
 def _outer(tensor: torch.Tensor) -> torch.Tensor:
     dims = list(range(tensor.dim()))
-    return _in_memory(tensor, [*dims[:-3], dims[-2], dims[-3], dims[-1]]) if len(dims) > 2 else tensor
+    if len(dims) < 3:
+        return tensor
+    order = [1, 0, 2] if len(dims) == 3 else [0, 2, 1, *dims[3:]]
+    return _in_memory(tensor, order)
 
 
 def _last(tensor: torch.Tensor) -> torch.Tensor:
@@ -151,10 +157,17 @@ def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
 def _cut(tensor: torch.Tensor) -> torch.Tensor:
     if sum(wide > 1 for wide in tensor.shape) < 3:
         return tensor
-    plain = tensor.detach()
-    axis = next(i for i, wide in enumerate(plain.shape[1:], 1) if wide > 1)
-    wider = torch.cat((plain, plain.narrow(axis, 0, 1).flip(-1)), dim=axis)
-    return wider.narrow(axis, 0, plain.shape[axis]).requires_grad_(tensor.requires_grad)
+    wider = tensor.detach()
+    for axis in range(1, tensor.dim() - 1):
+        wider = torch.cat((wider, wider.narrow(axis, 0, 1).flip(-1)), dim=axis)
+    inside = tuple(slice(size) for size in tensor.shape)
+    return wider[inside].requires_grad_(tensor.requires_grad)
+
+
+def _repeated(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dim() < 3 or tensor.shape[1] < 2 or not tensor.is_floating_point():
+        return tensor
+    return tensor.detach()[:, :1].clone().expand(tensor.shape).requires_grad_(tensor.requires_grad)
 
 
 def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
@@ -191,5 +204,6 @@ WAYS = {
     OUTER: (_outer,),
     LAST: (_last,),
     CUT: (_cut,),
+    REPEATED: (_repeated,),
 }
 """The ways in which inputs lie in memory, in turn."""

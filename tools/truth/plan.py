@@ -89,9 +89,9 @@ Each comes with its own parameters and buffers, or None."""
     meeting: Callable[[Case, Sequence[tuple[int, int, float]]], Case | None] | None = None
     """Makes a case with the inputs of another, where some elements (input, index in memory) get other numbers."""
 
-    at_other_branches: Callable[[], Sequence[Case]] | None = None
-    """For a variant: makes cases of the kinds that otherwise only the main variant has, for candidates whose kernels
-take another branch at this size than at the main one."""
+    at_other_branches: Callable[[], Sequence[Case]] = tuple
+    """Makes cases of the kinds that otherwise only the main variant has in its first mode, for candidates whose kernels
+take another branch than there: at this size or, in the main variant, in the second mode."""
 
     def begins_mode(self, case: Case) -> bool:
         """Return True for the first case in training mode and the first one in evaluation mode."""
