@@ -68,24 +68,27 @@ guard cannot check them without reading them, and they differ from call to call.
 ## What is tried besides the inputs as given
 
 - Values of inputs: some equal the values that the reference compares them with. Some rows begin or end with zeros, hold
-  only one sign or few different values, or are as small as an epsilon; so do columns where the reference reduces these.
-  Of several inputs each is zero once. Numbers between 0 and 1 (or -1 and 1) reach both ends. NaN is asked of each input
-  that the reference passes it on from.
+  only one sign or few different values, or are as small as an epsilon; so do columns, channels or all elements where
+  the reference reduces these. Of several inputs each is zero once. The first input gets one sign and all others, with
+  the parameters, the other one. Numbers between 0 and 1 (or -1 and 1) reach both ends. NaN is asked of each input that
+  the reference passes it on from.
 - Integers and flags: some repeat within an input and between inputs, or are zero; all are equal; all of one input are
   zero; all are large. Rows of flags begin or end with a run of cleared ones. Sizes, offsets and places that are written
   to keep what the file draws.
-- Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed and
-  with gaps in its rows or between samples, and any two of up to six inputs lie differently once.
+- Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed, and
+  with gaps in its rows, between samples and between planes; any two of up to six inputs lie differently once. Samples or
+  heads are repeated with a stride of zero.
 - Sizes: odd ones, primes, powers of two, a batch of one, and some up to four times as large. A larger size is left out,
   with a note, if a kernel needs more shared memory there than the GPU has or takes more than ten seconds to compile.
-  Where a file takes another branch than at the sizes given (another kernel, or another outcome of a condition on the
-  arguments of a launch), all these values are tried again.
+  Where a file takes another branch than at the sizes given (another kernel, another outcome of a condition on the
+  arguments of a launch, or several rounds of a loop), all these values are tried again; so in the second mode.
 - Inputs at full size: they hold several magnitudes and signs at once. In other calls they hold outliers, NaN, repeated
   and negative indices, full and empty masks, and the numbers that kernels name.
 - Parameters and buffers: those that a new module fills with one value also get other values, and those of one sign get
-  both signs if the reference accepts that. Learnt scales also get larger values, and some rows of a weight are zero.
-- Buffers that count calls or samples: they also begin at higher counts, reach the numbers that the reference names, and
-  pass them within a call. Those that count down reach zero.
+  both signs if the reference accepts that. Learnt scales also get larger values, some rows of a weight are zero, and
+  biases and tables before a norm are far from zero.
+- Buffers that count calls or samples: they also begin at higher counts, reach the numbers that the reference names and
+  the middle and the end of other buffers, and pass them within a call. Those that count down reach zero.
 """
 
 

@@ -23,6 +23,7 @@ REFUSED = {
     "numbers_mask_ignored_at_full_size": "wrong_values",
     "numbers_places_from_the_end_at_full_size": "wrong_values",
     "numbers_wrong_behind_skipped_programs": "wrong_values",
+    "output_last_group_of_tiles_unwritten": "wrong_values",
     "output_refused_at_full_size": "runtime_error",
     "state_counts_in_floats": "wrong_values",
     "state_half_unwritten_by_a_second_launch": "wrong_values",
