@@ -76,8 +76,8 @@ guard cannot check them without reading them, and they differ from call to call.
   zero; all are large. Rows of flags begin or end with a run of cleared ones. Sizes, offsets and places that are written
   to keep what the file draws.
 - Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed, and
-  with gaps in its rows, between samples and between planes; any two of up to six inputs lie differently once. Samples or
-  heads are repeated with a stride of zero.
+  with gaps in its rows, between samples and between planes; any two of up to six inputs lie differently once. Samples
+  or heads are repeated with a stride of zero.
 - Sizes: odd ones, primes, powers of two, a batch of one, and some up to four times as large. A larger size is left out,
   with a note, if a kernel needs more shared memory there than the GPU has or takes more than ten seconds to compile.
   Where a file takes another branch than at the sizes given (another kernel, another outcome of a condition on the

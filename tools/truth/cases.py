@@ -621,6 +621,7 @@ class _CaseMaker:
             if name == NOT_FINITE:
                 values = self._plantable(model, asked, refused)
                 values += [secrets.choice((math.inf, -math.inf))] if adds_infinity else []
+                values += [0.0] if asked.pointwise and not refused else []  # its logarithm, for example, is infinite
                 asked.plant(inputs, values, generator, twice=not refused)
                 if asked.neutral is not None and self._may_fill(model, asked, values):
                     asked.fill_lines(inputs, asked.neutral, generator)

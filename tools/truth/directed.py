@@ -544,6 +544,8 @@ class Directed:
     """True for a recurrence. Its first factor meets a state of zero, and a kernel may leave it out, with its NaN."""
     neutral: float | None = None
     """The infinity that all elements exceed if the largest is sought, or that exceeds all if the least is."""
+    pointwise: bool = False
+    """True if nothing is reduced or multiplied as matrices, so that an infinity stays where it arises."""
     cuts: bool = False
     """True if a triangle of a matrix is cut off."""
     chosen_by: tuple[int, ...] = ()
@@ -685,6 +687,7 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
         sums=sums,
         recurs=recurs,
         neutral=-math.inf if names & LARGEST else math.inf if names & LEAST else None,
+        pointwise=all(node.kind in (*STILL, "arithmetic") for node in graph.nodes),
         cuts=bool(names & {"tril", "triu"}),
         chosen_by=tuple(sorted(_choosing_flags(graph, tensors))),
     )
