@@ -23,7 +23,7 @@ import torch
 from triton_agent.tools.graph.graph import Node, OperatorGraph
 from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
-from triton_agent.tools.reference.input_tensors import is_plain, tensors_in
+from triton_agent.tools.reference.input_tensors import is_plain, is_sorted, tensors_in
 from triton_agent.tools.truth.distributions import NOT_FINITE, share_memory
 from triton_agent.tools.truth.feeds import Change, Feed, Reach, reach_of, reduced_dims
 from triton_agent.tools.truth.jumps import COMPARING, ROUNDING, WHOLE
@@ -52,8 +52,11 @@ LIMITS = "rows at their limits"
 FAINT = "rows of many small sizes"
 ENDS = "ends of the range"
 RUNS = "runs of cleared flags"
-BLANK_INPUT = "an input of zeros"
-DIRECTED = (NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, BLANK_INPUT, REPEATED, EQUAL, ZERO, FAR)
+BLANK_INPUT, LENGTHS = "an input of zeros", "lengths and places up to the end"
+DIRECTED = (
+    *(NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, BLANK_INPUT, LENGTHS),
+    *(REPEATED, EQUAL, ZERO, FAR),
+)
 """The directed cases, in the order in which they are made."""
 
 OF_WHOLES = (NUMBERS, REPEATED)
@@ -392,6 +395,31 @@ def _enlarge_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, 
     tensor.copy_(torch.where(chosen, moved, tensor))
 
 
+def _reach_the_end(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Draw lengths or places anew, up to the last one; after a refusal change one of them only."""
+    last = int(feed.numbers[0])
+    if not refused:
+        tensor.copy_(torch.randint(last // 2, last + 1, tensor.shape, generator=generator))
+    tensor.view(-1)[int(torch.randint(tensor.numel(), (), generator=generator))] = last
+
+
+def _last_of_counted(graph: OperatorGraph, node: Node, name: str) -> int | None:
+    """Return the largest length or place that the named operand can be, if it is compared with 0, 1, 2 and so on.
+
+    `at < length` accepts the count of these numbers, `at <= place` one less.
+    """
+    operands = [it.name for it in node.arguments[:2] if isinstance(it, Reference)]
+    if len(operands) < 2 or name not in operands:
+        return None
+    other = operands[1 - operands.index(name)]
+    while (producer := graph.producers().get(other)) is not None and producer.kind in ("view", "movement"):
+        other = next(iter(producer.references()))
+    if producer is None or bare_name(producer.operator) != "arange" or producer.argument("start") not in (None, 0):
+        return None
+    is_length = bare_name(node.operator) in (("gt", "le") if operands[0] == name else ("ge", "lt"))
+    return math.prod(producer.outputs[0].shape) - (not is_length)
+
+
 def _is_index(feed: Feed) -> bool:
     return any(feed.reach.is_in(node, "index", "indices") for node in feed.reach.nodes)
 
@@ -518,6 +546,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=FAINT, operators=DIVIDED, kind="number", change=_make_some_faint),
     Rule(case=ENDS, operators=None, kind="float", change=_meet_ends),
     Rule(case=BLANK_INPUT, operators=None, kind="number", change=set_to_zero),
+    Rule(case=LENGTHS, operators=words("lt le gt ge"), kind="whole", change=_reach_the_end, traced_only=True),
     Rule(case=REPEATED, operators=None, kind="whole", change=repeat_some),
     Rule(case=EQUAL, operators=None, kind="whole", change=set_equal),
     Rule(case=EQUAL, operators=None, kind="flag", change=set_equal),
@@ -725,10 +754,18 @@ def _fitting(
         return _with_ends(feeds, tensors)
     if case == BLANK_INPUT:  # of a single tensor, samples of zeros are enough, unless all of it is reduced at once
         return [it for it in feeds if len(feeds) > 1 or _is_reduced_to_one(it[1].reach, tensors[it[1].position])]
+    if case == LENGTHS:
+        return [(rule, feed) for rule, feed in feeds if feed.numbers and _ends_before(tensors[feed.position], feed)]
     if case == FAR:
         large = far_together(graph, [feed.position for _, feed in feeds if is_small(tensors[feed.position])])
         return [(rule, feed) for rule, feed in feeds if feed.position in large]
     return _of_whole_numbers(case, feeds, tensors) if case in (REPEATED, EQUAL, ZERO) else feeds
+
+
+def _ends_before(tensor: torch.Tensor, feed: Feed) -> bool:
+    """Return True if lengths or places as given stay below the last one. Sorted ones may be offsets."""
+    is_free = tensor.is_contiguous() and (tensor.numel() < 3 or not is_sorted(tensor))
+    return is_free and feed.scale == 1 and not feed.shift and bool((tensor < feed.numbers[0]).all())
 
 
 def _with_ends(feeds: Sequence[tuple[Rule, Feed]], tensors: Sequence[torch.Tensor]) -> list[tuple[Rule, Feed]]:
@@ -857,6 +894,9 @@ def _with_boundaries(
     known: dict[str, torch.Tensor],
 ) -> Feed:
     """Add the values at which the operator jumps, or those that `name` is compared with if the rule asks for them."""
+    if rule.change is _reach_the_end:
+        last = _last_of_counted(graph, feed.node, name)
+        return dataclasses.replace(feed, numbers=() if last is None else (last,))
     if rule.change is _meet_some:
         return _beside(graph, feed, name, tensors, known)
     return dataclasses.replace(feed, boundaries=_boundaries(feed.node, tensors, known))
