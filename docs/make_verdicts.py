@@ -73,8 +73,8 @@ guard cannot check them without reading them, and they differ from call to call.
   the parameters, the other one. Numbers between 0 and 1 (or -1 and 1) reach both ends. NaN is asked of each input that
   the reference passes it on from.
 - Integers and flags: some repeat within an input and between inputs, or are zero; all are equal; all of one input are
-  zero; all are large. Lengths and places are drawn up to the end. Rows of flags begin or end with a run of cleared ones.
-  Sizes, offsets and places that are written to keep what the file draws.
+  zero; all are large. Lengths and places are drawn up to the end. Rows of flags begin or end with a run of cleared
+  ones. Sizes, offsets and places that are written to keep what the file draws.
 - Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed, and
   with gaps in its rows, between samples and between planes; any two of up to six inputs lie differently once. Samples
   or heads are repeated with a stride of zero.
