@@ -59,7 +59,7 @@ from triton_agent.tools.truth.distributions import (
     FLAGS,
     MODERATE,
     OPPOSED,
-    OPPOSED_BACK,
+    OPPOSING,
     POSITIVE,
     WHOLE,
     WITH_EMPTY,
@@ -402,13 +402,11 @@ class _CaseMaker:
         cases = [self._first_case()]
         if self.settings.remedies:
             self._try(cases, ONE_CHANGED, self.modes[0])
-        opposed = (OPPOSED, OPPOSED_BACK)
         names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._is_useful(name, cases[0])]
-        names, opposing = ([name for name in names if (name in opposed) == it] for it in (False, True))
         last_version = len(self.models) - 1
         # If the reference only moves elements, a candidate may leave other layouts to `contiguous()`.
         computes = self.graph is None or any(node.kind not in STILL for node in self.graph.nodes)
-        for i, name in enumerate(names):
+        for i, name in enumerate(name for name in names if name not in OPPOSING):
             if (name == WHOLE and cases[-1].distribution == WITH_EMPTY) or (
                 name == MODERATE and cases[-1].distribution == EXTREMES
             ):
@@ -436,7 +434,7 @@ class _CaseMaker:
                 self._add_offset_parameters(cases)
                 self._add_nan_in_parameters(cases)
             self._call_after_others(cases)
-        for name in opposing:
+        for name in (name for name in OPPOSING if name in names):
             self._add_opposed(cases, name)
         return cases
 
@@ -806,7 +804,7 @@ class _CaseMaker:
             # a norm of equal elements is only rounding error
             is_rounding = distribution == FEW and bool(self.operators & NORMS)
             return floats and not self._goes_by_order and not is_rounding
-        if distribution in (OPPOSED, OPPOSED_BACK):
+        if distribution in OPPOSING:
             return sum(map(has_both_signs, (*float_tensors(self.last), *self.models[self.latest].parameters()))) > 1
         if distribution == POSITIVE:
             return any(bool((it > 0).any() and (it < 0).any()) for it in float_tensors(self.last))

@@ -38,6 +38,7 @@ OVERFLOW_MARGIN = 8
 BLANK, FLAGS, WHOLE = "samples of zeros", "flags flipped", "positions and lengths changed"
 POSITIVE, FEW = "all positive", "few values"
 OPPOSED, OPPOSED_BACK = "first input positive, others negative", "first input negative, others positive"
+OPPOSING = (OPPOSED, OPPOSED_BACK)
 """Scores that are sums of products are then all negative. Parameters count as other inputs."""
 WITH_EMPTY = "positions and lengths changed, one of them to zero"
 """Replaces `WHOLE` if the reference accepts it; many references divide by a length, which must then not be zero."""
@@ -237,7 +238,7 @@ def draw(reference: Reference, name: str, seed: int) -> list[Any]:
 
 def put_under(name: str, inputs: list[Any], seed: int) -> None:
     """Change inputs to a distribution, in place and on their device."""
-    if name in (OPPOSED, OPPOSED_BACK):
+    if name in OPPOSING:
         _oppose(inputs, first_sign=1.0 if name == OPPOSED else -1.0)
     change = _CHANGES[name]
     if change is None:
