@@ -15,7 +15,6 @@ from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.cases import AFTER_OTHERS
 from triton_agent.tools.truth.directed import ENDS, FAINT, LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
 from triton_agent.tools.truth.expectation import expect
 from triton_agent.tools.truth.layouts import (
@@ -33,6 +32,7 @@ from triton_agent.tools.truth.layouts import (
 )
 from triton_agent.tools.truth.named_numbers import Numbers
 from triton_agent.tools.truth.plan import Plan, Trial
+from triton_agent.tools.truth.state_cases import AFTER_OTHERS
 from triton_agent.tools.truth.ties import with_free_places
 from triton_agent.tools.truth.whole_numbers import EQUAL, FAR, REPEATED, ZERO
 

@@ -1,7 +1,8 @@
 """Makes the cases of one variant: draws inputs, changes them, and runs the reference on them.
 
 Cases depend only on the reference and are made once per problem. Their seeds are drawn here and never leave this
-process. Cases with numbers that a candidate's kernels name are made in `number_cases.py`.
+process. Cases with numbers that a candidate's kernels name are made in `number_cases.py`, those of modules that keep a
+state in `state_cases.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from triton_agent.tools.answers.checks import mutated_inputs
 from triton_agent.tools.answers.timed_looks import LOOKS
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.graph import OperatorGraph
-from triton_agent.tools.graph.operators import ORDERING, bare_name, words
+from triton_agent.tools.graph.operator_groups import ATTENTION, CONVOLUTIONS, FIRST, LOOKING_UP, NORMS, PRODUCTS, STILL
+from triton_agent.tools.graph.operators import ORDERING, bare_name
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.graph.values import order_in_memory
 from triton_agent.tools.processes.payloads import Payload, pack
@@ -33,19 +35,12 @@ from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.reference_runs import OriginalRuns
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.directed import (
-    ATTENTION,
-    CONVOLUTIONS,
     DIRECTED,
-    FIRST,
-    LOOKING_UP,
-    NORMS,
     NOT_FINITE,
     NUMBERS,
     OF_WHOLES,
     OFFSET,
-    PRODUCTS,
     SHARE_JUDGED,
-    STILL,
     Directed,
     directed,
     kind_of,
@@ -107,6 +102,7 @@ from triton_agent.tools.truth.plan import (
     Verify,
     secret_seed,
 )
+from triton_agent.tools.truth.state_cases import StateCases
 from triton_agent.tools.truth.whole_numbers import FAR
 
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
@@ -125,7 +121,6 @@ SIGNS_FROM = 2
 """First version of the parameters in which parameters with elements of a single sign get both signs."""
 REFUSALS = 3
 """Number of attempts to make a case that the reference accepts. Each attempt changes less."""
-AFTER_OTHERS = "as given, after other calls"
 IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 """Distributions for the second mode, if the reference does something else in it."""
 ERROR_GROWN, LEAST_ERROR = 10, 1e-7
@@ -136,19 +131,8 @@ DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, NUMBERS, OFFSET), (TR
 NO_LAYOUTS = (
     "inputs in other memory layouts were not checked: the reference ended its process, or broke the GPU, with some"
 )
-CALLS_BEFORE = 2
-"""Calls before the checked one, for a module that keeps a state."""
-MANY_CALLS = (1_000, 100_000)
-"""Numbers of calls that a module with counters pretends to have seen: a warm-up is over then."""
-MORE_THAN_FLOATS_HOLD = 20_000_001
-"""The last of these numbers for counters that are integers: one that float32 cannot hold."""
 PARTS_AT_MOST = 64
 """Largest number of elements of a parameter that counts as a scale for each of several parts."""
-PERIODS, PERIODS_AT_MOST = words("remainder fmod floor_divide eq ne ge gt le lt"), 4
-"""Operators whose constants a counter is made to reach, such as the 5 in `count % 5`, and the most such constants."""
-BEYOND_AN_END = (0, 0.5)
-"""A call takes a counter of samples to such a number, or beyond it by half of the call's samples, as a ring buffer that
-wraps within the call."""
 AWAY = (1000.0, 100.0)
 """What is added to biases and tables before a norm, the first that the reference accepts."""
 GROWN_SCALARS = (30, 8, 3)
@@ -433,7 +417,7 @@ class _CaseMaker:
                 self._add_grown_scalars(cases)
                 self._add_offset_parameters(cases)
                 self._add_nan_in_parameters(cases)
-            self._call_after_others(cases)
+            StateCases(self).add(cases)
         for name in (name for name in OPPOSING if name in names):
             self._add_opposed(cases, name)
         return cases
@@ -563,9 +547,9 @@ class _CaseMaker:
     @functools.cached_property
     def graph(self) -> OperatorGraph | None:
         """The operators that the reference runs on inputs as given; None if they cannot be recorded."""
-        return self._graph_in(self.modes[0])
+        return self.graph_in(self.modes[0])
 
-    def _graph_in(self, train: bool, inputs: list[Any] | None = None) -> OperatorGraph | None:
+    def graph_in(self, train: bool, inputs: list[Any] | None = None) -> OperatorGraph | None:
         refused = (ProblemError, NotImplementedError, RuntimeError, TypeError, LookupError, ValueError)
         with contextlib.suppress(*refused), self.reference.running("forward"):
             return extract(self.models[0].train(train), self.fresh() if inputs is None else inputs)
@@ -582,7 +566,7 @@ class _CaseMaker:
         For each kind, try weaker forms until the reference accepts one in which most of the answer can be judged.
         """
         is_known = train == self.modes[0] and not share_memory(self.last)
-        graph = self.graph if is_known else self._graph_in(train, self._fresh_apart())
+        graph = self.graph if is_known else self.graph_in(train, self._fresh_apart())
         if graph is None:
             return
         model, given = self.models[version].train(train), cases[0].expectation
@@ -681,107 +665,6 @@ class _CaseMaker:
                 expectation = self.runs.with_free_places(model, expectation)
             if non_finite_share(expectation) <= non_finite_share(cases[0].expectation):
                 cases.append(self.case_of(expectation, name, train, version=version))
-
-    def _call_after_others(self, cases: list[Case]) -> None:
-        """If calls change buffers, add a case that starts from the buffers after the reference's first calls."""
-        stateful = next((case for case in cases if case.expectation.state_after), None)
-        if stateful is None:
-            return
-        model = copied_module(self.models[self.latest]).train(stateful.train)
-        with contextlib.suppress(OriginalFailed, RuntimeError):
-            for _ in range(CALLS_BEFORE):
-                self.reference.call(model, self.fresh())
-            expectation = self.runs.expect(model, self.fresh(), self.scales, brief=True)
-            self.models.append(model)
-            version = len(self.models) - 1
-            case = self.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
-            cases.append(dataclasses.replace(case, stale=None))  # this version has a new state, not a new parameter
-        for count in MANY_CALLS:
-            self._count_on(cases, stateful, count)
-        for end in self._periods(stateful.train):
-            for beyond in BEYOND_AN_END:
-                self._count_on(cases, stateful, end, beyond=beyond)
-        self._count_on(cases, stateful, 0, beyond=0)
-        self._count_many_on(cases, stateful)
-
-    def _periods(self, train: bool) -> list[int]:
-        """Return whole numbers at which or at multiples of which something may happen.
-
-        These are numbers that the reference names, and places in the middle and at the end of a buffer.
-        """
-        graph = self.graph if train == self.modes[0] else self._graph_in(train)
-        if graph is None:
-            return []
-        named = [it for node in graph.nodes if bare_name(node.operator) in PERIODS for it in node.arguments]
-        wholes = {it for it in named if isinstance(it, int) and not isinstance(it, bool) and it > 1}
-        lengths = {buffer.shape[0] for buffer in self.models[0].buffers() if buffer.dim()}
-        places = {place for length in lengths for place in (length // 2, length) if place > 1}
-        return sorted(wholes)[:PERIODS_AT_MOST] + sorted(places - wholes)[:PERIODS_AT_MOST]
-
-    def _count_on(self, cases: list[Case], stateful: Case, count: int, *, beyond: float | None = None) -> None:
-        """Add a case in which buffers that count calls or samples have counted so many more of them.
-
-        With `beyond`, the call itself takes them to the number and by this share of its step beyond it, also if they
-        count down. Other buffers may change then, too. Zero is a number for those that count down.
-        """
-        before = stateful.expectation.state_before
-        changed = {it.name.removeprefix("buffer "): it.yard.original for it in stateful.expectation.state_after}
-        steps = {
-            name: float(after.double() - before[name].double())
-            for name, after in changed.items()
-            if after.numel() == 1 and after.dtype is not torch.bool and not after.is_complex()
-        }
-        counting = [name for name, step in steps.items() if step > 0 and step.is_integer() and count]
-        if beyond is not None:
-            counting += [name for name, step in steps.items() if step < 0 and step.is_integer()]
-        if not counting or (beyond and all(abs(steps[name]) == 1 for name in counting)):
-            return  # no counter, or one that stops at each number
-        model = copied_module(self.models[self.latest]).train(stateful.train)
-        if count == MANY_CALLS[-1] and not any(before[name].is_floating_point() for name in counting):
-            count = MORE_THAN_FLOATS_HOLD
-        with contextlib.suppress(OriginalFailed, RuntimeError):  # a narrow counter may not hold the number
-            for name, buffer in model.named_buffers():
-                if name in counting and beyond is not None:
-                    buffer.fill_(count - steps[name] + int(beyond * steps[name]))
-                elif name in counting:
-                    buffer.add_(count)
-                elif beyond is not None and name in changed and buffer.is_floating_point() and _is_neutral(buffer):
-                    buffer.copy_(torch.randn(buffer.shape))  # what earlier calls have stored
-            self._add_after_calls(cases, stateful, model, count, same_buffers=beyond is None)
-
-    def _count_many_on(self, cases: list[Case], stateful: Case) -> None:
-        """Add a case in which whole numbers of buffers with several counters, as of kinds, have become large."""
-        before, model = stateful.expectation.state_before, copied_module(self.models[self.latest]).train(stateful.train)
-        counting = {
-            output.name.removeprefix("buffer ")
-            for output in stateful.expectation.state_after
-            if output.yard.original.dtype in (torch.int32, torch.int64)
-            and output.yard.original.numel() > 1
-            and bool((output.yard.original >= before[output.name.removeprefix("buffer ")]).all())
-        }
-        with contextlib.suppress(OriginalFailed, RuntimeError):
-            for name, buffer in model.named_buffers():
-                if name in counting:
-                    buffer.add_(MORE_THAN_FLOATS_HOLD)
-            if counting:
-                self._add_after_calls(cases, stateful, model, MORE_THAN_FLOATS_HOLD, same_buffers=True)
-
-    def _add_after_calls(
-        self, cases: list[Case], stateful: Case, model: torch.nn.Module, count: int, *, same_buffers: bool
-    ) -> None:
-        """Add a case with this module, whose buffers are as after so many calls.
-
-        It has to change the buffers that the first call changes, and with `same_buffers` no others.
-        """
-        changed = {output.name for output in stateful.expectation.state_after}
-        expectation = self.runs.expect(model, self.fresh(), self.scales, brief=True)
-        found = {output.name for output in expectation.state_after}
-        if (found == changed if same_buffers else found >= changed) and not non_finite_share(expectation):
-            self.models.append(model)
-            version = len(self.models) - 1
-            case = self.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
-            name = f"{self.variant} / as given, after {count:,} calls"
-            cases.append(dataclasses.replace(case, stale=None, name=name))
 
     def fresh(self) -> list[Any]:
         """Return new inputs as given; large ones are copied from a kept draw."""

@@ -15,7 +15,7 @@ import torch
 
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.input_tensors import is_plain
-from triton_agent.tools.truth.directed import BEYOND_EXP, FAINT, FAINT_POWERS, LIMITS, NUMBERS, OFFSET, TIES
+from triton_agent.tools.truth.directed import FAINT, LIMITS, NUMBERS, OFFSET, TIES
 from triton_agent.tools.truth.distributions import (
     BLANK,
     EXTREMES,
@@ -32,6 +32,7 @@ from triton_agent.tools.truth.distributions import (
     real_valued_in,
 )
 from triton_agent.tools.truth.expectation import Expectation
+from triton_agent.tools.truth.input_changes import BEYOND_EXP, FAINT_POWERS
 from triton_agent.tools.truth.plan import Case
 
 MIXED = {"x3": 3.0, "x0.01": 0.01}

@@ -16,13 +16,13 @@ from typing import Any, Protocol
 import torch
 
 from triton_agent.tools.graph.graph import OperatorGraph
+from triton_agent.tools.graph.operator_groups import NORMS, SUMMING, WHOLE_OPERATORS
 from triton_agent.tools.graph.operators import ORDERING, bare_name
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import nested_tensors, real_parts, real_valued
 from triton_agent.tools.reference.input_tensors import is_sorted
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference_runs import OriginalRuns
-from triton_agent.tools.truth.directed import NORMS, SUMMING, WHOLE_OPERATORS, largest_asked, makes_scores
 from triton_agent.tools.truth.distributions import share_memory
 from triton_agent.tools.truth.expectation import (
     Expectation,
@@ -30,6 +30,7 @@ from triton_agent.tools.truth.expectation import (
     non_finite_share,
     state_of,
 )
+from triton_agent.tools.truth.input_changes import largest_asked, makes_scores
 from triton_agent.tools.truth.jumps import WHOLE as WHOLE_DTYPES
 from triton_agent.tools.truth.named_numbers import (
     ORDINARY,
@@ -79,7 +80,7 @@ class Source(Protocol):
 
     def fresh(self) -> list[Any]: ...
 
-    def case_of(self, expectation: Expectation, distribution: str, train: bool) -> Case: ...
+    def case_of(self, expectation: Expectation, distribution: str, train: bool, *, version: int = 0) -> Case: ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,161 @@
+"""Makes the cases of a module whose calls change buffers: as after other calls, or after very many.
+
+Buffers of a new module are zero, and a few calls change little. So a kernel may read the first entries of a cache only,
+or count in floats.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any, Protocol
+
+import torch
+
+from triton_agent.tools.graph.graph import OperatorGraph
+from triton_agent.tools.graph.operators import bare_name, words
+from triton_agent.tools.reference.module_copy import copied_module
+from triton_agent.tools.reference.reference import Reference
+from triton_agent.tools.truth.expectation import OriginalFailed, non_finite_share
+from triton_agent.tools.truth.number_cases import Source
+from triton_agent.tools.truth.plan import Case
+
+AFTER_OTHERS = "as given, after other calls"
+CALLS_BEFORE = 2
+"""Calls before the checked one, for a module that keeps a state."""
+MANY_CALLS = (1_000, 100_000)
+"""Numbers of calls that a module with counters pretends to have seen: a warm-up is over then."""
+MORE_THAN_FLOATS_HOLD = 20_000_001
+"""The last of these numbers for counters that are integers: one that float32 cannot hold."""
+PERIODS, PERIODS_AT_MOST = words("remainder fmod floor_divide eq ne ge gt le lt"), 4
+"""Operators whose constants a counter is made to reach, such as the 5 in `count % 5`, and the most such constants."""
+BEYOND_AN_END = (0, 0.5)
+"""A call takes a counter of samples to such a number, or beyond it by half of the call's samples, as a ring buffer that
+wraps within the call."""
+
+
+class Maker(Source, Protocol):
+    """Makes the cases of one variant."""
+
+    reference: Reference
+    variant: str
+    modes: list[bool]
+    """Training flags to check."""
+
+    def graph_in(self, train: bool, inputs: list[Any] | None = None) -> OperatorGraph | None: ...
+
+
+class StateCases:
+    """The cases of one variant that begin with the state after other calls."""
+
+    def __init__(self, maker: Maker) -> None:
+        self._maker = maker
+
+    def add(self, cases: list[Case]) -> None:
+        """If calls change buffers, add a case that starts from the buffers after the reference's first calls."""
+        stateful = next((case for case in cases if case.expectation.state_after), None)
+        if stateful is None:
+            return
+        model = self._latest_model(stateful.train)
+        with contextlib.suppress(OriginalFailed, RuntimeError):
+            for _ in range(CALLS_BEFORE):
+                self._maker.reference.call(model, self._maker.fresh())
+            expectation = self._maker.runs.expect(model, self._maker.fresh(), self._maker.scales, brief=True)
+            self._maker.models.append(model)
+            version = len(self._maker.models) - 1
+            case = self._maker.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
+            cases.append(dataclasses.replace(case, stale=None))  # this version has a new state, not a new parameter
+        for count in MANY_CALLS:
+            self._count_on(cases, stateful, count)
+        for end in self._periods(stateful.train):
+            for beyond in BEYOND_AN_END:
+                self._count_on(cases, stateful, end, beyond=beyond)
+        self._count_on(cases, stateful, 0, beyond=0)
+        self._count_many_on(cases, stateful)
+
+    def _periods(self, train: bool) -> list[int]:
+        """Return whole numbers at which or at multiples of which something may happen.
+
+        These are numbers that the reference names, and places in the middle and at the end of a buffer.
+        """
+        graph = self._maker.graph if train == self._maker.modes[0] else self._maker.graph_in(train)
+        if graph is None:
+            return []
+        named = [it for node in graph.nodes if bare_name(node.operator) in PERIODS for it in node.arguments]
+        wholes = {it for it in named if isinstance(it, int) and not isinstance(it, bool) and it > 1}
+        lengths = {buffer.shape[0] for buffer in self._maker.models[0].buffers() if buffer.dim()}
+        places = {place for length in lengths for place in (length // 2, length) if place > 1}
+        return sorted(wholes)[:PERIODS_AT_MOST] + sorted(places - wholes)[:PERIODS_AT_MOST]
+
+    def _count_on(self, cases: list[Case], stateful: Case, count: int, *, beyond: float | None = None) -> None:
+        """Add a case in which buffers that count calls or samples have counted so many more of them.
+
+        With `beyond`, the call itself takes them to the number and by this share of its step beyond it, also if they
+        count down. Other buffers may change then, too. Zero is a number for those that count down.
+        """
+        before = stateful.expectation.state_before
+        changed = {it.name.removeprefix("buffer "): it.yard.original for it in stateful.expectation.state_after}
+        steps = {
+            name: float(after.double() - before[name].double())
+            for name, after in changed.items()
+            if after.numel() == 1 and after.dtype is not torch.bool and not after.is_complex()
+        }
+        counting = [name for name, step in steps.items() if step > 0 and step.is_integer() and count]
+        if beyond is not None:
+            counting += [name for name, step in steps.items() if step < 0 and step.is_integer()]
+        if not counting or (beyond and all(abs(steps[name]) == 1 for name in counting)):
+            return  # no counter, or one that stops at each number
+        model = self._latest_model(stateful.train)
+        if count == MANY_CALLS[-1] and not any(before[name].is_floating_point() for name in counting):
+            count = MORE_THAN_FLOATS_HOLD
+        with contextlib.suppress(OriginalFailed, RuntimeError):  # a narrow counter may not hold the number
+            for name, buffer in model.named_buffers():
+                if name in counting and beyond is not None:
+                    buffer.fill_(count - steps[name] + int(beyond * steps[name]))
+                elif name in counting:
+                    buffer.add_(count)
+                elif (
+                    beyond is not None and name in changed and buffer.is_floating_point() and not buffer.count_nonzero()
+                ):
+                    buffer.copy_(torch.randn(buffer.shape))  # what earlier calls have stored
+            self._add_after_calls(cases, stateful, model, count, same_buffers=beyond is None)
+
+    def _count_many_on(self, cases: list[Case], stateful: Case) -> None:
+        """Add a case in which whole numbers of buffers with several counters, as of kinds, have become large."""
+        before, model = (
+            stateful.expectation.state_before,
+            self._latest_model(stateful.train),
+        )
+        counting = {
+            output.name.removeprefix("buffer ")
+            for output in stateful.expectation.state_after
+            if output.yard.original.dtype in (torch.int32, torch.int64)
+            and output.yard.original.numel() > 1
+            and bool((output.yard.original >= before[output.name.removeprefix("buffer ")]).all())
+        }
+        with contextlib.suppress(OriginalFailed, RuntimeError):
+            for name, buffer in model.named_buffers():
+                if name in counting:
+                    buffer.add_(MORE_THAN_FLOATS_HOLD)
+            if counting:
+                self._add_after_calls(cases, stateful, model, MORE_THAN_FLOATS_HOLD, same_buffers=True)
+
+    def _add_after_calls(
+        self, cases: list[Case], stateful: Case, model: torch.nn.Module, count: int, *, same_buffers: bool
+    ) -> None:
+        """Add a case with this module, whose buffers are as after so many calls.
+
+        It has to change the buffers that the first call changes, and with `same_buffers` no others.
+        """
+        changed = {output.name for output in stateful.expectation.state_after}
+        expectation = self._maker.runs.expect(model, self._maker.fresh(), self._maker.scales, brief=True)
+        found = {output.name for output in expectation.state_after}
+        if (found == changed if same_buffers else found >= changed) and not non_finite_share(expectation):
+            self._maker.models.append(model)
+            version = len(self._maker.models) - 1
+            case = self._maker.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
+            name = f"{self._maker.variant} / as given, after {count:,} calls"
+            cases.append(dataclasses.replace(case, stale=None, name=name))
+
+    def _latest_model(self, train: bool) -> torch.nn.Module:
+        return copied_module(self._maker.models[self._maker.latest]).train(train)
