@@ -74,8 +74,8 @@ COVERED = 0.6
 write an output, the share from so many is near 1.0, with a standard deviation of 0.15."""
 PROGRAMS_TO_COUNT = 128
 """Number of programs that are asked if some random ones leave it in doubt."""
-PROGRAMS_STORING_AT_MOST = 1 << 13
-"""Maximum number of programs of a launch that run, reduced to where they store: a second or two."""
+STORES_AT_MOST = 1 << 13
+"""Maximum number of programs of a launch that run, reduced to where they store, and of tiles that they store."""
 PREPARED_BYTES_AT_MOST = 1 << 28
 """Maximum size of what launches get that are run whole for a last one to be run in part: seconds in the interpreter."""
 SPOILED_EVERY = 97
@@ -331,21 +331,22 @@ def finishing_launches(tape: Tape, kernels: KernelSet) -> list[int | None]:
 def storing_zeros_only(tape: Tape, kernels: KernelSet) -> tuple[Tape, KernelSet, tuple[int, ...]] | None:
     """Return the tape with launches that finish outputs reduced to where they store, its kernels, and these launches.
 
-    None if there is no such launch, or if it stores in ways that cannot be reduced or has too many programs.
+    None if there is no such launch, or if it stores in ways that cannot be reduced, or too many tiles.
     """
     numbers = sorted({number for number in finishing_launches(tape, kernels) if number is not None})
+    tile = max(_tiles(tape, kernels), default=1)
+    if not numbers or max(view.elements for view in tape.outputs) > STORES_AT_MOST * tile:
+        return None
     steps, functions = list(tape.steps), dict(kernels.functions)
     for number in numbers:
         launch = steps[number]
         assert isinstance(launch, Launch)
         choice = launch.choices[0]
         reduced = storing_zeros(kernels.functions[choice.kernel], kernels)
-        if reduced is None or math.prod(choice.grid) > PROGRAMS_STORING_AT_MOST:
+        if reduced is None or math.prod(choice.grid) > STORES_AT_MOST:
             return None
         functions[reduced.identity] = reduced
         steps[number] = dataclasses.replace(launch, choices=(dataclasses.replace(choice, kernel=reduced.identity),))
-    if not numbers:
-        return None
     return dataclasses.replace(tape, steps=tuple(steps)), KernelSet(functions=functions), tuple(numbers)
 
 

@@ -609,8 +609,9 @@ class _CaseMaker:
                     asked.fill_lines(inputs, asked.neutral, generator)
             else:
                 asked.change(name, inputs, generator, refused)
-            expectation = self.runs.expect(model, inputs, self.scales)
-            if plain is not None or asked.orders:
+            by_order = plain is not None or asked.orders
+            expectation = self.runs.expect(model, inputs, self.scales, brief=not by_order)
+            if by_order:
                 expectation = self.runs.with_free_places(model, expectation, plain)
             if adds_infinity:
                 spoiled = self.runs.behaviour(model, pack([map_tensors(it, _infinities_to_nan) for it in inputs]))

@@ -92,6 +92,8 @@ def test_half_precision_passes(dtype: str, tmp_path: Path, nursery: Nursery) -> 
     check_passes(tmp_path, nursery, text)
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_a_block_of_two_convolutions_with_a_shortcut_passes(tmp_path: Path, nursery: Nursery) -> None:
     check_passes(tmp_path, nursery, BLOCK)
 

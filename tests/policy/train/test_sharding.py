@@ -44,9 +44,17 @@ def started(port: int, *arguments: str | Path) -> list[int]:
             worker.kill()
 
 
-@pytest.mark.ci
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sft", "sft-bf16", "sft-lora", "grpo", "grpo-lora"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("sft", marks=pytest.mark.ci),
+        "sft-bf16",
+        "sft-lora",
+        "grpo",
+        pytest.param("grpo-lora", marks=pytest.mark.ci),
+    ],
+)
 def test_sharded_training_equals_one_process_and_resumes_bit_by_bit_after_a_kill(
     kind: str, tiny: Path, tmp_path: Path, free_port: int
 ) -> None:

@@ -215,6 +215,8 @@ def test_an_interrupted_dataset_says_how_it_is_continued(
     assert "is kept" in capsys.readouterr().err
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_solved_problems_give_conversations_with_verified_answers_and_real_messages(tmp_path: Path) -> None:
     out = tmp_path / "solved"
     asked = {"count": 3, "difficulties": ("tiny",), "held_out": 0.3, "solve": True, "audit": True, "jobs": 2}
