@@ -461,9 +461,7 @@ class _CaseMaker:
         expectation = self._expected(model.train(self.modes[0]), distribution, brief=True)
         if not is_sound(expectation):
             return False
-        self.models.append(model)
-        case = self.case_of(expectation, distribution, self.modes[0], version=len(self.models) - 1)
-        cases.append(dataclasses.replace(case, stale=None, name=f"{self.variant} / {what}"))
+        cases.append(self.case_with(model, expectation, distribution, self.modes[0], what))
         return True
 
     def _add_opposed(self, cases: list[Case], name: str) -> None:
@@ -791,6 +789,14 @@ class _CaseMaker:
             stale=stale,
             put_in_order=self.put_in_order if distribution not in LAYOUTS else frozenset(),
         )
+
+    def case_with(
+        self, model: torch.nn.Module, expectation: Expectation, distribution: str, train: bool, what: str
+    ) -> Case:
+        """Return a case with this module as a new version, which differs from the one before in many places."""
+        self.models.append(model)
+        case = self.case_of(expectation, distribution, train, version=len(self.models) - 1)
+        return dataclasses.replace(case, stale=None, name=f"{self.variant} / {what}")
 
     def _expected(self, model: torch.nn.Module, distribution: str, *, brief: bool = False) -> Expectation:
         """Run the reference on drawn inputs. Draw again if elements tie by chance and their positions are returned."""

@@ -7,7 +7,6 @@ or count in floats.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from typing import Any, Protocol
 
 import torch
@@ -16,7 +15,7 @@ from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operators import bare_name, words
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
-from triton_agent.tools.truth.expectation import OriginalFailed, non_finite_share
+from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, non_finite_share
 from triton_agent.tools.truth.number_cases import Source
 from triton_agent.tools.truth.plan import Case
 
@@ -24,7 +23,7 @@ AFTER_OTHERS = "as given, after other calls"
 CALLS_BEFORE = 2
 """Calls before the checked one, for a module that keeps a state."""
 MANY_CALLS = (1_000, 100_000)
-"""Numbers of calls that a module with counters pretends to have seen: a warm-up is over then."""
+"""Numbers of calls by which counters are raised: a warm-up is over then."""
 MORE_THAN_FLOATS_HOLD = 20_000_001
 """The last of these numbers for counters that are integers: one that float32 cannot hold."""
 PERIODS, PERIODS_AT_MOST = words("remainder fmod floor_divide eq ne ge gt le lt"), 4
@@ -38,11 +37,14 @@ class Maker(Source, Protocol):
     """Makes the cases of one variant."""
 
     reference: Reference
-    variant: str
     modes: list[bool]
     """Training flags to check."""
 
     def graph_in(self, train: bool, inputs: list[Any] | None = None) -> OperatorGraph | None: ...
+
+    def case_with(
+        self, model: torch.nn.Module, expectation: Expectation, distribution: str, train: bool, what: str
+    ) -> Case: ...
 
 
 class StateCases:
@@ -61,10 +63,8 @@ class StateCases:
             for _ in range(CALLS_BEFORE):
                 self._maker.reference.call(model, self._maker.fresh())
             expectation = self._maker.runs.expect(model, self._maker.fresh(), self._maker.scales, brief=True)
-            self._maker.models.append(model)
-            version = len(self._maker.models) - 1
-            case = self._maker.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
-            cases.append(dataclasses.replace(case, stale=None))  # this version has a new state, not a new parameter
+            what = AFTER_OTHERS + (" / train" if stateful.train else "")
+            cases.append(self._maker.case_with(model, expectation, AFTER_OTHERS, stateful.train, what))
         for count in MANY_CALLS:
             self._count_on(cases, stateful, count)
         for end in self._periods(stateful.train):
@@ -122,10 +122,7 @@ class StateCases:
 
     def _count_many_on(self, cases: list[Case], stateful: Case) -> None:
         """Add a case in which whole numbers of buffers with several counters, as of kinds, have become large."""
-        before, model = (
-            stateful.expectation.state_before,
-            self._latest_model(stateful.train),
-        )
+        before, model = stateful.expectation.state_before, self._latest_model(stateful.train)
         counting = {
             output.name.removeprefix("buffer ")
             for output in stateful.expectation.state_after
@@ -151,11 +148,8 @@ class StateCases:
         expectation = self._maker.runs.expect(model, self._maker.fresh(), self._maker.scales, brief=True)
         found = {output.name for output in expectation.state_after}
         if (found == changed if same_buffers else found >= changed) and not non_finite_share(expectation):
-            self._maker.models.append(model)
-            version = len(self._maker.models) - 1
-            case = self._maker.case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
-            name = f"{self._maker.variant} / as given, after {count:,} calls"
-            cases.append(dataclasses.replace(case, stale=None, name=name))
+            what = f"as given, after {count:,} calls"
+            cases.append(self._maker.case_with(model, expectation, AFTER_OTHERS, stateful.train, what))
 
     def _latest_model(self, train: bool) -> torch.nn.Module:
         return copied_module(self._maker.models[self._maker.latest]).train(train)
