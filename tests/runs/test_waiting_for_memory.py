@@ -34,8 +34,9 @@ def get_inputs():
     return [torch.ones(1 << 30)]
 """
 KERNEL = "class ModelNew: ..."
-NEED = "26.0 GiB"
-"""Two and a half times the input and the output of 4 GiB each, and 6 GiB."""
+NEED = {"evaluate": "26.0 GiB", "optimize": "34.0 GiB"}
+"""Two and a half times the input and the output of 4 GiB each, and 6 GiB. `optimize` times torch.compile as well, which
+takes one call's memory more."""
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_a_command_waits_until_the_memory_is_free(name: str, card: str, taken: R
     waiting = command(name)
     try:
         said = sentence_of(waiting)
-        assert NEED in said and "60.0 GiB are held by pid" in said and "judging another" in said
+        assert NEED[name] in said and "60.0 GiB are held by pid" in said and "judging another" in said
         assert len(reservations(card)) == 1 and waiting.poll() is None
         taken.close()
         assert waiting.wait(120) not in (0, None)
@@ -130,3 +131,4 @@ def test_what_cannot_be_predicted_reserves_half_of_a_card_and_what_is_too_large_
     assert bytes_needed(None, 80 * GIB) == 40 * GIB
     assert bytes_needed(20 * GIB, 80 * GIB) == 56 * GIB
     assert bytes_needed(50 * GIB, 80 * GIB) == 80 * GIB
+    assert bytes_needed(20 * GIB, 80 * GIB, compiles=True) == 76 * GIB

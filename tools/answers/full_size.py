@@ -23,7 +23,7 @@ import dataclasses
 import math
 import mmap
 import weakref
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -176,9 +176,18 @@ def fits(reduced: Trial) -> bool:
 
 
 def make_full_trial(
-    reference: Reference, name: str, settings: EvaluatorSettings, reduced: Trial, *, looks: int
+    reference: Reference,
+    name: str,
+    settings: EvaluatorSettings,
+    reduced: Trial,
+    *,
+    looks: int,
+    pause: Callable[[], None] = lambda: None,
 ) -> tuple[Trial, torch.nn.Module]:
-    """Return a trial with one case at full size and `looks` more cases for timing, and the reference's module."""
+    """Return a trial with one case at full size and `looks` more cases for timing, and the reference's module.
+
+    `pause` lets other processes use the GPU; it is called after each part that takes about a second.
+    """
     build_seed = secret_seed()
     model = reference.make_model(build_seed).to(settings.device)
     if settings.remedies:
@@ -194,7 +203,7 @@ def make_full_trial(
             variant=name,
             distribution=AS_GIVEN,
             train=reduced.cases[0].train,
-            expectation=_expect(reference, model, settings, given, () if number else known),
+            expectation=_expect(reference, model, settings, given, () if number else known, pause),
         )
 
     cases = [drawn(number) for number in range(1 + looks)]
@@ -218,7 +227,8 @@ def _expect(
     model: torch.nn.Module,
     settings: EvaluatorSettings,
     reduced: Expectation,
-    known: Collection[str] = (),
+    known: Collection[str],
+    pause: Callable[[], None],
 ) -> Expectation:
     """Draw inputs, run the reference on them once, and keep its answer on the host.
 
@@ -229,7 +239,9 @@ def _expect(
     inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in drawn]
     del drawn
     mix(inputs, known, secret_seed())
+    pause()
     packed = pack(inputs)
+    pause()
     digests = Digests(device)
     before = digests.of(nested_tensors(inputs))
     around = as_the_user_runs_it(settings.conditions, device)
@@ -237,15 +249,17 @@ def _expect(
         made = reference.call(model, inputs)
     outputs, tree = tensors_of(made)
     if known and not all(map(_is_finite, outputs)):
-        return _expect(reference, model, settings, reduced)
+        return _expect(reference, model, settings, reduced, (), pause)
     if not torch.equal(digests.of(nested_tensors(inputs)), before):
         raise OriginalFailed("the reference writes into its inputs at its own sizes, and not at a reduced one")
     scale = {output.name: output.yard for output in reduced.outputs}
     names = [output.name for output in reduced.outputs]
     rounds = any(tensor.is_floating_point() for tensor in nested_tensors(inputs))
+    pause()
     slices = _slices(reference, model, inputs, outputs, settings)
     kept = []
     for number, (name, output) in enumerate(zip(names, outputs, strict=True)):
+        pause()
         mine = tuple(Slice(start=a, stop=b, yard=found.outputs[number].yard) for a, b, found in slices)
         kept.append(Output(name=name, yard=_yardstick(output, mine, scale[name], device, rounds=rounds)))
     given = nested_tensors(inputs)

@@ -146,21 +146,25 @@ def _prove(job: Job, index: int) -> None:
 
 
 def check_all(job: Job) -> None:
-    """Check every case of every trial, the main trial first."""
-    job.await_room()
+    """Check every case of every trial, the main trial first.
+
+    Where a case takes gigabytes, the main trial comes last, so that other candidates wait for this trial only.
+    """
+    main = job.plan.trials[job.plan.main]
+    others = [trial for trial in job.trials() if trial is not main]
+    is_apart = main.cases[0].is_large and bool(others)
+    if not is_apart:
+        job.await_room()
     with _met_beside_gpu(job) as met, job.gpu(Mode.SHARED):
-        main = job.plan.trials[job.plan.main]
-        for trial in [main, *(trial for trial in job.trials() if trial is not main)]:
-            try:
-                _run_trial(job, job.plan.trials.index(trial))
-            except Failed as failed:
-                if not (failed.lacks_resources and is_larger(trial, job.plan)):
-                    raise
-                job.left_out[trial] = "its kernels need more of the GPU there than it has"
-        job.notes += [f"not checked at {trial.variant}: {why}" for trial, why in job.left_out.items()]
+        _run_trials(job, others if is_apart else [main, *others])
         _check_other_branches(job)
         _check_named_numbers(job, met())
         check_fresh_memory(job, job.trials())
+    if is_apart:
+        job.await_room()
+        with job.gpu(Mode.SHARED):
+            _run_trials(job, [main])
+    job.notes += [f"not checked at {trial.variant}: {why}" for trial, why in job.left_out.items()]
 
 
 def _check_other_branches(job: Job) -> None:
@@ -334,6 +338,16 @@ def _met(trial: Trial, cases: Sequence[Case], replies: Sequence[Called]) -> Met:
 
 def _input_bytes(trial: Trial) -> int:
     return trial.cases[0].expectation.packed_inputs.size_bytes
+
+
+def _run_trials(job: Job, trials: Sequence[Trial]) -> None:
+    for trial in trials:
+        try:
+            _run_trial(job, job.plan.trials.index(trial))
+        except Failed as failed:
+            if not (failed.lacks_resources and is_larger(trial, job.plan)):
+                raise
+            job.left_out[trial] = "its kernels need more of the GPU there than it has"
 
 
 def _run_trial(job: Job, index: int) -> None:

@@ -68,11 +68,11 @@ def prepare_plan(
     with at_gpu():
         main, scaled, limits = _main(spec, settings)
     with at_gpu():
-        reduced = _reduced(spec, settings)
+        reduced = _reduced(spec, settings, pause)
     notes: list[str] = []
     made: list[_Made] = []
     breadth: Trial | None = None
-    for i, variant in enumerate(_main_first(spec, settings, main, limits, reduced, at_gpu)):
+    for i, variant in enumerate(_main_first(spec, settings, main, limits, reduced, at_gpu, pause)):
         reference = load(variant.of(spec), variant.constants, batch=variant.batch)
         if not reference.has_reference:
             made.append((make_verifier_trial(reference, variant.name), None, reference))
@@ -81,7 +81,9 @@ def prepare_plan(
             with at_gpu():
                 if variant is main and breadth is not None and fits(breadth):
                     looks = LOOKS_AT_FULL_SIZE if settings.device == "cuda" else 0
-                    trial, original = make_full_trial(reference, variant.name, settings, breadth, looks=looks)
+                    trial, original = make_full_trial(
+                        reference, variant.name, settings, breadth, looks=looks, pause=pause
+                    )
                 else:
                     broad = i == 0 or variant is main
                     trial, original = make_trial(reference, variant.name, settings, notes, main=broad, pause=pause)
@@ -115,8 +117,10 @@ def prepare_plan(
         "notes": tuple(dict.fromkeys(notes)),
         **known,
     }
+    with at_gpu():
+        sets = _timing_sets(spec, settings)
     return Plan(
-        timing_sets=_timing_sets(spec, settings),
+        timing_sets=sets,
         trials=tuple(trials[i] for i in order),
         main=order.index(0),
         work=work,
@@ -158,6 +162,7 @@ def _main_first(
     limits: Limits,
     reduced: Variant | None,
     at_gpu: AtGpu,
+    pause: Callable[[], None],
 ) -> Iterator[Variant]:
     """Yield the reduced variant if any, the main variant, then the main variant's family, found only when needed."""
     if reduced is not None:
@@ -169,7 +174,7 @@ def _main_first(
         yield from _at_lengths(spec, settings, main, at_gpu)
         return
     with at_gpu():
-        found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
+        found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device, pause=pause)
     yield from (variant for variant in found[1:] if variant != reduced)
 
 
@@ -186,11 +191,11 @@ def _at_lengths(spec: ProblemSpec, settings: EvaluatorSettings, main: Variant, a
             yield variant
 
 
-def _reduced(spec: ProblemSpec, settings: EvaluatorSettings) -> Variant | None:
+def _reduced(spec: ProblemSpec, settings: EvaluatorSettings, pause: Callable[[], None]) -> Variant | None:
     """Return smaller sizes for most of the checks if the problem's tensors are gigabytes and it can be reduced."""
     if spec.kind is ProblemKind.VERIFIER or not is_large(load(spec), settings):
         return None
-    found = scaled_down(spec, secret_seed(), limits=REDUCED, device=settings.device)
+    found = scaled_down(spec, secret_seed(), limits=REDUCED, device=settings.device, pause=pause)
     return None if found is None or found.variant == AS_GIVEN else found.variant
 
 

@@ -22,9 +22,12 @@ from triton_agent.tools.processes.codec import to_plain
 from triton_agent.tools.processes.protocol import Bug, CheckerSettings, Refused, Size, Sized
 from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelTimeout
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.race.baseline_names import COMPILED
 
 VERDICT_TIMES, VERDICT_MORE_BYTES = 2.5, 6 << 30
 """Memory that a verdict may take: a multiple of the peak of one call of the reference, plus bytes (decision 13)."""
+COMPILED_TIMES = 1.0
+"""The same for the process that times the compiled baselines: it makes one call at a time."""
 SIZING_S = 60.0
 """Time limit for the prediction, after which the peak counts as unknown."""
 
@@ -41,7 +44,8 @@ def admitted(nursery: Nursery, told: CheckerSettings, say: Callable[[str], None]
                 channel.send(to_plain(Size()))
                 gpu = _gpu(told.settings.card, os.environ.get(VISIBLE))  # takes a second, as the prediction does
                 if gpu is not None and (capacity_bytes := capacity_of(gpu)):
-                    size_bytes = bytes_needed(_peak_bytes(channel), capacity_bytes)
+                    compiles = told.settings.timed and any(name in COMPILED for name in told.settings.baselines)
+                    size_bytes = bytes_needed(_peak_bytes(channel), capacity_bytes, compiles=compiles)
                     what = f"judging {told.problem.name}"
                     request = Reservation(gpu.uuid, size_bytes, capacity_bytes=capacity_bytes, what=what)
                     stack.callback(request.close)
@@ -52,11 +56,15 @@ def admitted(nursery: Nursery, told: CheckerSettings, say: Callable[[str], None]
         yield
 
 
-def bytes_needed(peak_bytes: int | None, capacity_bytes: int) -> int:
-    """Return the memory to reserve for a verdict; `peak_bytes` of one call is None if it is unknown."""
+def bytes_needed(peak_bytes: int | None, capacity_bytes: int, *, compiles: bool = False) -> int:
+    """Return the memory to reserve for a verdict; `peak_bytes` of one call is None if it is unknown.
+
+    `compiles`: it is timed against compiled baselines.
+    """
     if peak_bytes is None:
         return capacity_bytes // 2
-    return min(capacity_bytes, int(VERDICT_TIMES * peak_bytes) + VERDICT_MORE_BYTES)
+    times = VERDICT_TIMES + (COMPILED_TIMES if compiles else 0.0)
+    return min(capacity_bytes, int(times * peak_bytes) + VERDICT_MORE_BYTES)
 
 
 def _peak_bytes(channel: Channel) -> int | None:

@@ -27,7 +27,7 @@ TURN_S = 1.0
 LONGER = 2.0
 """Factor between one turn and the next. The child has to wait for other processes' races after each turn, and in the
 end they wait for the child, so a long job should be stopped less often."""
-LONGEST_TURN_S = 8.0
+LONGEST_TURN_S = 2.0
 DRAIN_S = 0.25
 """Wait after stopping the child, until its queued work is done. An autotuner queues at most a tenth of a second of
 kernels before it reads the time."""

@@ -116,8 +116,9 @@ class Timekeeper:
             return self._roofline
 
     def enter(self, session: Session, packed_sets: list[Payload], *, name: str, renewed: bool) -> None:
-        """Compile and warm up a candidate; needs no exclusive lease."""
+        """Prepare a candidate, and the compiled baselines if they are known; a shared lease is enough."""
         self._track.enter(session, packed_sets, name=name, renewed=renewed)
+        self._thread.submit(self._enter_compiled).result()
 
     def race(self, session: Session, looks: Looks, since: int = 0, *, back_to_back: bool = False) -> list[Race]:
         """Race against each opponent from index `since` on; repeat if the race was disturbed."""
@@ -144,12 +145,18 @@ class Timekeeper:
         began = time.monotonic()
         try:
             if compiled := self._compiled_among(since):
-                compiled.enter(self._track.clock.calibration)  # draws large inputs again, freed after the last race
+                compiled.enter(self._track.clock.calibration)  # does nothing if it was done under the shared lease
             return self._track.race(session, looks, since, back_to_back=back_to_back)
         except CompiledLost as lost:
             session.deadline += time.monotonic() - began
             self._give_up_compiled(f"torch.compile was not measured any more: {lost.what}")
             return self._raced(session, looks.afresh(), since, back_to_back)
+
+    def _enter_compiled(self) -> None:
+        """Have the compiled baselines draw large inputs again, which were freed after the last race."""
+        if compiled := self._compiled_among(0):
+            with contextlib.suppress(CompiledLost):  # the race will notice it, too
+                compiled.enter(self._track.clock.calibration)
 
     def _compiled_among(self, since: int) -> CompiledProcess | None:
         """Return the process of the compiled baselines, if one of them is among the opponents from `since` on."""

@@ -150,7 +150,8 @@ class Reference:
     def make_inputs_on(self, device: str, seed: int) -> list[Any]:
         """Make inputs like `make_inputs`, but drawn on this device if they are large, which gives other numbers.
 
-        If the user's code raises there, all further inputs are made on the CPU. A second copy of the file is executed
+        If the user's code raises there, all further inputs are made on the CPU, unless the device's memory is taken.
+        A second copy of the file is executed
         for this, since its module may keep tensors that belong to the device they were made on.
         """
         if self._large is None and device != "cpu":
@@ -162,7 +163,9 @@ class Reference:
                 return self._other_device_copy.make_inputs(seed)
         except TooLarge:
             raise  # on the CPU they would be too large as well
-        except (ProblemError, RuntimeError, TypeError):
+        except (ProblemError, RuntimeError, TypeError) as error:
+            if isinstance(error.__cause__ or error, torch.OutOfMemoryError):
+                raise
             self._large = False
             return self.make_inputs(seed)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.footprint import INTERPRETER, Footprint, Limits
@@ -46,12 +46,20 @@ class Scaled:
     """The changes in words; empty if the problem fits as given."""
 
 
-def scaled_down(spec: ProblemSpec, seed: int, *, limits: Limits = INTERPRETER, device: str = "cpu") -> Scaled | None:
+def scaled_down(
+    spec: ProblemSpec,
+    seed: int,
+    *,
+    limits: Limits = INTERPRETER,
+    device: str = "cpu",
+    pause: Callable[[], None] = lambda: None,
+) -> Scaled | None:
     """Return the problem at sizes within the limits, proven by a run; None if none were found in time.
 
-    Raise `ProblemError` if a run at the given sizes fails: at smaller sizes it would be another problem.
+    Raise `ProblemError` if a run at the given sizes fails: at smaller sizes it would be another problem. `pause` is
+    called between runs.
     """
-    return scaled_by(Trials(spec, seed, limits, device))
+    return scaled_by(Trials(spec, seed, limits, device, pause))
 
 
 def scaled_for_interpreter(spec: ProblemSpec, seed: int) -> tuple[Scaled | None, Limits]:

@@ -33,6 +33,8 @@ class Trials:
     seed: int
     limits: Limits
     device: str = "cpu"
+    pause: Callable[[], None] = lambda: None
+    """Called before each attempt: lets other processes use the GPU."""
 
     def __post_init__(self) -> None:
         self.limit = TimeLimit(self.limits.seconds_at_most)
@@ -77,6 +79,7 @@ class Trials:
         return found is not None and found.load(self.limits) <= 1
 
     def _attempt(self, variant: Variant, measure: Callable[[Variant, Reference], Footprint]) -> Footprint | None:
+        self.pause()
         if self.out_of_time:
             return None
         try:

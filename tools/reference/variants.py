@@ -29,13 +29,20 @@ ENOUGH = 2
 
 
 def family(
-    spec: ProblemSpec, seed: int, *, limits: Limits = FULL_SIZE, base: Variant = AS_GIVEN, device: str = "cpu"
+    spec: ProblemSpec,
+    seed: int,
+    *,
+    limits: Limits = FULL_SIZE,
+    base: Variant = AS_GIVEN,
+    device: str = "cpu",
+    pause: Callable[[], None] = lambda: None,
 ) -> list[Variant]:
     """Return `base` and up to seven proven variants (`MOST_VARIANTS` and two larger ones), all with different shapes.
 
-    If `base` exceeds the limits, it is not run, and the variants belong to a scaled-down problem.
+    If `base` exceeds the limits, it is not run, and the variants belong to a scaled-down problem. `pause` is called
+    between runs.
     """
-    trials = Trials(spec, seed, limits, device)
+    trials = Trials(spec, seed, limits, device, pause)
     anchor = base
     if not trials.fits(base):
         small = scaled_by(trials)
