@@ -114,6 +114,27 @@ def test_a_place_is_kept_over_checks_and_given_up_for_the_clock() -> None:
     assert log[3:] == ["give exclusive", "take shared", "give shared"]
 
 
+def test_a_place_is_given_up_for_work_without_the_gpu_and_taken_again() -> None:
+    held: list[Mode] = []
+
+    @contextlib.contextmanager
+    def lease(mode: Mode) -> Iterator[None]:
+        held.append(mode)
+        yield
+        held.remove(mode)
+
+    place = Place(lease)
+    with place.aside():
+        assert not held
+    assert not held, "it had no place before"
+    with place.step():
+        with contextlib.suppress(ValueError), place.aside():
+            assert not held
+            raise ValueError
+        assert held == [Mode.SHARED]
+    assert not held
+
+
 def test_waiting_for_a_place_is_told_apart_from_holding_it() -> None:
     log: list[str] = []
 

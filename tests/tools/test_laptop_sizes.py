@@ -99,6 +99,28 @@ def test_peak_counts_what_is_alive_at_one_time_and_takes_no_memory(own: Path) ->
     assert (found.input_bytes, found.parameter_bytes, found.peak_bytes) == (size, 0, 3 * size)
 
 
+@pytest.mark.parametrize(
+    ("layer", "shape", "copied"),
+    [
+        ("Conv2d(8, 16, 3, padding=1)", "4,8,256,256", ("input",)),
+        ("Conv2d(8, 16, 1)", "4,8,256,256", ()),
+        ("Conv2d(8, 8, 3, padding=1, groups=8)", "4,8,256,256", ()),
+        ("Conv3d(8, 16, 3, padding=1)", "1,8,64,64,64", ("input", "output")),
+        ("ConvTranspose2d(8, 16, 2, stride=2)", "4,8,256,256", ("input", "output")),
+    ],
+)
+def test_peak_counts_the_copies_that_cudnn_makes_for_convolutions(
+    own: Path, layer: str, shape: str, copied: tuple[str, ...]
+) -> None:
+    own.write_text(f"import torch\nclass One(torch.nn.{layer.partition('(')[0]}):\n    pass\n")
+    spec = parse_problem(f"{own}:One", init=layer.partition("(")[2][:-1], inputs=[f"f32[{shape}]"])
+    found = predicted_peak(load(spec))
+    model, (given,) = load(spec).make_model(0), load(spec).make_inputs(0)
+    size_of = {"input": given.nbytes, "output": model(given).nbytes}
+    expected = sum(size_of.values()) + found.parameter_bytes + sum(size_of[name] for name in copied)
+    assert found.peak_bytes == expected
+
+
 def test_authors_are_shown_the_graph_at_the_sizes_as_given_where_a_cpu_can_run_it(own: Path) -> None:
     """The head width is 16 at all scaled sizes but 64 as given, so an author must not write it as a constant."""
     spec = parse_problem(f"{own}:Attention", init="256, 4", inputs=["f32[8,128,256]"])

@@ -364,6 +364,20 @@ def test_haste_holds_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     assert payloads.pack(torch.ones(3)).unpack().tolist() == [1, 1, 1] and torch.serialization.get_crc32_options()
 
 
+def test_others_get_the_gpu_while_a_large_value_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payloads, "STAGED_BYTES", 1 << 20)
+    asides: list[int] = []
+
+    @contextlib.contextmanager
+    def aside() -> Iterator[None]:
+        asides.append(0)
+        yield
+
+    sent = [torch.arange(1 << 18), torch.arange(1 << 10)]
+    assert all(map(torch.equal, payloads.pack(sent, aside).unpack(), sent))
+    assert len(asides) == 1
+
+
 def test_a_file_is_written_in_pieces_each_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_files, "PIECE_BYTES", 1000)
     file, data = memory_files.create("test"), os.urandom(7_321)

@@ -23,7 +23,7 @@ import dataclasses
 import math
 import mmap
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ import torch
 from triton_agent.tools.answers.accuracy import Judgement, judge
 from triton_agent.tools.answers.checks import mutated_inputs
 from triton_agent.tools.processes.digests import Digests
-from triton_agent.tools.processes.payloads import pack
+from triton_agent.tools.processes.payloads import Aside, pack
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.allowance import TooLarge
 from triton_agent.tools.reference.footprint import RUN_ON_GPU, Limits, prove
@@ -182,11 +182,11 @@ def make_full_trial(
     reduced: Trial,
     *,
     looks: int,
-    pause: Callable[[], None] = lambda: None,
+    aside: Aside = contextlib.nullcontext,
 ) -> tuple[Trial, torch.nn.Module]:
     """Return a trial with one case at full size and `looks` more cases for timing, and the reference's module.
 
-    `pause` lets other processes use the GPU; it is called after each part that takes about a second.
+    `aside` is entered for what takes seconds on the host.
     """
     build_seed = secret_seed()
     model = reference.make_model(build_seed).to(settings.device)
@@ -203,7 +203,7 @@ def make_full_trial(
             variant=name,
             distribution=AS_GIVEN,
             train=reduced.cases[0].train,
-            expectation=_expect(reference, model, settings, given, () if number else known, pause),
+            expectation=_expect(reference, model, settings, given, () if number else known, aside),
         )
 
     cases = [drawn(number) for number in range(1 + looks)]
@@ -228,7 +228,7 @@ def _expect(
     settings: EvaluatorSettings,
     reduced: Expectation,
     known: Collection[str],
-    pause: Callable[[], None],
+    aside: Aside,
 ) -> Expectation:
     """Draw inputs, run the reference on them once, and keep its answer on the host.
 
@@ -239,9 +239,7 @@ def _expect(
     inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in drawn]
     del drawn
     mix(inputs, known, secret_seed())
-    pause()
-    packed = pack(inputs)
-    pause()
+    packed = pack(inputs, aside)
     digests = Digests(device)
     before = digests.of(nested_tensors(inputs))
     around = as_the_user_runs_it(settings.conditions, device)
@@ -249,19 +247,17 @@ def _expect(
         made = reference.call(model, inputs)
     outputs, tree = tensors_of(made)
     if known and not all(map(_is_finite, outputs)):
-        return _expect(reference, model, settings, reduced, (), pause)
+        return _expect(reference, model, settings, reduced, (), aside)
     if not torch.equal(digests.of(nested_tensors(inputs)), before):
         raise OriginalFailed("the reference writes into its inputs at its own sizes, and not at a reduced one")
     scale = {output.name: output.yard for output in reduced.outputs}
     names = [output.name for output in reduced.outputs]
     rounds = any(tensor.is_floating_point() for tensor in nested_tensors(inputs))
-    pause()
     slices = _slices(reference, model, inputs, outputs, settings)
     kept = []
     for number, (name, output) in enumerate(zip(names, outputs, strict=True)):
-        pause()
         mine = tuple(Slice(start=a, stop=b, yard=found.outputs[number].yard) for a, b, found in slices)
-        kept.append(Output(name=name, yard=_yardstick(output, mine, scale[name], device, rounds=rounds)))
+        kept.append(Output(name=name, yard=_yardstick(output, mine, scale[name], device, aside, rounds=rounds)))
     given = nested_tensors(inputs)
     return Expectation(
         packed_inputs=packed,
@@ -280,7 +276,7 @@ def _is_finite(output: torch.Tensor) -> bool:
 
 
 def _yardstick(
-    output: torch.Tensor, slices: tuple[Slice, ...], reduced: Yardstick, device: str, *, rounds: bool
+    output: torch.Tensor, slices: tuple[Slice, ...], reduced: Yardstick, device: str, aside: Aside, *, rounds: bool
 ) -> PiecewiseYardstick:
     """Make a yardstick with the limits of the slices, or else of the reduced size, as absolute values."""
     reach, loose = {"max": 0.0, "l2": 0.0}, 0
@@ -302,7 +298,7 @@ def _yardstick(
     elif rounds:
         seen = max((part.yard.flips.count / max(1, part.yard.truth.numel()) for part in slices), default=0.0)
         loose = math.ceil(max(RARE_FLIPS, 3 * seen) * output.numel())
-    held = _on_host(output)
+    held = _on_host(output, aside)
     floats = torch.split(output.reshape(-1), PIECE) if output.is_floating_point() else ()
     return PiecewiseYardstick(
         truth=held,
@@ -317,20 +313,21 @@ def _yardstick(
     )
 
 
-def _on_host(output: torch.Tensor) -> torch.Tensor:
+def _on_host(output: torch.Tensor, aside: Aside) -> torch.Tensor:
     """Copy to host memory that the card reads at full speed: every candidate's answers are compared with it.
 
     torch would pin up to twice as much memory, rounded to a power of two. Huge pages take a fifth of the time to map.
     """
     if not output.is_cuda or not output.nbytes:
         return torch.empty(output.shape, dtype=output.dtype).copy_(output.detach())
-    memory = mmap.mmap(-1, output.nbytes)
-    with contextlib.suppress(OSError):  # the kernel may not support huge pages
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    held = torch.frombuffer(memory, dtype=torch.uint8).view(output.dtype).view(output.shape)
-    runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
-    if int(runtime.cudaHostRegister(held.data_ptr(), held.nbytes, 0)) == 0:
-        weakref.finalize(held, _unpin, held.untyped_storage())
+    with aside():
+        memory = mmap.mmap(-1, output.nbytes)
+        with contextlib.suppress(OSError):  # the kernel may not support huge pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        held = torch.frombuffer(memory, dtype=torch.uint8).view(output.dtype).view(output.shape)
+        runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+        if int(runtime.cudaHostRegister(held.data_ptr(), held.nbytes, 0)) == 0:
+            weakref.finalize(held, _unpin, held.untyped_storage())
     return held.copy_(output.detach())
 
 

@@ -142,7 +142,8 @@ class Checker:
             if on_gpu:
                 with place.step():
                     torch.zeros(1, device="cuda")  # creates the context, which the driver does one process at a time
-            self.plan = prepare_plan(self.spec, self.settings, place.step, functools.partial(self._pause, place))
+            pause, aside = functools.partial(self._pause, place), functools.partial(self._aside, place)
+            self.plan = prepare_plan(self.spec, self.settings, place.step, pause, aside)
             rates = self._rates() if on_gpu and self.spec.kind is not ProblemKind.VERIFIER else None
             if self._times:
                 self.clock = LateClock(functools.partial(self._make_clock, self.plan, compiled))
@@ -238,6 +239,13 @@ class Checker:
         if self.gpu_key:
             torch.cuda.synchronize()
         place.pause()
+
+    @contextlib.contextmanager
+    def _aside(self, place: Place) -> Iterator[None]:
+        if self.gpu_key:
+            torch.cuda.synchronize()
+        with place.aside():
+            yield
 
     def _lease(self, mode: Mode) -> contextlib.AbstractContextManager[None]:
         return lease(self.gpu_key, what=f"triton-agent: {self.spec.name}", mode=mode)

@@ -17,7 +17,7 @@ from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.graph.fingerprint import fingerprint
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.problem.size_range import named, points
-from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.payloads import Aside, Payload, pack
 from triton_agent.tools.race.clock import timing_sets
 from triton_agent.tools.reference.allowance import TooLarge
 from triton_agent.tools.reference.facts import (
@@ -59,11 +59,12 @@ def prepare_plan(
     settings: EvaluatorSettings,
     at_gpu: AtGpu = contextlib.nullcontext,
     pause: Callable[[], None] = lambda: None,
+    aside: Aside = contextlib.nullcontext,
 ) -> Plan:
     """Make everything that a checker needs to judge candidates for this problem on this machine.
 
     `at_gpu` holds the GPU for one step at a time, so that other processes can use it in between. `pause` lets them in
-    during long steps.
+    during long steps, and `aside` for a block that does not need the GPU.
     """
     with at_gpu():
         main, scaled, limits = _main(spec, settings)
@@ -82,7 +83,7 @@ def prepare_plan(
                 if variant is main and breadth is not None and fits(breadth):
                     looks = LOOKS_AT_FULL_SIZE if settings.device == "cuda" else 0
                     trial, original = make_full_trial(
-                        reference, variant.name, settings, breadth, looks=looks, pause=pause
+                        reference, variant.name, settings, breadth, looks=looks, aside=aside
                     )
                 else:
                     broad = i == 0 or variant is main
@@ -118,7 +119,7 @@ def prepare_plan(
         **known,
     }
     with at_gpu():
-        sets = _timing_sets(spec, settings)
+        sets = _timing_sets(spec, settings, aside)
     return Plan(
         timing_sets=sets,
         trials=tuple(trials[i] for i in order),
@@ -129,13 +130,13 @@ def prepare_plan(
     )
 
 
-def _timing_sets(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Payload, ...]:
+def _timing_sets(spec: ProblemSpec, settings: EvaluatorSettings, aside: Aside) -> tuple[Payload, ...]:
     """Draw the given inputs several times if candidates are timed: on a GPU, against a reference."""
     if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
         return ()
     reference = load(spec)
     drawn = timing_sets(lambda _: reference.make_inputs_on(settings.device, secret_seed()))
-    return tuple(map(pack, drawn))
+    return tuple(pack(inputs, aside) for inputs in drawn)
 
 
 def _main(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Variant, str, Limits]:

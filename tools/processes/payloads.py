@@ -10,10 +10,11 @@ Unpacking can run code, so only the trusted side packs. Answers of executors use
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import io
 import os
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, Any, cast
 
 import torch
@@ -135,11 +136,15 @@ def pack_quickly() -> None:
     _FastPacking.checksums, _FastPacking.pinned = False, True
 
 
-def pack(value: Any) -> Payload:
-    """Pack trusted values."""
+Aside = Callable[[], contextlib.AbstractContextManager[None]]
+"""Gives the GPU to other processes during a block."""
+
+
+def pack(value: Any, aside: Aside = contextlib.nullcontext) -> Payload:
+    """Pack trusted values. `aside` is entered to write gigabytes, which takes longer than copying them from a GPU."""
     _FastPacking.settle()
     try:
-        spool = _Spool()
+        spool = _Spool(aside)
         torch.save(value, cast(IO[bytes], spool))
         return spool.payload()
     except (OSError, RuntimeError):  # no in-memory files, or not enough memory; torch re-raises errors of the writer
@@ -153,7 +158,8 @@ def pack(value: Any) -> Payload:
 class _Spool(io.RawIOBase):
     """A file for `torch.save` to write to: a buffer first, an in-memory file once it is large."""
 
-    def __init__(self) -> None:
+    def __init__(self, aside: Aside) -> None:
+        self._aside = aside
         self._buffer = bytearray()
         self._large: Payload | None = None
         self._written = 0
@@ -178,7 +184,8 @@ class _Spool(io.RawIOBase):
 
     def _append_at(self, view: memoryview, offset: int) -> None:
         assert self._large is not None and self._large.file is not None
-        memory_files.write(self._large.file, view, offset)
+        with self._aside() if view.nbytes > STAGED_BYTES else contextlib.nullcontext():
+            memory_files.write(self._large.file, view, offset)
 
     def payload(self) -> Payload:
         if self._large is None:

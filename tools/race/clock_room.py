@@ -133,6 +133,17 @@ class Place:
             self._keep()
 
     @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Give up the shared lease during the block, which does not use the GPU."""
+        was_kept = self._kept is not None
+        self.leave()
+        try:
+            yield
+        finally:
+            if was_kept:
+                self._keep()
+
+    @contextlib.contextmanager
     def step(self) -> Iterator[None]:
         """Hold the shared lease during the block, and give it up afterwards."""
         try:

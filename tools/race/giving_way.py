@@ -4,7 +4,7 @@ The child does not take leases itself. It stops itself (SIGSTOP) once it is read
 of its parent supervises it. The child runs while that thread holds the shared lease. When a process waits for the
 exclusive lease, the thread stops the child at whatever it is doing, waits until the GPU has finished the child's queued
 work, and gives up the lease. Once it has the lease again, the child continues. So no process waits much longer than
-one turn of the child. Turns get longer the more of them the child needs.
+one turn of the child.
 
 SIGKILL also ends a stopped process, so a child that dies with its parent dies even while it is stopped, and the kernel
 releases the lease of a dead parent. Processes that the child itself has started are not stopped, so they must not use
@@ -23,11 +23,8 @@ from collections.abc import Callable
 from triton_agent.tools.errors import InstrumentError
 
 TURN_S = 1.0
-"""Least length of the first turn. Without it, the child would make no progress on a card with race after race."""
-LONGER = 2.0
-"""Factor between one turn and the next. The child has to wait for other processes' races after each turn, and in the
-end they wait for the child, so a long job should be stopped less often."""
-LONGEST_TURN_S = 2.0
+"""Least length of a turn. Without it, the child would make no progress on a card with race after race. If it is longer,
+every race on the card waits longer."""
 DRAIN_S = 0.25
 """Wait after stopping the child, until its queued work is done. An autotuner queues at most a tenth of a second of
 kernels before it reads the time."""
@@ -90,16 +87,15 @@ class GivingWay:
     def _supervise(self) -> None:
         try:
             # The child does not use the GPU before it first stops itself, so that part needs no lease.
-            alive, turn_s = self._runs_on(until=lambda: False), TURN_S
+            alive = self._runs_on(until=lambda: False)
             while alive:
                 with self._lease():
                     os.kill(self._pid, signal.SIGCONT)
-                    alive = self._runs_on(until=self._end_of_turn(turn_s))
+                    alive = self._runs_on(until=self._end_of_turn())
                     if alive and self._is_done():
                         self._released = True
                         return
                     alive = alive and self._stop_and_drain()
-                turn_s = min(LONGER * turn_s, LONGEST_TURN_S)
         except InstrumentError:
             pass  # the lease could not be taken: the other processes on the card matter more than this child's result
         finally:
@@ -137,8 +133,8 @@ class GivingWay:
         seen = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
         return None if seen is None else seen.si_code
 
-    def _end_of_turn(self, turn_s: float) -> Callable[[], bool]:
-        """Return a function that says whether this turn should end. The turn lasts at least `turn_s`."""
+    def _end_of_turn(self) -> Callable[[], bool]:
+        """Return a function that says whether this turn should end."""
         began_s, seen = time.monotonic(), 0
 
         def waits() -> bool:
@@ -146,6 +142,6 @@ class GivingWay:
             if self._is_done():
                 return True
             seen = seen + 1 if self._awaited() else 0
-            return seen >= LOOKS and time.monotonic() - began_s > turn_s
+            return seen >= LOOKS and time.monotonic() - began_s > TURN_S
 
         return waits

@@ -50,7 +50,7 @@ class SpeedSettings:
     precision: tuple[float, float] = (0.02, 0.05)
     """Relative widths of the intervals, for device time and host times, at which a full measurement ends."""
     limit_s: float = 20.0
-    enough_s: float = 4.0
+    enough_s: float = 2.0
     cold_l2: bool = True
 
 

@@ -1,7 +1,7 @@
 """Predicts the memory of one call of the reference on fake tensors, before anything is allocated.
 
-Counts the allocations of torch's operators until they are freed. Not covered: workspaces of libraries, fragmentation,
-and the context of the process.
+Counts the allocations of torch's operators until they are freed, and the copies of tensors that cuDNN makes for
+convolutions. Not covered: other workspaces of libraries, fragmentation, and the context of the process.
 """
 
 from __future__ import annotations
@@ -42,16 +42,27 @@ class _LiveBytes(UncompiledMode):  # type: ignore[no-untyped-call]
         storage = tensor.untyped_storage()
         self._alive[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())  # type: ignore[no-untyped-call]
 
-    def settle(self) -> None:
+    def settle(self, more_bytes: int = 0) -> None:
         self._alive = {key: item for key, item in self._alive.items() if not item[0].expired()}  # type: ignore[no-untyped-call]
-        self.peak = max(self.peak, sum(size for _, size in self._alive.values()))
+        self.peak = max(self.peak, sum(size for _, size in self._alive.values()) + more_bytes)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         for tensor in tensors_in(result):
             self.see(tensor)
-        self.settle()
+        self.settle(_copied_bytes(*args, result) if func is torch.ops.aten.convolution.default else 0)
         return result
+
+
+def _copied_bytes(given: torch.Tensor, weight: torch.Tensor, *settings: Any) -> int:
+    """Return the memory of cuDNN's copies in another layout: of the input, and in some convolutions of the output.
+
+    Measured on an H200, for float32 and half precision. Depthwise and pixelwise convolutions make none.
+    """
+    _, _, _, _, is_transposed, _, groups, result = settings
+    if groups > 1 or all(size == 1 for size in weight.shape[2:]):
+        return 0
+    return int(given.nbytes + (result.nbytes if is_transposed or given.dim() == 5 else 0))
 
 
 def predicted_peak(reference: Reference, seed: int = 0) -> PeakMemory:
