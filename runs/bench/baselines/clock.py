@@ -6,14 +6,19 @@ both sides of a pair call the same module. Runs in a child of `process.py`.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from triton_agent.runs.bench.rows import Against, BaselineTime, Kind
+from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.graph.operators import kind_of
 from triton_agent.tools.machine.lease import Mode, lease
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.race.baselines import TF32_DTYPES
 from triton_agent.tools.race.clock import Clock, Subject, timing_sets
 from triton_agent.tools.race.compiled_process import CompiledLost, CompiledProcess
 from triton_agent.tools.race.disturbances import GpuWatch, undisturbed
@@ -21,7 +26,7 @@ from triton_agent.tools.race.intervals import median_interval
 from triton_agent.tools.race.pairing import PairingSettings, take_turns
 from triton_agent.tools.race.samples import milliseconds
 from triton_agent.tools.race.speed import Elsewhere, Here, Racer, is_long
-from triton_agent.tools.reference.input_tensors import map_tensors
+from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Interval, to_json
 from triton_agent.tools.truth.distributions import randomise
@@ -60,6 +65,8 @@ class Contest:
             )
             self._sets = list(timing_sets(lambda number: self._inputs(SEED + number)))
             self._original = self._model()
+            with self._reference.running("forward"):
+                self._tf32_may_matter = multiplies_float32(lambda: _call(self._original, self._sets[0]))
             self._compiled = compiled
             torch.cuda.synchronize()
 
@@ -85,9 +92,12 @@ class Contest:
             )
             for kind in Kind
         ]
-        subject = self._subject(self._original, (True, True))
-        clock.warm_up(subject)
-        found += _raced(clock, eager, Against.EAGER_TF32, Here(clock=clock, subject=subject))
+        if self._tf32_may_matter:
+            subject = self._subject(self._original, (True, True))
+            clock.warm_up(subject)
+            found += _raced(clock, eager, Against.EAGER_TF32, Here(clock=clock, subject=subject))
+        else:
+            found += [dataclasses.replace(time, against=Against.EAGER_TF32) for time in found]
         if self._compiled is not None:
             try:
                 if trouble := self._compiled.enter(clock.calibration)["compile"]:
@@ -113,6 +123,27 @@ class Contest:
             torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = switches
 
         return Subject([functools.partial(_call, model, args) for args in self._sets], refresh=settle)
+
+
+def multiplies_float32(call: Callable[[], object]) -> bool:
+    """Make a call, and return True if an operator in it multiplies float32 matrices, which TF32 makes faster."""
+    seen = _Float32Products()
+    with seen:
+        call()
+    return seen.found
+
+
+class _Float32Products(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Notes whether operators that multiply matrices get float32 tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if kind_of(func.name()) == "heavy":
+            self.found |= any(str(tensor.dtype).removeprefix("torch.") in TF32_DTYPES for tensor in tensors_in(args))
+        return func(*args, **(kwargs or {}))
 
 
 def _raced(clock: Clock, eager: Subject, against: Against, racer: Racer) -> list[BaselineTime]:

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import torch
 from tests.runs.bench.test_journal import row
 
 from triton_agent.runs.bench.baselines import process, references, worker
+from triton_agent.runs.bench.baselines.clock import multiplies_float32
 from triton_agent.runs.bench.baselines.found import Baselines, with_baselines
 from triton_agent.runs.bench.baselines.memory import fitted, sized
 from triton_agent.runs.bench.baselines.process import in_child
@@ -312,6 +314,19 @@ def test_half_a_card_is_reserved_for_what_cannot_be_predicted(tmp_path: Path) ->
     spec = tasks()[0].spec(tmp_path)
     problem = fitted(spec, {"failure": "it branches on values"}, 100 * GIB, tmp_path)
     assert (problem.baseline_bytes, problem.sentence) == (50 * GIB, "")
+
+
+@pytest.mark.parametrize(
+    ("call", "matters"),
+    [
+        (lambda: torch.nn.functional.linear(torch.ones(2, 3), torch.ones(4, 3)), True),
+        (lambda: torch.nn.functional.conv1d(torch.ones(1, 2, 8), torch.ones(2, 2, 3)), True),
+        (lambda: torch.ones(2, 3, dtype=torch.bfloat16) @ torch.ones(3, 2, dtype=torch.bfloat16), False),
+        (lambda: torch.softmax(torch.ones(2, 3), 1), False),
+    ],
+)
+def test_tf32_is_timed_where_float32_matrices_are_multiplied(call: Callable[[], object], matters: bool) -> None:
+    assert multiplies_float32(call) == matters
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
