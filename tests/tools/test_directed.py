@@ -34,7 +34,7 @@ from triton_agent.tools.truth.named_numbers import Numbers
 from triton_agent.tools.truth.plan import Plan, Trial
 from triton_agent.tools.truth.state_cases import AFTER_OTHERS
 from triton_agent.tools.truth.ties import with_free_places
-from triton_agent.tools.truth.whole_numbers import EQUAL, FAR, REPEATED, ZERO
+from triton_agent.tools.truth.whole_numbers import BEYOND, EQUAL, FAR, REPEATED, ZERO
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nROWS, COLUMNS = 24, 70\n"
 
@@ -81,6 +81,7 @@ def test_the_graph_says_what_is_asked() -> None:
         EQUAL,
         ZERO,
         FAR,
+        BEYOND,
     }
     assert set(asked(lambda x: x @ x.T, X).feeds) == {NOT_FINITE}
     assert NOT_FINITE in asked(lambda x: nn.functional.mse_loss(x, 2 * x), X).feeds

@@ -53,7 +53,8 @@ from triton_agent.tools.truth.distributions import (
     FEW,
     FLAGS,
     MODERATE,
-    OPPOSED,
+    OPPOSED_BACK,
+    OPPOSED_FAR,
     OPPOSING,
     POSITIVE,
     WHOLE,
@@ -78,6 +79,7 @@ from triton_agent.tools.truth.expectation import (
     with_any_infinity,
 )
 from triton_agent.tools.truth.feeds import reach_of
+from triton_agent.tools.truth.input_changes import makes_scores
 from triton_agent.tools.truth.layouts import (
     APART,
     GAPS,
@@ -465,11 +467,15 @@ class _CaseMaker:
         return True
 
     def _add_opposed(self, cases: list[Case], name: str) -> None:
-        """Add a case in which the first input has one sign, and other inputs and all parameters the other one."""
+        """Add a case in which the first input has one sign, and other inputs and all parameters the other one.
+
+        For scores far below zero the signs of parameters take turns: queries and keys may come from the same input.
+        """
         model = copied_module(self.models[self.latest])
         own = [it for it in model.parameters() if it.is_floating_point() and has_both_signs(it)]
-        for parameter in own:
-            parameter.data.abs_().mul_(-1.0 if name == OPPOSED else 1.0)
+        for number, parameter in enumerate(own):
+            is_positive = number % 2 if name == OPPOSED_FAR else name == OPPOSED_BACK
+            parameter.data.abs_().mul_(1.0 if is_positive else -1.0)
         if not own or sum(it.nbytes for it in state_of(model).values()) > ALONE_BYTES_AT_MOST:
             self._try(cases, name, self.modes[0])
             return
@@ -686,6 +692,8 @@ class _CaseMaker:
             # a norm of equal elements is only rounding error
             is_rounding = distribution == FEW and bool(self.operators & NORMS)
             return floats and not self._goes_by_order and not is_rounding
+        if distribution == OPPOSED_FAR and not makes_scores(self.operators):
+            return False
         if distribution in OPPOSING:
             return sum(map(has_both_signs, (*float_tensors(self.last), *self.models[self.latest].parameters()))) > 1
         if distribution == POSITIVE:

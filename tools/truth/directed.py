@@ -78,6 +78,7 @@ from triton_agent.tools.truth.input_changes import (
 from triton_agent.tools.truth.jumps import COMPARING, ROUNDING, WHOLE
 from triton_agent.tools.truth.plan import secret_seed
 from triton_agent.tools.truth.whole_numbers import (
+    BEYOND,
     EQUAL,
     FAR,
     REPEATED,
@@ -86,6 +87,7 @@ from triton_agent.tools.truth.whole_numbers import (
     is_small,
     may_be_zero,
     may_repeat,
+    move_beyond,
     move_far,
     repeat_some,
     set_equal,
@@ -103,7 +105,7 @@ RUNS = "runs of cleared flags"
 BLANK_INPUT, LENGTHS = "an input of zeros", "lengths and places up to the end"
 DIRECTED = (
     *(NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, BLANK_INPUT, LENGTHS),
-    *(REPEATED, EQUAL, ZERO, FAR),
+    *(REPEATED, EQUAL, ZERO, FAR, BEYOND),
 )
 """The directed cases, in the order in which they are made."""
 
@@ -173,6 +175,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=ZERO, operators=None, kind="whole", change=set_to_zero),
     Rule(case=ZERO, operators=None, kind="flag", change=set_to_zero),
     Rule(case=FAR, operators=None, kind="whole", change=move_far),
+    Rule(case=BEYOND, operators=None, kind="whole", change=move_beyond),
 )
 """If two rules would change one input in the same case, only the first applies, except for ties and halves."""
 
@@ -376,8 +379,8 @@ def _fitting(
         return [it for it in feeds if len(feeds) > 1 or _is_reduced_to_one(it[1].reach, tensors[it[1].position])]
     if case == LENGTHS:
         return [(rule, feed) for rule, feed in feeds if feed.numbers and _ends_before(tensors[feed.position], feed)]
-    if case == FAR:
-        large = far_together(graph, [feed.position for _, feed in feeds if is_small(tensors[feed.position])])
+    if case in (FAR, BEYOND):
+        large = far_together(graph, [feed.position for _, feed in feeds if is_small(tensors[feed.position], case)])
         return [(rule, feed) for rule, feed in feeds if feed.position in large]
     return _of_whole_numbers(case, feeds, tensors) if case in (REPEATED, EQUAL, ZERO) else feeds
 

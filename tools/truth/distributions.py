@@ -38,8 +38,12 @@ OVERFLOW_MARGIN = 8
 BLANK, FLAGS, WHOLE = "samples of zeros", "flags flipped", "positions and lengths changed"
 POSITIVE, FEW = "all positive", "few values"
 OPPOSED, OPPOSED_BACK = "first input positive, others negative", "first input negative, others positive"
-OPPOSING = (OPPOSED, OPPOSED_BACK)
-"""Scores that are sums of products are then all negative. Parameters count as other inputs."""
+OPPOSED_FAR = "first input positive, others negative, all of them large"
+OPPOSING = (OPPOSED, OPPOSED_BACK, OPPOSED_FAR)
+"""Scores that are sums of products are then all negative, and at last so negative that their exponentials are zero.
+Parameters count as other inputs."""
+FAR_TIMES = 6.0
+"""Factor on each operand of such scores: 64 products make about -5 of ordinary numbers, and -180 with it."""
 WITH_EMPTY = "positions and lengths changed, one of them to zero"
 """Replaces `WHOLE` if the reference accepts it; many references divide by a length, which must then not be zero."""
 EXTREMES, NOT_FINITE = "extremes", "NaN and infinities"
@@ -223,6 +227,7 @@ _CHANGES: dict[str, _Change | None] = {
     WHOLE: _reorder_or_lower,
     OPPOSED: None,
     OPPOSED_BACK: None,
+    OPPOSED_FAR: lambda values, drawn: FAR_TIMES * values,
 }
 
 DISTRIBUTIONS: tuple[str, ...] = tuple(_CHANGES)
@@ -239,7 +244,7 @@ def draw(reference: Reference, name: str, seed: int) -> list[Any]:
 def put_under(name: str, inputs: list[Any], seed: int) -> None:
     """Change inputs to a distribution, in place and on their device."""
     if name in OPPOSING:
-        _oppose(inputs, first_sign=1.0 if name == OPPOSED else -1.0)
+        _oppose(inputs, first_sign=-1.0 if name == OPPOSED_BACK else 1.0)
     change = _CHANGES[name]
     if change is None:
         return
