@@ -50,6 +50,7 @@ def repeat_call(job: Job) -> None:
         if case.is_large:
             torch.cuda.empty_cache()  # the answers stay on the card
         for _ in range(LARGE_CALLS if case.is_large else SAME_CALLS):
+            job.gpu.pause()
             answer, reply = call(job, trial, case, measure=True)
             judge(job, trial, case, answer)
             bits = (digests.of_rows(answer.data),) if case.is_large else answer.data
@@ -210,6 +211,7 @@ def enter_clock(job: Job, clock: Timekeeper) -> None:
     """Prepare the candidate for timing at the main sizes, while others may use the GPU."""
     trial = job.plan.trials[job.plan.main]
     with job.gpu(Mode.SHARED):
+        job.gpu.pause()
         clock.enter(
             job.runner,
             list(job.plan.timing_sets),

@@ -158,7 +158,9 @@ def check_all(job: Job) -> None:
     with _met_beside_gpu(job) as met, job.gpu(Mode.SHARED):
         _run_trials(job, others if is_apart else [main, *others])
         _check_other_branches(job)
-        _check_named_numbers(job, met())
+        with job.gpu.aside():  # the interpreter may take seconds
+            numbers = met()
+        _check_named_numbers(job, numbers)
         check_fresh_memory(job, job.trials())
     if is_apart:
         job.await_room()
