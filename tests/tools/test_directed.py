@@ -13,9 +13,22 @@ from torch import nn
 from triton_agent.tools.answers.accuracy import judge
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.graph.recorder import extract
+from triton_agent.tools.graph.written_out import VARIANCE, operators_of
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.directed import ENDS, FAINT, LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
+from triton_agent.tools.truth.directed import (
+    ENDS,
+    FAINT,
+    HUGE,
+    LIMITS,
+    NOT_FINITE,
+    NOTHING,
+    NUMBERS,
+    OFFSET,
+    TIES,
+    Directed,
+    directed,
+)
 from triton_agent.tools.truth.expectation import expect
 from triton_agent.tools.truth.layouts import (
     GAPS,
@@ -71,6 +84,39 @@ X = torch.randn(24, 70, generator=torch.Generator().manual_seed(1))
 WHOLE = torch.randint(1, 90, (24, 70), generator=torch.Generator().manual_seed(2))
 
 
+def centred(x: torch.Tensor) -> torch.Tensor:
+    return x - x.mean(-1, keepdim=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "counts"),
+    [
+        (lambda x: centred(x) / (centred(x) ** 2).mean(-1, keepdim=True).sqrt(), True),
+        (lambda x: (centred(x) * centred(x)).sum(-1), True),
+        (lambda x: centred(x).square().mean(), True),
+        (lambda x: (x - x.mean(0)).pow(2).mean(0), True),
+        (centred, False),
+        (lambda x: ((x - x[:1].mean()) ** 2).mean(), False),
+        (lambda x: ((x - 3) ** 2).mean(), False),
+    ],
+)
+def test_a_variance_that_is_written_out_counts_as_one(function: Any, counts: bool) -> None:
+    found = asked(function, X)
+    assert (OFFSET in found.feeds) == counts
+    assert (VARIANCE in operators_of(extract(Does(function), [X]))) == counts
+
+
+def test_samples_hold_nothing_but_what_an_operator_leaves_out() -> None:
+    table, tokens = torch.randn(90, 4), WHOLE.clone()
+    bags = lambda x: nn.functional.embedding_bag(x, table, mode="mean", padding_idx=7)  # noqa: E731
+    (filled,) = changed(bags, NOTHING, tokens)
+    rows = (filled == 7).all(1)
+    assert bool(rows.any()) and not bool(rows.all()) and torch.equal(filled[~rows], tokens[~rows])
+    assert NOTHING not in asked(lambda x: nn.functional.embedding(x, table), tokens).feeds
+    (masked,) = changed(lambda x: (x != 5).sum(1), NOTHING, tokens)
+    assert bool((masked == 5).all(1).any())
+
+
 def test_the_graph_says_what_is_asked() -> None:
     assert set(asked(torch.relu, X).feeds) == {NOT_FINITE}
     assert set(asked(lambda x: x.var(-1), X).feeds) == {NOT_FINITE, OFFSET, LIMITS}
@@ -84,6 +130,7 @@ def test_the_graph_says_what_is_asked() -> None:
         BEYOND,
     }
     assert set(asked(lambda x: x @ x.T, X).feeds) == {NOT_FINITE}
+    assert HUGE in asked(torch.relu, X.bfloat16()).feeds and HUGE not in asked(torch.sin, X.bfloat16()).feeds
     assert NOT_FINITE in asked(lambda x: nn.functional.mse_loss(x, 2 * x), X).feeds
     assert NOT_FINITE not in asked(lambda x: torch.relu(x @ x.T), X).feeds, "epilogues drop NaN by habit"
     assert NOT_FINITE not in asked(lambda x: torch.softmax(x @ x.T, -1) @ x, X).feeds, "masks leave parts out"

@@ -38,6 +38,9 @@ LARGEST |= words("max_pool3d_with_indices adaptive_max_pool2d")
 LEAST = words("amin min argmin")
 ASKING = words("ne eq logical_not logical_and logical_or logical_xor any all count_nonzero _to_copy")
 """Operators that only ask if a whole number is zero; `_to_copy` does so if it copies to flags."""
+IGNORING = words("embedding embedding_bag _embedding_bag _embedding_bag_forward_only nll_loss_forward eq ne")
+IGNORING |= words("nll_loss2d_forward cross_entropy_loss")
+"""Operators that may leave out a certain whole number: padding, or an ignored label."""
 CHOOSING = {"where": 0, "masked_fill": 1}
 """Operators that choose by flags, and the position of these among the arguments."""
 WHOLE_ARITHMETIC = words("add sub rsub mul neg abs sum cumsum bitwise_and bitwise_or bitwise_xor maximum minimum clamp")

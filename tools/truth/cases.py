@@ -27,6 +27,7 @@ from triton_agent.tools.graph.operator_groups import ATTENTION, CONVOLUTIONS, FI
 from triton_agent.tools.graph.operators import ORDERING, bare_name
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.graph.values import order_in_memory
+from triton_agent.tools.graph.written_out import is_centring, operators_of
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import float_tensors, nested_tensors
 from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
@@ -136,7 +137,7 @@ NO_LAYOUTS = (
 PARTS_AT_MOST = 64
 """Largest number of elements of a parameter that counts as a scale for each of several parts."""
 AWAY = (1000.0, 100.0)
-"""What is added to biases and tables before a norm, the first that the reference accepts."""
+"""What is added to parameters before a norm, the first that the reference accepts."""
 GROWN_SCALARS = (30, 8, 3)
 """Factors for learnt scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 
@@ -498,9 +499,10 @@ class _CaseMaker:
                     return
 
     def _add_offset_parameters(self, cases: list[Case]) -> None:
-        """Add a case in which biases and tables before a norm are far from zero, as far as the reference accepts.
+        """Add a case in which parameters before a norm are far from zero, as far as the reference accepts.
 
-        A variance computed as the mean of squares less the square of the mean loses its digits then.
+        These are biases, tables, and weights that are normalised themselves. A variance computed as the mean of squares
+        less the square of the mean loses its digits then.
         """
         graph = self.graph
         if graph is None or not self.operators & NORMS:
@@ -511,12 +513,14 @@ class _CaseMaker:
             for name, parameter in model.named_parameters():
                 takers = {bare_name(it.operator) for it in graph.nodes if f"p:{name}" in it.references()}
                 is_bias = parameter.dim() == 1 and takers <= PRODUCTS | {"add"}
+                is_centred = any(is_centring(graph, it) for it in graph.nodes if f"p:{name}" in it.references())
                 before = bool(reach_of(graph, f"p:{name}").operators & NORMS) and f"p:{name}" not in norms
-                if takers and before and (is_bias or takers <= LOOKING_UP) and parameter.is_floating_point():
+                moves = is_bias or is_centred or takers <= LOOKING_UP
+                if takers and before and moves and parameter.is_floating_point():
                     parameter.data.add_(away)
                     found = True
             with contextlib.suppress(OriginalFailed):
-                what = "biases and tables far from zero"
+                what = "parameters far from zero"
                 if not found or self._add_with_own_model(cases, model, what, self._is_accurate):
                     return
 
@@ -562,7 +566,7 @@ class _CaseMaker:
     @functools.cached_property
     def operators(self) -> frozenset[str]:
         """The names of these operators; those that order elements if they are not known."""
-        return frozenset(bare_name(node.operator) for node in self.graph.nodes) if self.graph else ORDERING
+        return operators_of(self.graph) if self.graph else ORDERING
 
     def _add_directed_cases(self, cases: list[Case], version: int, names: Sequence[str], *, train: bool) -> None:
         """Add the directed cases with these names of the reference's operators.

@@ -29,6 +29,7 @@ from triton_agent.tools.graph.operator_groups import (
     DIVIDED,
     DIVIDING,
     FIRST,
+    IGNORING,
     KEEPING_WHOLE,
     LARGEST,
     LEAST,
@@ -42,6 +43,7 @@ from triton_agent.tools.graph.operator_groups import (
     PASSED_THROUGH,
     PASSING_NAN,
     PEAKED,
+    PERIODIC,
     PICKING_FROM,
     PRODUCTS,
     SCALED,
@@ -51,6 +53,7 @@ from triton_agent.tools.graph.operator_groups import (
 )
 from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
+from triton_agent.tools.graph.written_out import VARIANCE, is_centring, operators_of
 from triton_agent.tools.reference.input_tensors import is_plain, is_sorted, tensors_in
 from triton_agent.tools.truth.distributions import NOT_FINITE, share_memory
 from triton_agent.tools.truth.feeds import Change, Feed, Reach, reach_of, reduced_dims
@@ -59,7 +62,9 @@ from triton_agent.tools.truth.input_changes import (
     clear_runs,
     ends_of,
     enlarge_some,
+    exceed_half_range,
     fill_rows_at_limits,
+    fill_samples,
     half_way,
     limit_rows,
     make_some_faint,
@@ -103,8 +108,9 @@ FAINT = "rows of many small sizes"
 ENDS = "ends of the range"
 RUNS = "runs of cleared flags"
 BLANK_INPUT, LENGTHS = "an input of zeros", "lengths and places up to the end"
+NOTHING, HUGE = "samples of nothing but padding", "beyond float16"
 DIRECTED = (
-    *(NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, BLANK_INPUT, LENGTHS),
+    *(NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, BLANK_INPUT, LENGTHS, NOTHING, HUGE),
     *(REPEATED, EQUAL, ZERO, FAR, BEYOND),
 )
 """The directed cases, in the order in which they are made."""
@@ -113,8 +119,8 @@ OF_WHOLES = (NUMBERS, REPEATED)
 """Directed cases of integers and flags, whose changes are made at full size as well."""
 BY_INPUT = ", input "
 """Stands between the kind of a directed case and the number of the input, if one input alone is changed."""
-ZEROS_AT_MOST = 3
-"""Maximum number of inputs of which all elements become zero, each in a case of its own."""
+ONE_BY_ONE, ALONE_AT_MOST = (ZERO, BLANK_INPUT, HUGE), 3
+"""Directed cases that change one input at a time, and the most inputs that get such a case."""
 NUMBERS_MET = 16
 """Maximum count of numbers that elements of one input are made equal to."""
 SHARE_JUDGED = 0.5
@@ -169,6 +175,8 @@ RULES: tuple[Rule, ...] = (
     Rule(case=ENDS, operators=None, kind="float", change=meet_ends),
     Rule(case=BLANK_INPUT, operators=None, kind="number", change=set_to_zero),
     Rule(case=LENGTHS, operators=words("lt le gt ge"), kind="whole", change=reach_the_end, traced_only=True),
+    Rule(case=NOTHING, operators=IGNORING, kind="whole", change=fill_samples, traced_only=True),
+    Rule(case=HUGE, operators=None, kind="float", change=exceed_half_range),
     Rule(case=REPEATED, operators=None, kind="whole", change=repeat_some),
     Rule(case=EQUAL, operators=None, kind="whole", change=set_equal),
     Rule(case=EQUAL, operators=None, kind="flag", change=set_equal),
@@ -297,7 +305,7 @@ def _fill_line(tensor: torch.Tensor, axis: int, value: float, generator: torch.G
 def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Tensor]) -> Directed:
     """Find the directed cases from the graph of one call; `known` holds parameters and buffers by name."""
     tensors = list(tensors_in(inputs))
-    names = frozenset(bare_name(node.operator) for node in graph.nodes)
+    names = operators_of(graph)
     orders = bool(names & ORDERING)
     recurs = _products_in_a_row(graph) >= STEPS_OF_A_RECURRENCE
     sums = recurs or bool(names & SUMMING)
@@ -328,8 +336,8 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                     numbers = (*held.numbers, *feed.numbers)[:NUMBERS_MET]
                     taken[feed.position] = (taken[feed.position][0], dataclasses.replace(held, numbers=numbers))
         kept = _fitting(case, [*feeds.values(), *halves.values()], graph, tensors)
-        if case in (ZERO, BLANK_INPUT) and len(kept) > 1:
-            found |= {f"{case}{BY_INPUT}{feed.position}": ((rule, feed),) for rule, feed in kept[:ZEROS_AT_MOST]}
+        if case in ONE_BY_ONE and len(kept) > 1:
+            found |= {f"{case}{BY_INPUT}{feed.position}": ((rule, feed),) for rule, feed in kept[:ALONE_AT_MOST]}
         elif kept:
             found[case] = tuple(kept)
     return Directed(
@@ -377,6 +385,11 @@ def _fitting(
         return _with_ends(feeds, tensors)
     if case == BLANK_INPUT:  # of a single tensor, samples of zeros are enough, unless all of it is reduced at once
         return [it for it in feeds if len(feeds) > 1 or _is_reduced_to_one(it[1].reach, tensors[it[1].position])]
+    if case == HUGE:  # a kernel may multiply in float16, which is more precise but has a smaller range
+        narrow = [(rule, feed) for rule, feed in feeds if tensors[feed.position].dtype is torch.bfloat16]
+        return [it for it in narrow if not (it[1].exists_beside & PERIODIC or it[1].cast_to_whole)]
+    if case == NOTHING:
+        return [(rule, feed) for rule, feed in feeds if feed.numbers]
     if case == LENGTHS:
         return [(rule, feed) for rule, feed in feeds if feed.numbers and _ends_before(tensors[feed.position], feed)]
     if case in (FAR, BEYOND):
@@ -520,9 +533,23 @@ def _with_boundaries(
     if rule.change is reach_the_end:
         last = _last_of_counted(graph, feed.node, name)
         return dataclasses.replace(feed, numbers=() if last is None else (last,))
+    if rule.change is fill_samples:
+        return dataclasses.replace(feed, numbers=_ignored(feed))
     if rule.change is meet_some:
         return _beside(graph, feed, name, tensors, known)
     return dataclasses.replace(feed, boundaries=_boundaries(feed.node, tensors, known))
+
+
+def _ignored(feed: Feed) -> tuple[int, ...]:
+    """Return the whole number that stands for padding or an ignored label, if the operator has one."""
+    node, named = feed.node, bare_name(feed.node.operator)
+    number = node.argument("other") if named in ("eq", "ne") else node.argument("ignore_index")
+    if number is None:
+        number = node.argument("padding_idx", -1)
+        number = None if number == -1 else number  # the default: no padding
+    if isinstance(number, bool) or not isinstance(number, int) or feed.scale != 1 or feed.shift:
+        return ()
+    return (number,)
 
 
 def _last_of_counted(graph: OperatorGraph, node: Node, name: str) -> int | None:
@@ -551,7 +578,11 @@ def _fits(tensor: torch.Tensor, kind: str) -> bool:
 
 def _is_asked(node: Node, rule: Rule, graph: OperatorGraph) -> bool:
     name = bare_name(node.operator)
-    if rule.operators is None or name not in rule.operators:
+    if rule.operators is None:
+        return False
+    if name == "sub" and VARIANCE in rule.operators and is_centring(graph, node):
+        name = VARIANCE
+    if name not in rule.operators:
         return False
     if rule.change is half_way and name == "div":
         return node.argument("rounding_mode") is not None

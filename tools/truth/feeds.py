@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from triton_agent.tools.graph.graph import Node, OperatorGraph
-from triton_agent.tools.graph.operators import bare_name
 from triton_agent.tools.graph.values import references_in
+from triton_agent.tools.graph.written_out import operators_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +18,8 @@ class Reach:
 
     values: frozenset[str] = frozenset()
     nodes: tuple[Node, ...] = ()
-
-    @property
-    def operators(self) -> frozenset[str]:
-        return frozenset(bare_name(node.operator) for node in self.nodes)
+    operators: frozenset[str] = frozenset()
+    """Names of the operators of these nodes, those that the reference writes out included."""
 
     def is_in(self, node: Node, *arguments: str) -> bool:
         """Return True if one of the node's arguments with these names depends on the source."""
@@ -34,7 +32,7 @@ def reach_of(graph: OperatorGraph, source: str) -> Reach:
         if not values.isdisjoint(node.references()):
             nodes.append(node)
             values |= {node.output_name(k) for k in range(len(node.outputs))}
-    return Reach(values=frozenset(values), nodes=tuple(nodes))
+    return Reach(values=frozenset(values), nodes=tuple(nodes), operators=operators_of(graph, nodes))
 
 
 def reduced_dims(graph: OperatorGraph, node: Node, shape: Sequence[int]) -> frozenset[int]:

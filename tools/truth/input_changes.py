@@ -47,6 +47,8 @@ each end; and the smallest number of elements that tell a range."""
 MASKED_ROWS, MASKED_OF_MANY, MANY_ROWS = 16, 5, 256
 """One row in so many has all its flags set, and another one has them cleared; the second holds from so many rows on, of
 which few may be looked at."""
+BEYOND_HALF = 2.0**20
+"""Factor that takes ordinary numbers far beyond 65504, the largest number of float16."""
 SPREADS_AWAY = {torch.float16: 30.0, torch.bfloat16: 4.0}
 """Distance of the mean from zero in standard deviations; 1000 in float32, where E[x²] - E[x]² loses 20 of 24 bits."""
 BEYOND_EXP = 120.0
@@ -257,6 +259,19 @@ def reach_the_end(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, 
     if not refused:
         tensor.copy_(torch.randint(last // 2, last + 1, tensor.shape, generator=generator))
     tensor.view(-1)[int(torch.randint(tensor.numel(), (), generator=generator))] = last
+
+
+def exceed_half_range(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Make the numbers so large that float16 cannot hold them; they may be smaller after a refusal."""
+    tensor.mul_(BEYOND_HALF / (1, 4, 16)[min(refused, 2)])
+
+
+def fill_samples(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Fill a third of the samples with the number that stands for nothing; after a refusal a single one."""
+    samples = tensor.reshape(-1, 1) if tensor.dim() == 1 else tensor
+    chosen = torch.rand(len(samples), generator=generator) < (1 / 3 if not refused else 0.0)
+    chosen[int(torch.randint(len(samples), (), generator=generator))] = True
+    samples[chosen.to(tensor.device)] = int(feed.numbers[0])
 
 
 def _is_index(feed: Feed) -> bool:

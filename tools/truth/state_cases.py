@@ -1,7 +1,7 @@
 """Makes the cases of a module whose calls change buffers: as after other calls, or after very many.
 
 Buffers of a new module are zero, and a few calls change little. So a kernel may read the first entries of a cache only,
-or count in floats.
+count in floats, or leave out what happens when a buffer reaches a limit.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operators import bare_name, words
+from triton_agent.tools.graph.values import Argument
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, non_finite_share
@@ -28,6 +29,12 @@ MORE_THAN_FLOATS_HOLD = 20_000_001
 """The last of these numbers for counters that are integers: one that float32 cannot hold."""
 PERIODS, PERIODS_AT_MOST = words("remainder fmod floor_divide eq ne ge gt le lt"), 4
 """Operators whose constants a counter is made to reach, such as the 5 in `count % 5`, and the most such constants."""
+LIMITING = PERIODS | words("clamp clamp_min clamp_max hardtanh threshold")
+"""Operators whose constants are limits that buffers are set to."""
+CALLS_BEFORE_A_LIMIT = 6
+"""So many that a running minimum, for example, stays as it is in most of the calls that follow."""
+AT_LIMITS = (1.0, 0.5, 1.5)
+"""Values of buffers relative to a limit. Whole numbers are one less or one more."""
 BEYOND_AN_END = (0, 0.5)
 """A call takes a counter of samples to such a number, or beyond it by half of the call's samples, as a ring buffer that
 wraps within the call."""
@@ -72,13 +79,14 @@ class StateCases:
                 self._count_on(cases, stateful, end, beyond=beyond)
         self._count_on(cases, stateful, 0, beyond=0)
         self._count_many_on(cases, stateful)
+        self._reach_limits(cases, stateful)
 
     def _periods(self, train: bool) -> list[int]:
         """Return whole numbers at which or at multiples of which something may happen.
 
         These are numbers that the reference names, and places in the middle and at the end of a buffer.
         """
-        graph = self._maker.graph if train == self._maker.modes[0] else self._maker.graph_in(train)
+        graph = self._graph(train)
         if graph is None:
             return []
         named = [it for node in graph.nodes if bare_name(node.operator) in PERIODS for it in node.arguments]
@@ -137,6 +145,33 @@ class StateCases:
             if counting:
                 self._add_after_calls(cases, stateful, model, MORE_THAN_FLOATS_HOLD, same_buffers=True)
 
+    def _reach_limits(self, cases: list[Case], stateful: Case) -> None:
+        """Add cases in which buffers are near the numbers that the reference compares them with."""
+        limits = self._limits(stateful.train)
+        for turn in range(2 if limits else 0):
+            model = self._latest_model(stateful.train)
+            with contextlib.suppress(OriginalFailed, RuntimeError):
+                for _ in range(CALLS_BEFORE_A_LIMIT):
+                    self._maker.reference.call(model, self._maker.fresh())
+                for name, buffer in model.named_buffers():
+                    if name in limits:
+                        _set_near(buffer, limits[name], turn)
+                expectation = self._maker.runs.expect(model, self._maker.fresh(), self._maker.scales, brief=True)
+                if not non_finite_share(expectation):
+                    what = f"as given, buffers {('at', 'beyond')[turn]} their limits"
+                    cases.append(self._maker.case_with(model, expectation, AFTER_OTHERS, stateful.train, what))
+
+    def _limits(self, train: bool) -> dict[str, list[float]]:
+        """Return the numbers that each buffer which calls change is compared with or limited to."""
+        graph = self._graph(train)
+        if graph is None:
+            return {}
+        found = {source.removeprefix("b:"): _limits_of(graph, source) for source in graph.updates}
+        return {name: limits for name, limits in found.items() if limits}
+
+    def _graph(self, train: bool) -> OperatorGraph | None:
+        return self._maker.graph if train == self._maker.modes[0] else self._maker.graph_in(train)
+
     def _add_after_calls(
         self, cases: list[Case], stateful: Case, model: torch.nn.Module, count: int, *, same_buffers: bool
     ) -> None:
@@ -153,3 +188,26 @@ class StateCases:
 
     def _latest_model(self, train: bool) -> torch.nn.Module:
         return copied_module(self._maker.models[self._maker.latest]).train(train)
+
+
+def _limits_of(graph: OperatorGraph, source: str) -> list[float]:
+    """Return the numbers that values made of the source are compared with; flags are not followed."""
+    values, named = {source}, list[Argument]()
+    for node in graph.nodes:
+        if values.isdisjoint(node.references()):
+            continue
+        if bare_name(node.operator) in LIMITING:
+            named += [*node.arguments, *node.keywords.values()]
+        values |= {node.output_name(k) for k, made in enumerate(node.outputs) if made.dtype != "bool"}
+    return sorted({float(it) for it in named if isinstance(it, (int, float)) and not isinstance(it, bool) and it})
+
+
+def _set_near(buffer: torch.Tensor, limits: list[float], turn: int) -> None:
+    """Set the elements near one of the limits: a single one to the limit or beyond it, several to values around it."""
+    limit = limits[turn % len(limits)]
+    if buffer.dtype is torch.bool or buffer.is_complex():
+        return
+    around = torch.tensor([limit * share for share in AT_LIMITS] if buffer.is_floating_point() else [0.0, -1.0, 1.0])
+    around = around if buffer.is_floating_point() else around + limit
+    chosen = torch.randint(len(around), buffer.shape) if buffer.numel() > 1 else torch.full(buffer.shape, 2 * turn)
+    buffer.copy_(around[chosen].to(buffer))
