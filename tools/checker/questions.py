@@ -49,7 +49,8 @@ def _missing_in_executor(job: Job, trial: Trial, case: Case) -> tuple[Prepare, l
         payloads.append(program.init)
         tape = _as_sent(job, program)
         job.prepared[program.name] = None
-    is_stale = job.prepared[program.name] != case.version or bool(case.expectation.state_after)
+    may_differ = program.writes_state or bool(case.expectation.state_after)
+    is_stale = may_differ or job.prepared[program.name] != case.version
     if is_stale:
         payloads.append(trial.states[case.version])
         job.prepared[program.name] = case.version
@@ -151,7 +152,7 @@ def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:
         if job.programs.misfit:
             failure = Failed(failure.finding, f"{failure.message}\nlikely cause: {job.programs.misfit}")
         raise failure
-    checks.check_inputs(case, answer)
+    checks.check_inputs(case, answer, [it for it in trial.cases if it.train == case.train])
     tape = job.programs.of(trial, case).tape
     checks.check_aliases(case, tape)
     checks.check_layout(case, tape)

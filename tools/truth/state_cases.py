@@ -7,6 +7,7 @@ count in floats, or leave out what happens when a buffer reaches a limit.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from typing import Any, Protocol
 
 import torch
@@ -16,6 +17,7 @@ from triton_agent.tools.graph.operators import bare_name, words
 from triton_agent.tools.graph.values import Argument
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
+from triton_agent.tools.truth.distributions import real_valued_in
 from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, non_finite_share
 from triton_agent.tools.truth.number_cases import Source
 from triton_agent.tools.truth.plan import Case
@@ -23,6 +25,9 @@ from triton_agent.tools.truth.plan import Case
 AFTER_OTHERS = "as given, after other calls"
 CALLS_BEFORE = 2
 """Calls before the checked one, for a module that keeps a state."""
+LOUDNESS = ((1.0, 1.0), (30.0, 1.0), (1.0, 0.2), (1.0, 0.01))
+"""Factors on the inputs of the calls before, and on those of the checked one: what is kept of louder calls, such as a
+peak, shows in a quieter one only."""
 MANY_CALLS = (1_000, 100_000)
 """Numbers of calls by which counters are raised: a warm-up is over then."""
 MORE_THAN_FLOATS_HOLD = 20_000_001
@@ -33,6 +38,8 @@ LIMITING = PERIODS | words("clamp clamp_min clamp_max hardtanh threshold")
 """Operators whose constants are limits that buffers are set to."""
 CALLS_BEFORE_A_LIMIT = 6
 """So many that a running minimum, for example, stays as it is in most of the calls that follow."""
+QUIET = 0.01
+"""Factor on inputs: what counts quiet calls starts again at a loud one."""
 AT_LIMITS = (1.0, 0.5, 1.5)
 """Values of buffers relative to a limit. Whole numbers are one less or one more."""
 BEYOND_AN_END = (0, 0.5)
@@ -65,13 +72,15 @@ class StateCases:
         stateful = next((case for case in cases if case.expectation.state_after), None)
         if stateful is None:
             return
-        model = self._latest_model(stateful.train)
-        with contextlib.suppress(OriginalFailed, RuntimeError):
-            for _ in range(CALLS_BEFORE):
-                self._maker.reference.call(model, self._maker.fresh())
-            expectation = self._maker.runs.expect(model, self._maker.fresh(), self._maker.scales, brief=True)
-            what = AFTER_OTHERS + (" / train" if stateful.train else "")
-            cases.append(self._maker.case_with(model, expectation, AFTER_OTHERS, stateful.train, what))
+        for before, now in LOUDNESS:
+            model = self._latest_model(stateful.train)
+            with contextlib.suppress(OriginalFailed, RuntimeError):
+                self._call(model, CALLS_BEFORE, before)
+                expectation = self._maker.runs.expect(model, self._fresh(now), self._maker.scales, brief=True)
+                words = ["", f" times {before:g}"][before != 1] + ["", f", inputs times {now:g}"][now != 1]
+                what = AFTER_OTHERS + words + (" / train" if stateful.train else "")
+                if not non_finite_share(expectation):
+                    cases.append(self._maker.case_with(model, expectation, AFTER_OTHERS, stateful.train, what))
         for count in MANY_CALLS:
             self._count_on(cases, stateful, count)
         for end in self._periods(stateful.train):
@@ -148,18 +157,29 @@ class StateCases:
     def _reach_limits(self, cases: list[Case], stateful: Case) -> None:
         """Add cases in which buffers are near the numbers that the reference compares them with."""
         limits = self._limits(stateful.train)
-        for turn in range(2 if limits else 0):
+        for turn, now in itertools.product((0, 1), (1.0, QUIET)) if limits else ():
             model = self._latest_model(stateful.train)
             with contextlib.suppress(OriginalFailed, RuntimeError):
-                for _ in range(CALLS_BEFORE_A_LIMIT):
-                    self._maker.reference.call(model, self._maker.fresh())
+                self._call(model, CALLS_BEFORE_A_LIMIT, now)
                 for name, buffer in model.named_buffers():
                     if name in limits:
                         _set_near(buffer, limits[name], turn)
-                expectation = self._maker.runs.expect(model, self._maker.fresh(), self._maker.scales, brief=True)
+                expectation = self._maker.runs.expect(model, self._fresh(now), self._maker.scales, brief=True)
                 if not non_finite_share(expectation):
-                    what = f"as given, buffers {('at', 'beyond')[turn]} their limits"
+                    what = f"as given, buffers {('at', 'beyond')[turn]} their limits, inputs times {now:g}"
                     cases.append(self._maker.case_with(model, expectation, AFTER_OTHERS, stateful.train, what))
+
+    def _call(self, model: torch.nn.Module, count: int, times: float) -> None:
+        """Call the module so often with inputs times this factor."""
+        for _ in range(count):
+            self._maker.reference.call(model, self._fresh(times))
+
+    def _fresh(self, times: float) -> list[Any]:
+        """Draw inputs, and multiply all that are not whole numbers by this factor."""
+        inputs = self._maker.fresh()
+        for tensor in real_valued_in(inputs) if times != 1 else ():
+            tensor.mul_(times)
+        return inputs
 
     def _limits(self, train: bool) -> dict[str, list[float]]:
         """Return the numbers that each buffer which calls change is compared with or limited to."""

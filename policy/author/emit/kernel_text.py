@@ -69,11 +69,12 @@ class KernelText:
 
         The compiler specializes arguments that are multiples of 16 by itself. With rows of 1000 elements it would load
         single elements unless it knew the number. A limit that only bounds rows changes with every batch and stays a
-        variable.
+        variable; in a product, only strides matter.
         """
         if name in self.arguments.divisors:
             return True
         size = self.arguments.sizes[name][0]
-        if self.kernel.multiplies or size < 2 or size % 2 or size % 16 == 0:
+        if size < 2 or size % 2 or size % 16 == 0:
             return False
-        return any(re.search(rf"(?<!\brow < )\b{name}\b", line) for line in self.lines)
+        used = rf"\* {name}\b" if self.kernel.multiplies else rf"(?<!\brow < )\b{name}\b"
+        return any(re.search(used, line) for line in self.lines)

@@ -382,7 +382,7 @@ def _takes_rows_of_taps(builder: Builder, name: str, over: Windows, own: Size, g
         return False
     if over.steps == over.taps:
         return False
-    beside = is_constant(over.spread[-1], 1) and is_constant(over.taps[-1]) and is_constant(own)
+    beside = is_constant(over.spread[-1], 1) and is_constant(over.taps[-1])
     return beside and over.taps[-1][0] * own[0] >= FEW_CHANNELS and _is_given(builder, name)
 
 
@@ -392,8 +392,12 @@ def _with_channels_in_fours(builder: Builder, name: str) -> str:
     """
     shape, none = builder.shape(name), constant(0, builder.width)
     wide = tuple(-(-size // 4) * 4 for size in shape[1])
+    if wide == shape[1]:
+        return name
+    if not is_constant(wide):
+        builder.formula(wide, "-(-{0} // 4) * 4", shape[1], name="wide_channels")
     behind = (*(none for _ in range(2 * (len(shape) - 2) + 1)), minus(wide, shape[1]))
-    return name if wide == shape[1] else pad(builder, name, behind, builder.number(0.0), (shape[0], wide, *shape[2:]))
+    return pad(builder, name, behind, builder.number(0.0), (shape[0], wide, *shape[2:]))
 
 
 def _is_given(builder: Builder, name: str) -> bool:

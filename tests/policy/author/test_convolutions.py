@@ -105,6 +105,35 @@ def test_steps_go_tap_by_tap_through_channels_that_lie_side_by_side(tmp_path: Pa
     assert "k[None, :] * " not in source and "k[:, None] * " not in source, "elements of a step lie apart"
 
 
+FEW_CHANNELS_BY_ARGUMENT = """
+    CHANNELS = 9
+    class Model(nn.Module):
+        def __init__(self, channels):
+            super().__init__()
+            self.layer = nn.Conv3d(channels, 12, 3, padding=1)
+        def forward(self, x):
+            return self.layer(x)
+    def get_inputs():
+        return [torch.randn(2, CHANNELS, 4, 6, 8)]
+    def get_init_inputs():
+        return [CHANNELS]
+"""
+
+
+def test_few_channels_lie_side_by_side_however_many_they_are(tmp_path: Path, nursery: Nursery) -> None:
+    source = check_passes(tmp_path, nursery, FEW_CHANNELS_BY_ARGUMENT).source
+    assert "wide_channels = -(-channels // 4) * 4" in source
+
+
+def test_strides_that_decide_the_width_of_loads_are_known_to_the_compiler(tmp_path: Path) -> None:
+    """Rows of 36 numbers can be loaded four at a time, which the compiler knows of multiples of 16 by itself only."""
+    linear = "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    linear += "        self.layer = nn.Linear(36, 32)\n    def forward(self, x):\n        return self.layer(x)\n"
+    spec = problem(tmp_path, f"{linear}def get_inputs():\n    return [torch.randn(64, 36)]\n")
+    source = write(brief := brief_of(spec), first_choice(brief)).source
+    assert "    inner: tl.constexpr,\n" in source and "    rows: tl.constexpr,\n" not in source
+
+
 def test_what_lies_between_two_convolutions_is_laid_out_by_the_first(tmp_path: Path) -> None:
     """Only the input of the block is copied. The first convolution stores its result in the layout that the second
     reads.
