@@ -609,7 +609,7 @@ def get_inputs():
     (tmp_path / "problem.py").write_text(HEAD + text)
     plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
     cases = [case for case in plan.trials[plan.main].cases if case.distribution == AFTER_OTHERS]
-    assert [float(case.expectation.state_before["calls"]) for case in cases] == [2, 1_000, 100_000]
+    assert [float(case.expectation.state_before["calls"]) for case in cases] == [2, 2, 2, 2, 1_000, 100_000]
     assert all(case.stale is None for case in cases)
 
 

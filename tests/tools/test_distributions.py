@@ -29,12 +29,31 @@ def reference(folder: Path, inputs: str) -> Reference:
 
 def test_order_starts_as_given() -> None:
     assert DISTRIBUTIONS[:6] == ("as given", "x3", "x0.01", "one sign", "extremes", "moderate extremes")
-    assert DISTRIBUTIONS[6:11] == ("shuffled", "samples of zeros", "all positive", "few values", "flags flipped")
-    assert DISTRIBUTIONS[11:13] == (
+    assert DISTRIBUTIONS[6:10] == ("shuffled", "samples of zeros", "all positive", "few values")
+    assert DISTRIBUTIONS[10:13] == ("rows of many kinds", "rows of many kinds, none of them loud", "flags flipped")
+    assert DISTRIBUTIONS[13:15] == (
         "positions and lengths changed, one of them to zero",
         "positions and lengths changed",
     )
-    assert all("first input" in name for name in DISTRIBUTIONS[13:])
+    assert all("first input" in name for name in DISTRIBUTIONS[15:])
+
+
+def test_rows_of_many_kinds_are_sorted_periodic_smooth_sparse_and_more(tmp_path: Path) -> None:
+    problem = reference(tmp_path, "return [torch.randn(130, 64), torch.rand(130, 64), torch.randn(3, 4)]")
+    given, (x, shares, narrow) = problem.make_inputs(0), draw(problem, "rows of many kinds", 0)
+    kinds = {
+        "sorted": (x.diff(dim=-1) >= 0).all(1),
+        "periodic": (x[:, 8:] == x[:, :-8]).all(1),
+        "without negative numbers": (x >= 0).all(1),
+        "half of it zero": ((x == 0).float().mean(1) - 0.5).abs() < 0.2,
+        "alternating": (x[:, 1:].sign() == -x[:, :-1].sign()).all(1),
+        "smooth": x.diff(dim=-1).abs().amax(1) < 0.6 * x.abs().amax(1),
+        "loud": x.std(1) > 20,
+        "away": x.mean(1).abs() > 2,
+    }
+    assert all(int(rows.sum()) >= 8 for rows in kinds.values())
+    assert int((x[1:] == x[:-1]).all(1).sum()) >= 5, "some repeat the row before"
+    assert bool((shares >= 0).all()) and not torch.equal(shares, given[1]) and torch.equal(narrow, given[2])
 
 
 def test_one_sample_is_zero_and_others_in_part_and_nothing_else_changes(tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ from triton_agent.tools.truth.distributions import (
     OPPOSED_FAR,
     OPPOSING,
     POSITIVE,
+    QUIETER,
+    STRUCTURED,
     WHOLE,
     WITH_EMPTY,
     draw,
@@ -124,6 +126,8 @@ SIGNS_FROM = 2
 """First version of the parameters in which parameters with elements of a single sign get both signs."""
 REFUSALS = 3
 """Number of attempts to make a case that the reference accepts. Each attempt changes less."""
+INSTEAD = ((WITH_EMPTY, WHOLE), (EXTREMES, MODERATE), (STRUCTURED, QUIETER))
+"""Distributions with the weaker forms of them, which are used if the reference does not accept the first."""
 IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 """Distributions for the second mode, if the reference does something else in it."""
 ERROR_GROWN, LEAST_ERROR = 10, 1e-7
@@ -138,8 +142,10 @@ PARTS_AT_MOST = 64
 """Largest number of elements of a parameter that counts as a scale for each of several parts."""
 AWAY = (1000.0, 100.0)
 """What is added to parameters before a norm, the first that the reference accepts."""
+SHORT_LIST = 8
+"""Most elements of a buffer that change one by one. Longer tables are often computed, such as those of sines."""
 GROWN_SCALARS = (30, 8, 3)
-"""Factors for learnt scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
+"""Factors for scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 
 
 def make_trial(
@@ -232,7 +238,7 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
             value.copy_(_replacement_for(value, generator))
             continue
         # A repeated value in a table stays repeated, since a kernel may rely on the repetition.
-        alike = name in buffers and "running_" not in name
+        alike = name in buffers and "running_" not in name and not _is_a_short_list(value)
         value.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
     left = [name for name in others if name not in names and "running_" not in name]
     if left:  # no buffer keeps the values of a new module in every version
@@ -394,9 +400,7 @@ class _CaseMaker:
         # If the reference only moves elements, a candidate may leave other layouts to `contiguous()`.
         computes = self.graph is None or any(node.kind not in STILL for node in self.graph.nodes)
         for i, name in enumerate(name for name in names if name not in OPPOSING):
-            if (name == WHOLE and cases[-1].distribution == WITH_EMPTY) or (
-                name == MODERATE and cases[-1].distribution == EXTREMES
-            ):
+            if (cases[-1].distribution, name) in INSTEAD:
                 continue
             version = min(i, last_version)
             self._try(cases, name, self.modes[0], version=version)
@@ -484,15 +488,17 @@ class _CaseMaker:
             self._add_with_own_model(cases, model, name, self._is_finite, distribution=name)
 
     def _add_grown_scalars(self, cases: list[Case]) -> None:
-        """Add a case in which learnt scales are many times as large: parameters of one element, or of one for each of
-        several parts, such as the heads of an attention."""
+        """Add a case in which scales are many times as large: parameters of one element, or of one for each of several
+        parts, such as the heads of an attention, and buffers of one element.
+        """
         for times in GROWN_SCALARS:
             model = copied_module(self.models[self.latest])
             single = [name for name, it in model.named_parameters() if it.is_floating_point() and _is_a_scale(it)]
+            single += [name for name, it in model.named_buffers() if it.is_floating_point() and it.numel() == 1]
             for name in single:  # one version may have half of what the constructor gave
-                own = model.get_parameter(name).detach()
-                largest = max(float(version.get_parameter(name).detach().abs().max()) for version in self.models)
-                own.copy_(torch.full_like(own, times * largest).copysign(own))
+                own, *others = (_stored(it)[name] for it in (model, *self.models))
+                largest = max(float(other.abs().max()) for other in others)
+                own.copy_(torch.full_like(own, times * largest).copysign(others[0]))
             with contextlib.suppress(OriginalFailed):
                 what = f"scalar parameters times {times}"
                 if not single or self._add_with_own_model(cases, model, what, self._is_accurate):
@@ -688,7 +694,7 @@ class _CaseMaker:
 
     def _is_useful(self, distribution: str, given: Case) -> bool:
         """Return True if a distribution applies here. For example, positions in a sample of zeros are all ties."""
-        if distribution in (BLANK, FEW):
+        if distribution in (BLANK, FEW, STRUCTURED, QUIETER):
             floats = all(
                 output.yard.original.is_floating_point() or output.yard.original.dtype is torch.bool
                 for output in given.expectation.outputs
@@ -848,6 +854,16 @@ class _CaseMaker:
         """Move inputs to the candidate's device. On a GPU they are copied, which packs them densely."""
         device, copied = self.settings.device, self.settings.device != "cpu"
         return [map_tensors(value, lambda tensor: tensor.to(device, copy=copied)) for value in inputs]
+
+
+def _stored(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return the module's own parameters and buffers by name."""
+    return {name: it.detach() for name, it in (*model.named_parameters(), *model.named_buffers())}
+
+
+def _is_a_short_list(buffer: torch.Tensor) -> bool:
+    """Return True for a few different numbers, such as the means of three colours."""
+    return 1 < buffer.numel() <= SHORT_LIST and len(set(buffer.reshape(-1).tolist())) == buffer.numel()
 
 
 def _is_a_scale(parameter: torch.Tensor) -> bool:

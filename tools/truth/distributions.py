@@ -44,6 +44,11 @@ OPPOSING = (OPPOSED, OPPOSED_BACK, OPPOSED_FAR)
 Parameters count as other inputs."""
 FAR_TIMES = 6.0
 """Factor on each operand of such scores: 64 products make about -5 of ordinary numbers, and -180 with it."""
+STRUCTURED, QUIETER = "rows of many kinds", "rows of many kinds, none of them loud"
+"""What random rows never are: sorted, periodic, smooth, sparse, mostly of one sign, some spreads from zero, repeated.
+The second is for references that overflow with the first."""
+LEAST_STRUCTURED, PERIOD, LOUD, SPREADS_APART = 8, 8, 50.0, 12.0
+"""Fewest elements of such rows, the period of periodic ones, the factor of loud ones, and how far away others are."""
 WITH_EMPTY = "positions and lengths changed, one of them to zero"
 """Replaces `WHOLE` if the reference accepts it; many references divide by a length, which must then not be zero."""
 EXTREMES, NOT_FINITE = "extremes", "NaN and infinities"
@@ -151,6 +156,50 @@ def _positive(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return sizes
 
 
+def _structured(values: torch.Tensor, generator: torch.Generator, loud: float = LOUD) -> torch.Tensor:
+    """Give each row a structure; rows of one sign get only those that change no sign."""
+    width = values.shape[-1] if values.dim() else 0
+    if values.is_complex() or width < LEAST_STRUCTURED:
+        return values
+    rows = values.reshape(-1, width).clone()
+    spread = float(values.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt())
+    places = torch.arange(width, device=values.device)
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.rand(shape, generator=generator).to(values)
+
+    def away(part: torch.Tensor) -> torch.Tensor:
+        signs = 1 - 2 * (drawn(len(part), 1) < 0.5).to(part)
+        return part + spread * signs * SPREADS_APART ** drawn(len(part), 1)
+
+    def wave(part: torch.Tensor) -> torch.Tensor:
+        steps = 0.15 + 0.35 * drawn(len(part), 1)
+        return spread * torch.sin(steps * places + 6 * drawn(len(part), 1))
+
+    changes: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda part: part.sort(-1).values,
+        lambda part: part.sort(-1, descending=True).values,
+        lambda part: part[:, places % PERIOD],
+    ]
+    if has_both_signs(values):
+        changes += [
+            lambda part: part.relu(),
+            lambda part: part * (drawn(*part.shape) < 0.5),
+            lambda part: torch.where(drawn(*part.shape) < 0.6, part.abs(), part),
+            lambda part: part.abs() * (1 - 2 * (places % 2)),
+            lambda part: loud * part,
+            *(wave, wave, away, away, away),
+        ]
+    order = torch.randperm(len(rows), generator=generator).to(values.device)
+    for number, change in enumerate(changes):
+        chosen = order[number :: len(changes) + 1]
+        if len(chosen):
+            rows[chosen] = change(rows[chosen]).to(rows.dtype)
+    repeated = order[len(changes) :: len(changes) + 1]
+    rows[repeated] = rows[repeated - 1]
+    return rows.reshape(values.shape)
+
+
 def _few(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Round to multiples of a power of two near the spread: whole numbers, counts and repeated elements are common.
 
@@ -222,6 +271,8 @@ _CHANGES: dict[str, _Change | None] = {
     BLANK: _blank,
     POSITIVE: _positive,
     FEW: _few,
+    STRUCTURED: _structured,
+    QUIETER: functools.partial(_structured, loud=1.0),
     FLAGS: lambda flags, drawn: flags ^ _some_flags(flags.shape, drawn).to(flags.device),
     WITH_EMPTY: _reorder_or_empty,
     WHOLE: _reorder_or_lower,
