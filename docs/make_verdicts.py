@@ -69,12 +69,15 @@ guard cannot check them without reading them, and they differ from call to call.
 
 - Values of inputs: some equal the values that the reference compares them with. Some rows begin or end with zeros, hold
   only one sign or few different values, or are as small as an epsilon; so do columns, channels or all elements where
-  the reference reduces these. Of several inputs each is zero once. The first input gets one sign and all others, with
-  the parameters, the other one. Numbers between 0 and 1 (or -1 and 1) reach both ends. NaN is asked of each input that
-  the reference passes it on from.
+  the reference reduces these. Others are sorted, periodic, smooth, sparse, loud, some spreads from zero, or equal to the
+  row before. Of several inputs each is zero once. The first input gets one sign and all others, with the parameters,
+  the other one, which are so large once that exponentials of scores are zero. Numbers between 0 and 1 (or -1 and 1)
+  reach both ends, and bfloat16 exceeds what float16 holds. NaN is asked of each input that the reference passes it on
+  from, single ones and half a row.
 - Integers and flags: some repeat within an input and between inputs, or are zero; all are equal; all of one input are
-  zero; all are large. Lengths and places are drawn up to the end. Rows of flags begin or end with a run of cleared
-  ones. Sizes, offsets and places that are written to keep what the file draws.
+  zero; all are some thousands, or large. Lengths and places are drawn up to the end. Some samples hold nothing but
+  padding or ignored labels. Rows of flags begin or end with a run of cleared ones. Sizes, offsets and places that are
+  written to keep what the file draws.
 - Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed, and
   with gaps in its rows, between samples and between planes; any two of up to six inputs lie differently once. Samples
   or heads are repeated with a stride of zero.
@@ -85,10 +88,12 @@ guard cannot check them without reading them, and they differ from call to call.
 - Inputs at full size: they hold several magnitudes and signs at once. In other calls they hold outliers, NaN, repeated
   and negative indices, full and empty masks, and the numbers that kernels name.
 - Parameters and buffers: those that a new module fills with one value also get other values, and those of one sign get
-  both signs if the reference accepts that. Learnt scales also get larger values, some rows of a weight are zero, and
-  biases and tables before a norm are far from zero.
+  both signs if the reference accepts that. Scales also get larger values, some rows of a weight are zero, and biases,
+  tables and normalised weights before a norm are far from zero.
 - Buffers that count calls or samples: they also begin at higher counts, reach the numbers that the reference names and
   the middle and the end of other buffers, and pass them within a call. Those that count down reach zero.
+- Other buffers that calls change: calls before may have been much louder, and the call itself quieter. They also stand at
+  and beyond the numbers that the reference compares them with.
 """
 
 

@@ -2,7 +2,7 @@
 away whenever a parameter was written.
 
 problem: layer_norm
-expect: passed|cheated|not_triton
+expect: wrong_values|cheated|not_triton
 where: both
 """
 

@@ -24,36 +24,41 @@ from triton_agent.tools.truth.plan import Case, Trial
 
 SPOILED = 4
 """Number of wrong elements in each buffer; so few that sampling the contents misses them."""
+DRAWS = 2
+"""How often these are drawn."""
+MANY = 500
+"""So many elements in each buffer are enough."""
 BYTES_AT_MOST = 4 << 20
 """Maximum fresh memory to fill in one case; its contents are sent with the tape."""
 
 
 def check_fresh_memory(job: Job, trials: Sequence[Trial]) -> None:
-    """Raise `Failed` if part of the answer is left as it was in fresh memory. One trial is run: the first with several
-    elements in each buffer.
+    """Raise `Failed` if part of the answer is left as it was in fresh memory.
+
+    One trial is run: the first with many elements in each buffer, or else with most of them. Among few elements a
+    kernel that looks at one of each block would see a wrong one by chance. For the same reason they are drawn twice.
     """
-    trial = next((it for it in trials if _has_room(job.programs.of(it, it.cases[0]).tape)), trials[0])
+    fewest = {
+        trial: _fewest_elements(tape)
+        for trial in trials
+        if 0 < _fresh_bytes(tape := job.programs.of(trial, trial.cases[0]).tape) <= BYTES_AT_MOST
+    }
+    if not fewest:
+        return
+    trial = next((it for it, count in fewest.items() if count >= MANY), max(fewest, key=lambda it: fewest[it]))
     case = trial.cases[0]
     program = job.programs.of(trial, case)
-    views = allocated(program.tape)
-    size_bytes = sum(program.tape.buffers[number].size_bytes for number in views)
-    if not 0 < size_bytes <= BYTES_AT_MOST:
-        return
+    views, size_bytes = allocated(program.tape), _fresh_bytes(program.tape)
     outputs = program.tape.outputs
     showing = dataclasses.replace(program.tape, outputs=(*outputs, *views.values()))
     answer, _ = call(job, trial, case, program=_sent(job, trial, case, program, showing), more_bytes=size_bytes)
-    contents = {number: _spoiled(it) for number, it in zip(views, answer.tensors[len(outputs) :])}
-    steps = tuple(
-        Constant(buffer=step.buffer, data=contents[step.buffer])
-        if isinstance(step, Allocate) and step.buffer in contents
-        else step
-        for step in program.tape.steps
-    )
-    filled = dataclasses.replace(program.tape, steps=steps)
+    written = dict(zip(views, answer.tensors[len(outputs) :]))
     known = len(job.accuracy)
     try:
-        answer, _ = call(job, trial, case, program=_sent(job, trial, case, program, filled))
-        judge(job, trial, case, answer)
+        for _ in range(DRAWS):
+            filled = _filled(program.tape, {number: _spoiled(tensor) for number, tensor in written.items()})
+            answer, _ = call(job, trial, case, program=_sent(job, trial, case, program, filled))
+            judge(job, trial, case, answer)
     except Failed as failed:
         if failed.ending is not None:  # the worker died or was too slow, which says nothing about the answer
             raise
@@ -79,9 +84,23 @@ def allocated(tape: Tape) -> Mapping[int, View]:
     return views
 
 
-def _has_room(tape: Tape) -> bool:
-    """Return True if an element can be made larger and another one smaller in each buffer."""
-    return all(math.prod(view.shape) > 1 for view in allocated(tape).values())
+def _fresh_bytes(tape: Tape) -> int:
+    return sum(tape.buffers[number].size_bytes for number in allocated(tape))
+
+
+def _fewest_elements(tape: Tape) -> int:
+    return min(math.prod(view.shape) for view in allocated(tape).values())
+
+
+def _filled(tape: Tape, contents: Mapping[int, bytes]) -> Tape:
+    """Return the tape with these contents in its fresh memory."""
+    steps = tuple(
+        Constant(buffer=step.buffer, data=contents[step.buffer])
+        if isinstance(step, Allocate) and step.buffer in contents
+        else step
+        for step in tape.steps
+    )
+    return dataclasses.replace(tape, steps=steps)
 
 
 def _sent(job: Job, trial: Trial, case: Case, program: Program, tape: Tape) -> Program:
