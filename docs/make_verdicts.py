@@ -69,7 +69,7 @@ guard cannot check them without reading them, and they differ from call to call.
 
 - Values of inputs: some equal the values that the reference compares them with. Some rows begin or end with zeros, hold
   only one sign or few different values, or are as small as an epsilon; so do columns, channels or all elements where
-  the reference reduces these. Others are sorted, periodic, smooth, sparse, loud, some spreads from zero, or equal to the
+  the reference reduces these. Others are sorted, periodic, smooth, sparse, loud, some spreads from zero, or like the
   row before. Of several inputs each is zero once. The first input gets one sign and all others, with the parameters,
   the other one, which are so large once that exponentials of scores are zero. Numbers between 0 and 1 (or -1 and 1)
   reach both ends, and bfloat16 exceeds what float16 holds. NaN is asked of each input that the reference passes it on
@@ -92,8 +92,8 @@ guard cannot check them without reading them, and they differ from call to call.
   tables and normalised weights before a norm are far from zero.
 - Buffers that count calls or samples: they also begin at higher counts, reach the numbers that the reference names and
   the middle and the end of other buffers, and pass them within a call. Those that count down reach zero.
-- Other buffers that calls change: calls before may have been much louder, and the call itself quieter. They also stand at
-  and beyond the numbers that the reference compares them with.
+- Other buffers that calls change: calls before may have been much louder, and the call itself quieter. They also stand
+  at and beyond the numbers that the reference compares them with.
 """
 
 
