@@ -113,6 +113,8 @@ def test_samples_hold_nothing_but_what_an_operator_leaves_out() -> None:
     rows = (filled == 7).all(1)
     assert bool(rows.any()) and not bool(rows.all()) and torch.equal(filled[~rows], tokens[~rows])
     assert NOTHING not in asked(lambda x: nn.functional.embedding(x, table), tokens).feeds
+    (step,) = changed(lambda x: (x == 5) * 2, NOTHING, torch.tensor(3))
+    assert step == 5
     (masked,) = changed(lambda x: (x != 5).sum(1), NOTHING, tokens)
     assert bool((masked == 5).all(1).any())
 
@@ -592,6 +594,25 @@ def get_inputs():
     held = [case.expectation.packed_inputs.unpack()[0] for case, _ in trial.holding(numbers, False)]
     number = torch.tensor(0.7654321)
     assert any(bool((part == number).any()) for x in held for part in (x.real, x.imag))
+
+
+def test_a_state_is_carried_over_calls_as_far_as_the_reference_accepts_louder_ones(tmp_path: Path) -> None:
+    text = """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("peak", torch.zeros(()))
+    def forward(self, x):
+        if not torch.compiler.is_compiling() and float(x.abs().max()) > 20:
+            raise ValueError("too loud")
+        self.peak.copy_(torch.maximum(self.peak, x.abs().max()))
+        return x / self.peak
+def get_inputs():
+    return [torch.rand(ROWS, COLUMNS)]
+"""
+    (tmp_path / "problem.py").write_text(HEAD + text)
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
+    names = [case.name for case in plan.trials[plan.main].cases if case.distribution == AFTER_OTHERS]
+    assert any("inputs times 0.01" in name for name in names) and not any("times 30" in name for name in names)
 
 
 def test_a_state_is_carried_over_calls(tmp_path: Path) -> None:

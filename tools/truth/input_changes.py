@@ -267,8 +267,8 @@ def exceed_half_range(tensor: torch.Tensor, feed: Feed, generator: torch.Generat
 
 
 def fill_samples(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Fill a third of the samples with the number that stands for nothing; after a refusal a single one."""
-    samples = tensor.reshape(-1, 1) if tensor.dim() == 1 else tensor
+    """Fill a third of the samples with the number for padding or ignored labels; after a refusal a single one."""
+    samples = tensor.reshape(-1, 1) if tensor.dim() < 2 else tensor
     chosen = torch.rand(len(samples), generator=generator) < (1 / 3 if not refused else 0.0)
     chosen[int(torch.randint(len(samples), (), generator=generator))] = True
     samples[chosen.to(tensor.device)] = int(feed.numbers[0])

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operators import bare_name, words
 from triton_agent.tools.graph.values import Argument
@@ -23,6 +24,8 @@ from triton_agent.tools.truth.number_cases import Source
 from triton_agent.tools.truth.plan import Case
 
 AFTER_OTHERS = "as given, after other calls"
+REFUSED = (OriginalFailed, ProblemError, RuntimeError)
+"""Errors of a reference that does not accept other inputs or another state: it gets no such case."""
 CALLS_BEFORE = 2
 """Calls before the checked one, for a module that keeps a state."""
 LOUDNESS = ((1.0, 1.0), (30.0, 1.0), (1.0, 0.2), (1.0, 0.01))
@@ -74,11 +77,12 @@ class StateCases:
             return
         for before, now in LOUDNESS:
             model = self._latest_model(stateful.train)
-            with contextlib.suppress(OriginalFailed, RuntimeError):
+            with contextlib.suppress(*REFUSED):
                 self._call(model, CALLS_BEFORE, before)
                 expectation = self._maker.runs.expect(model, self._fresh(now), self._maker.scales, brief=True)
-                words = ["", f" times {before:g}"][before != 1] + ["", f", inputs times {now:g}"][now != 1]
-                what = AFTER_OTHERS + words + (" / train" if stateful.train else "")
+                louder = f" times {before:g}" if before != 1 else ""
+                quieter = f", inputs times {now:g}" if now != 1 else ""
+                what = AFTER_OTHERS + louder + quieter + (" / train" if stateful.train else "")
                 if not non_finite_share(expectation):
                     cases.append(self._maker.case_with(model, expectation, AFTER_OTHERS, stateful.train, what))
         for count in MANY_CALLS:
@@ -125,7 +129,7 @@ class StateCases:
         model = self._latest_model(stateful.train)
         if count == MANY_CALLS[-1] and not any(before[name].is_floating_point() for name in counting):
             count = MORE_THAN_FLOATS_HOLD
-        with contextlib.suppress(OriginalFailed, RuntimeError):  # a narrow counter may not hold the number
+        with contextlib.suppress(*REFUSED):  # a narrow counter may not hold the number
             for name, buffer in model.named_buffers():
                 if name in counting and beyond is not None:
                     buffer.fill_(count - steps[name] + int(beyond * steps[name]))
@@ -147,7 +151,7 @@ class StateCases:
             and output.yard.original.numel() > 1
             and bool((output.yard.original >= before[output.name.removeprefix("buffer ")]).all())
         }
-        with contextlib.suppress(OriginalFailed, RuntimeError):
+        with contextlib.suppress(*REFUSED):
             for name, buffer in model.named_buffers():
                 if name in counting:
                     buffer.add_(MORE_THAN_FLOATS_HOLD)
@@ -159,7 +163,7 @@ class StateCases:
         limits = self._limits(stateful.train)
         for turn, now in itertools.product((0, 1), (1.0, QUIET)) if limits else ():
             model = self._latest_model(stateful.train)
-            with contextlib.suppress(OriginalFailed, RuntimeError):
+            with contextlib.suppress(*REFUSED):
                 self._call(model, CALLS_BEFORE_A_LIMIT, now)
                 for name, buffer in model.named_buffers():
                     if name in limits:
