@@ -25,9 +25,9 @@ from triton_agent.tools.truth.plan import Case, Trial
 SPOILED = 4
 """Number of wrong elements in each buffer; so few that sampling the contents misses them."""
 DRAWS = 2
-"""How often these are drawn."""
+"""How often the wrong elements are drawn."""
 MANY = 100
-"""So many elements in each buffer are enough: the first of 100 is wrong in both draws once in 625."""
+"""Number of elements in each buffer that is enough: the first of 100 is wrong in both draws once in 625."""
 BYTES_AT_MOST = 4 << 20
 """Maximum fresh memory to fill in one case; its contents are sent with the tape."""
 

@@ -105,6 +105,13 @@ class OperatorGraph:
         """Return the node that made each value; sources have none."""
         return {node.output_name(k): node for node in self.nodes for k in range(len(node.outputs))}
 
+    def origin(self, name: str) -> str:
+        """Return the value that this one is a view or a copy of, as far back as it goes."""
+        producers = self.producers()
+        while (producer := producers.get(name)) is not None and producer.kind in ("view", "movement"):
+            name = next(iter(producer.references()))
+        return name
+
     def dump(self) -> str:
         """Return text for people and prompts: the used sources, then one line per node."""
         used = {name for node in self.nodes for name in node.references()} | {*self.outputs, *self.updates}

@@ -35,16 +35,8 @@ def _subtracts_own_mean(graph: OperatorGraph, node: Node) -> bool:
     operands = [it.name for it in node.arguments[:2] if isinstance(it, Reference)]
     if bare_name(node.operator) != "sub" or len(operands) < 2:
         return False
-    mean = graph.producers().get(_origin(graph, operands[1]))
+    mean = graph.producers().get(graph.origin(operands[1]))
     if mean is None or bare_name(mean.operator) != "mean":
         return False
     taken, values = next(iter(mean.references())), graph.values()
-    return _origin(graph, taken) == _origin(graph, operands[0]) and values[taken].numel == values[operands[0]].numel
-
-
-def _origin(graph: OperatorGraph, name: str) -> str:
-    """Return the value that this one is a view or a copy of, as far back as it goes."""
-    producers = graph.producers()
-    while (producer := producers.get(name)) is not None and producer.kind in ("view", "movement"):
-        name = next(iter(producer.references()))
-    return name
+    return graph.origin(taken) == graph.origin(operands[0]) and values[taken].numel == values[operands[0]].numel

@@ -143,7 +143,7 @@ PARTS_AT_MOST = 64
 AWAY = (1000.0, 100.0)
 """What is added to parameters before a norm, the first that the reference accepts."""
 SHORT_LIST = 8
-"""Most elements of a buffer that change one by one. Longer tables are often computed, such as those of sines."""
+"""Elements of the largest buffer that changes one by one. Longer tables are often computed, such as those of sines."""
 GROWN_SCALARS = (30, 8, 3)
 """Factors for scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 
@@ -233,7 +233,7 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
     found = [model]
     for name in fresh + names:
         found.append(copied_module(found[-1]))
-        value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[name].data
+        value = _stored(found[-1])[name]
         if name in fresh:
             value.copy_(_replacement_for(value, generator))
             continue

@@ -570,9 +570,7 @@ def _last_of_counted(graph: OperatorGraph, node: Node, name: str) -> int | None:
     operands = [it.name for it in node.arguments[:2] if isinstance(it, Reference)]
     if len(operands) < 2 or name not in operands:
         return None
-    other = operands[1 - operands.index(name)]
-    while (producer := graph.producers().get(other)) is not None and producer.kind in ("view", "movement"):
-        other = next(iter(producer.references()))
+    producer = graph.producers().get(graph.origin(operands[1 - operands.index(name)]))
     if producer is None or bare_name(producer.operator) != "arange" or producer.argument("start") not in (None, 0):
         return None
     is_length = bare_name(node.operator) in (("gt", "le") if operands[0] == name else ("ge", "lt"))
