@@ -8,6 +8,7 @@ benchmarks/results/real_size.csv; exit code 1 if a bar is missed.
     python benchmarks/real_size.py --device cuda --out bench-large
     python benchmarks/real_size.py --device cuda:all --kills 5 --out bench-large-killed
     python benchmarks/real_size.py --device cuda --problem scans --out bench-scans     # a family only
+    python benchmarks/real_size.py --device cuda --for-s 550 --out bench-large         # a part; once more: goes on
 
 Bars (issue 21): the first row within 60 s; on one card 25 minutes for all, on four 8; no row "not measured" or
 "unusable"; no call of a kernel takes more than 2.5 times the memory of one of the reference's.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import json
 import os
 import random
 import signal
@@ -31,6 +33,8 @@ from triton_agent.runs.bench.rows import FILE, ProblemRow, Record, read_record
 
 FIRST_ROW_S, ALL_S, MEMORY_TIMES = 60.0, 1500.0, 2.5
 POLL_S = 0.25
+PARTS = "real_size.json"
+"""In the folder of the record: what a run in parts has taken so far."""
 
 
 def main() -> int:
@@ -39,22 +43,36 @@ def main() -> int:
 
     shared = rows.provenance()
     folder = Path(options.out)
-    began = time.monotonic()
-    first_row_s, kills = None, 0
+    parts = folder / PARTS
+    before = json.loads(parts.read_text(encoding="utf-8")) if parts.exists() else {}
+    first_row_s, kills = before.get("first_row_s"), before.get("kills", 0)
+    resumed = bool(before)
+    began = time.monotonic() - before.get("seconds", 0.0)
+    stops_at = time.monotonic() + options.for_s if options.for_s else float("inf")
     moments = sorted(random.Random(options.seed).uniform(30.0, options.span_s) for _ in range(options.kills))
     while True:
-        process = subprocess.Popen(_command(options, folder, resumed=kills > 0), start_new_session=True)
+        process = subprocess.Popen(_command(options, folder, resumed=resumed), start_new_session=True)
         while process.poll() is None:
             time.sleep(POLL_S)
             if first_row_s is None and _lines(folder) > 1:
                 first_row_s = time.monotonic() - began
-            if moments and time.monotonic() - began > moments[0]:
-                moments.pop(0)
+            out_of_time = time.monotonic() > stops_at
+            if out_of_time or (moments and time.monotonic() - began > moments[0]):
+                moments = moments[1:]
                 kills += 1
                 os.killpg(process.pid, signal.SIGKILL)
-        if process.returncode >= 0:
+                process.wait()
+        if process.returncode >= 0 or out_of_time:
             break
+        resumed = True
     seconds = time.monotonic() - began
+    if out_of_time:
+        folder.mkdir(exist_ok=True)
+        parts.write_text(json.dumps({"seconds": seconds, "first_row_s": first_row_s, "kills": kills}))
+        print(f"{max(_lines(folder) - 1, 0)} rows after {seconds:.0f} s; the same command goes on")
+        return 0
+    if not _lines(folder):
+        return process.returncode
     record = read_record(folder)
     figures = figures_of(record, folder, seconds, first_row_s, kills)
     rows.append(rows.RESULTS / "real_size.csv", shared, [{"device": options.device, **figures}])
@@ -76,6 +94,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--span-s", type=float, default=900.0, help="the kills fall into so many seconds (default: 900)"
     )
+    parser.add_argument("--for-s", type=float, help="kill the run after so many seconds; called again, it goes on")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills (default: 0)")
     parser.add_argument("--all-s", type=float, default=ALL_S, help=f"bar for the whole run (default: {ALL_S:g})")
     return parser.parse_args()
