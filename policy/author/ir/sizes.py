@@ -90,6 +90,8 @@ NAMES_AT_MOST = 12
 """Most names that a search for products tries; more would take too long."""
 FACTORS_AT_MOST = 6
 """Most factors of a product. The elements of a video have five: batch, channels, depth, height, width."""
+DIVISORS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Constant divisors of products that are tried: numbers of groups, of heads and of pixels that are shuffled."""
 FIRST_TERMS = 30
 """Products tried as the first two terms of a sum."""
 
@@ -196,7 +198,7 @@ class SizeNames:
             if known == size:
                 return name
         simple = self._share(size) or self._least(size) or self._quotient(size) or self._sum(size) or self._window(size)
-        return simple or self._with_attribute(size) or self._factored(size)
+        return simple or self._with_attribute(size) or self._factored(size) or self._part_of_product(size)
 
     def _with_attribute(self, size: Size) -> str | None:
         """Find an attribute of the module, or a dimension divided or multiplied by one: `7 * self.rows`."""
@@ -240,6 +242,17 @@ class SizeNames:
             found = _factors(size, useful, count, any_rest=True)
             if found is not None:
                 return " * ".join([str(found[1][0]), *found[0]])
+        return None
+
+    def _part_of_product(self, size: Size) -> str | None:
+        """Find `a * b * c // 8`: a group of channels in a volume."""
+        for parts in DIVISORS:
+            whole = times(size, constant(parts, self._width))
+            useful = [(n, s) for n, s in self.names.items() if divides(s, whole) and not _is_small(s)][:NAMES_AT_MOST]
+            for count in range(2, FACTORS_AT_MOST + 1):
+                found = _factors(whole, useful, count)
+                if found is not None:
+                    return f"{' * '.join(found[0])} // {parts}"
         return None
 
     def _rounded_down(self, size: Size) -> str | None:

@@ -64,6 +64,21 @@ def test_dimensions_are_found_behind_the_strides_made_of_them() -> None:
     assert tuple(eval(made, {name: at[i] for name, at in names.names.items()}) for i in range(4)) == size
 
 
+def test_a_group_of_channels_in_a_volume_is_a_part_of_a_product() -> None:
+    names = SizeNames(4)
+    dimensions = {
+        "channels": (32, 24, 32, 128),
+        "depth": (4, 257, 5, 4),
+        "height": (8, 1, 8, 12),
+        "width": (4, 2, 6, 4),
+    }
+    for name, size in dimensions.items():
+        names.add(name, size)
+    size = tuple(c * d * h * w // 8 for c, d, h, w in zip(*dimensions.values()))
+    assert names.expression(size) == "channels * depth * height * width // 8"
+    assert not names.guessed
+
+
 def test_numbers_of_the_module_count_windows() -> None:
     """Patches of 16 or 13 leave a rest of the image; windows of 7 divide a resolution."""
     names = SizeNames(4)
