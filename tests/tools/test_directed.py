@@ -133,6 +133,10 @@ def test_the_graph_says_what_is_asked() -> None:
     }
     assert set(asked(lambda x: x @ x.T, X).feeds) == {NOT_FINITE}
     assert HUGE in asked(torch.relu, X.bfloat16()).feeds and HUGE not in asked(torch.sin, X.bfloat16()).feeds
+    attention = asked(
+        nn.functional.scaled_dot_product_attention, *(torch.randn(1, 2, 8, 8).bfloat16() for _ in range(3))
+    )
+    assert [feed.position for _, feed in attention.feeds[HUGE]] == [2], "scores of 1e5 are right up to a few units only"
     assert NOT_FINITE in asked(lambda x: nn.functional.mse_loss(x, 2 * x), X).feeds
     assert NOT_FINITE not in asked(lambda x: torch.relu(x @ x.T), X).feeds, "epilogues drop NaN by habit"
     assert NOT_FINITE not in asked(lambda x: torch.softmax(x @ x.T, -1) @ x, X).feeds, "masks leave parts out"

@@ -397,6 +397,7 @@ def _fitting(
         return [it for it in feeds if len(feeds) > 1 or _is_reduced_to_one(it[1].reach, tensors[it[1].position])]
     if case == HUGE:  # a kernel may multiply in float16, which is more precise but has a smaller range
         narrow = [(rule, feed) for rule, feed in feeds if tensors[feed.position].dtype is torch.bfloat16]
+        narrow = [it for it in narrow if not _makes_scores_of_attention(it[1].reach)]
         return [it for it in narrow if not (it[1].exists_beside & PERIODIC or it[1].cast_to_whole)]
     if case == NOTHING:
         return [(rule, feed) for rule, feed in feeds if feed.numbers]
@@ -406,6 +407,15 @@ def _fitting(
         large = far_together(graph, [feed.position for _, feed in feeds if is_small(tensors[feed.position], case)])
         return [(rule, feed) for rule, feed in feeds if feed.position in large]
     return _of_whole_numbers(case, feeds, tensors) if case in (REPEATED, EQUAL, ZERO) else feeds
+
+
+def _makes_scores_of_attention(reach: Reach) -> bool:
+    """Return True if attention takes exponentials of what depends on an input.
+
+    Of scores of 1e5, the rounding errors of float32 alone show in the exponentials.
+    """
+    nodes = (node for node in reach.nodes if bare_name(node.operator) in ATTENTION)
+    return any(reach.is_in(node, "query", "key", "attn_mask", "attn_bias") for node in nodes)
 
 
 def _ends_before(tensor: torch.Tensor, feed: Feed) -> bool:
