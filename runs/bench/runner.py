@@ -27,7 +27,7 @@ from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.records import GradingMachine, Run, new_run_id
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
-from triton_agent.runs.bench.baselines.found import Baselines, with_baselines
+from triton_agent.runs.bench.baselines.found import Baselines, from_races, with_baselines
 from triton_agent.runs.bench.baselines.references import References
 from triton_agent.runs.bench.journal import Journal
 from triton_agent.runs.bench.kernel_grading import FileGrader
@@ -84,24 +84,33 @@ class Bench:
     references: References
 
     async def run(self, tasks: Sequence[Task], *, baselines_again: bool = False) -> None:
-        """Judge every task that has no finished row, and measure the baselines of all of them meanwhile.
+        """Judge every task that has no finished row, and measure baselines that no race has timed meanwhile.
 
         Raise `InstrumentError` if several in a row cannot be measured.
         """
-        missing = set(self.journal.record().missing)
+        record = self.journal.record()
+        missing = set(record.missing)
         self.watcher.expect(sum(task.label in missing for task in tasks), len(tasks))
         known = {} if baselines_again else self.journal.baselines()
         limit_s = self.settings.compile_limit_s
         self.references.found.update({label: found for label, found in known.items() if found.settles(limit_s)})
-        usable = [task for task in tasks if not task.unusable and task.label not in self.references.found]
-        usable.sort(key=lambda task: task.label not in missing)
-        measuring = asyncio.create_task(self.references.measure(usable, self._keep_baselines))
+        known_rows = {row.label: row for row in record.rows}
+        for task in tasks:
+            if task.label not in missing:
+                self._ask_for_missing(task, known_rows[task.label], again=baselines_again)
+        measuring = asyncio.create_task(self.references.measure(self._keep_baselines))
         try:
             await self._run_problems(tasks, missing)
+            self.references.ask_no_more()
             await measuring
         finally:
             measuring.cancel()
             await asyncio.gather(measuring, return_exceptions=True)
+
+    def _ask_for_missing(self, task: Task, row: ProblemRow, *, again: bool = False) -> None:
+        """Let the baselines be measured that no race has timed; with `again`, those as well."""
+        if not row.unusable and task.label not in self.references.found and (again or not from_races(row)):
+            self.references.ask_for(task)
 
     def _keep_baselines(self, task: Task, found: Baselines) -> None:
         """Keep the baselines; a row that exists already is written again with them."""
@@ -118,8 +127,8 @@ class Bench:
             nonlocal fruitless
             for number, task in due:
                 self.watcher.begin(task, number)
-                async with self.references.judged(task.label):
-                    row = await self._judge_in_a_place(task, pool)
+                row = await self._judge_in_a_place(task, pool)
+                self._ask_for_missing(task, row)
                 self.watcher.finished(row)
                 fruitless = fruitless + 1 if self._instrument_failure(row) else 0
                 if fruitless >= FRUITLESS:
@@ -134,7 +143,11 @@ class Bench:
         """Judge the task in a free place; if that place fails, in another one."""
 
         async def at(place: Place) -> ProblemRow:
-            row = with_baselines(await self._problem(task, place), self.references.found.get(task.label))
+            row = await self._problem(task, place)
+            if timed := from_races(row):
+                row = dataclasses.replace(row, baselines=timed)
+            else:
+                row = with_baselines(row, self.references.found.get(task.label))
             self.journal.add(row)
             return row
 

@@ -1,4 +1,4 @@
-"""The measured baselines of a problem, and the cache that keeps them between benchmarks.
+"""The baselines of a problem: read off the races of its kernels, or measured, which a cache keeps between benchmarks.
 
 The user's cache folder holds measurements by problem, card, driver and versions, so another run or another policy can
 use them. A problem without any measurement is not cached; a benchmark's own record remembers it.
@@ -17,14 +17,16 @@ from pathlib import Path
 import platformdirs
 
 from triton_agent.memory.sql.encoding import from_plain
-from triton_agent.runs.bench.rows import Against, BaselineTime, ProblemRow
+from triton_agent.runs.bench.rows import Against, BaselineTime, ProblemRow, Speed
+from triton_agent.runs.bench.standing import standing_for
 from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.results import to_json
+from triton_agent.tools.results import Interval, to_json
 from triton_agent.tools.versions import installed
 
 METHOD = 2
 """Version of the measurement; raised when earlier figures would come out differently."""
+ONE = Interval(median=1.0, low=1.0, high=1.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,34 @@ class Baselines:
     def settles(self, limit_s: float) -> bool:
         """Return whether another measurement with this limit for torch.compile would add nothing."""
         return not (self.failure or self.not_compiled) or limit_s <= self.limit_s
+
+
+def from_races(row: ProblemRow) -> tuple[BaselineTime, ...]:
+    """Return the baselines that the row's kernel was timed in turns with; none if one of them is missing."""
+    sample = standing_for(row)
+    speeds = sample.speeds if sample else ()
+    if {Against.EAGER, Against.COMPILE} - {speed.against for speed in speeds}:
+        return ()
+    eager = {speed.kind: speed for speed in speeds if speed.against is Against.EAGER}
+    return tuple(
+        BaselineTime(
+            against=speed.against,
+            kind=speed.kind,
+            ms=speed.baseline_ms,
+            over_eager=ONE if speed.against is Against.EAGER else _ratio(eager[speed.kind], speed),
+        )
+        for speed in speeds
+        if speed.kind in eager
+    )
+
+
+def _ratio(eager: Speed, other: Speed) -> Interval:
+    """Return the speed-up of a baseline over eager, from the kernel's speed-ups over both."""
+    return Interval(
+        median=eager.speedup.median / other.speedup.median,
+        low=eager.speedup.low / other.speedup.high,
+        high=eager.speedup.high / other.speedup.low,
+    )
 
 
 def with_baselines(row: ProblemRow, found: Baselines | None) -> ProblemRow:

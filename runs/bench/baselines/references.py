@@ -1,8 +1,8 @@
-"""Prepares the references of a benchmark: the memory that each needs, and baselines measured while others are judged.
+"""Prepares the references of a benchmark: the memory that each needs, and baselines that no race has timed.
 
-Each problem is sized before it begins. Baselines of later problems are compiled and timed while earlier ones are
-judged; those of a problem that has begun wait until it is finished, since its checker compiles the same reference. They
-reserve the memory they need on a card, as verdicts do, and wait until that is free.
+Each problem is sized before it begins. The baselines of a problem without a kernel that was raced are compiled and
+timed after it was judged, beside the verdicts of others. They reserve the memory they need on a card, as verdicts do,
+and wait until that is free.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +56,8 @@ class References:
         self._sizer = Worker(next(iter(self._cards), ""))
         self._sizing = asyncio.Lock()
         self._fitted: dict[str, Fitted] = {}
-        self._due: dict[str, Task] = {}
-        self._begun: set[str] = set()
-        self._changed = asyncio.Condition()
+        self._due: asyncio.Queue[Task | None] = asyncio.Queue()
+        """None is last."""
 
     @property
     def capacity_bytes(self) -> int:
@@ -78,52 +77,34 @@ class References:
                 self._fitted[task.label] = fitted(spec, told, self.capacity_bytes, folder)
             return self._fitted[task.label]
 
-    @contextlib.asynccontextmanager
-    async def judged(self, label: str) -> AsyncIterator[None]:
-        """Hold back the baselines of a problem while it is judged, unless they are under way; they come first
-        afterwards.
-        """
-        self._begun.add(label)
-        try:
-            yield
-        finally:
-            self._begun.discard(label)
-            if label in self._due:
-                self._due = {label: self._due.pop(label), **self._due}
-            async with self._changed:
-                self._changed.notify_all()
+    def ask_for(self, task: Task) -> None:
+        """Let `measure` measure the baselines of this task."""
+        self._due.put_nowait(task)
 
-    async def measure(self, tasks: Sequence[Task], on_found: Callable[[Task, Baselines], None]) -> None:
-        """Measure the baselines of these tasks in order; problems that are being judged come later."""
-        self._due = {task.label: task for task in tasks if self._cards}
+    def ask_no_more(self) -> None:
+        """Let `measure` end after what was asked for."""
+        self._due.put_nowait(None)
+
+    async def measure(self, on_found: Callable[[Task, Baselines], None]) -> None:
+        """Measure the baselines that were asked for, in order, until no more are."""
         places = [card for card in self._cards for _ in range(self._settings.at_once)]
         async with asyncio.TaskGroup() as group:
-            for card in places if self._due else ():
+            for card in places:
                 group.create_task(self._measure_on(card, on_found))
 
     async def _measure_on(self, card: str, on_found: Callable[[Task, Baselines], None]) -> None:
         worker = Worker(card)
         try:
-            while (task := await self._next()) is not None:
+            while (task := await self._due.get()) is not None:
                 result = await self._baselines(task, worker)
                 if result is not None:
                     self.found[task.label] = result
                     on_found(task, result)
+            self.ask_no_more()  # for the next place
         except InstrumentError as error:
             self._say(f"baselines are no longer measured on {card or 'the GPU'}: {error.what}")
         finally:
             await worker.close()
-
-    async def _next(self) -> Task | None:
-        """Return the first task that is due and not being judged; None if nothing is left."""
-        async with self._changed:
-            while self._due:
-                for label in self._due:
-                    if label not in self._begun:
-                        return self._due.pop(label)
-                await self._changed.wait()
-            self._changed.notify_all()
-            return None
 
     async def _baselines(self, task: Task, worker: Worker) -> Baselines | None:
         """Return baselines from the cache or measured; None if the problem cannot be read, which its row reports."""

@@ -81,8 +81,11 @@ async def _measured(
             again=again,
         )
         references = References(chosen, settings, say)
+        for task in selection.tasks:
+            references.ask_for(task)
+        references.ask_no_more()
         try:
-            await references.measure(selection.tasks, keep)
+            await references.measure(keep)
         finally:
             await references.close()
     return references.found

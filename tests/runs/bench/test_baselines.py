@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import dataclasses
 import os
 import subprocess
 import sys
@@ -18,20 +19,20 @@ from tests.runs.bench.test_journal import row
 
 from triton_agent.runs.bench.baselines import process, references, worker
 from triton_agent.runs.bench.baselines.clock import multiplies_float32
-from triton_agent.runs.bench.baselines.found import Baselines, with_baselines
+from triton_agent.runs.bench.baselines.found import Baselines, from_races, with_baselines
 from triton_agent.runs.bench.baselines.memory import fitted, sized
 from triton_agent.runs.bench.baselines.process import in_child
 from triton_agent.runs.bench.baselines.references import References, ReferenceSettings
 from triton_agent.runs.bench.baselines.table import COLUMNS, cells
 from triton_agent.runs.bench.baselines.worker import Worker
 from triton_agent.runs.bench.problems import Task, of_suite
-from triton_agent.runs.bench.rows import Against, BaselineTime, Kind, Where
+from triton_agent.runs.bench.rows import Against, BaselineTime, Kind, ProblemRow, Speed, Where
 from triton_agent.runs.cli.devices import Chosen
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.machine.card_memory import KEPT_FREE_BYTES, POLL_S, Reservation
 from triton_agent.tools.machine.hardware import Gpu, gpus
 from triton_agent.tools.problem.problem import parse_problem
-from triton_agent.tools.results import Interval
+from triton_agent.tools.results import Interval, Status
 
 NAMES = ("offset_rms_norm", "tanh_sigmoid_gate")
 GIB = 1 << 30
@@ -98,12 +99,19 @@ def looked_at(tmp_path: Path, cards: Chosen, **said: Any) -> References:
 
 def measured(found: References, on_found: Callable[[Task, Baselines], None] = lambda task, result: None) -> None:
     async def whole() -> None:
+        ask_for_all(found)
         try:
-            await found.measure(tasks(), on_found)
+            await found.measure(on_found)
         finally:
             await found.close()
 
     asyncio.run(whole())
+
+
+def ask_for_all(found: References) -> None:
+    for task in tasks():
+        found.ask_for(task)
+    found.ask_no_more()
 
 
 # -- the process and its children --------------------------------------------------------------------------------------
@@ -192,31 +200,33 @@ def test_cards_share_the_problems_and_each_is_asked_once(stand: type[Stand], tmp
     assert {uuid for uuid, _ in stand.asked} == {"GPU-0", "GPU-1"}
 
 
-def test_baselines_of_a_problem_that_is_judged_wait_until_it_is_finished(stand: type[Stand], tmp_path: Path) -> None:
-    first, second = (task.label for task in tasks())
+def test_races_with_eager_and_torch_compile_give_the_baselines() -> None:
+    def speed(against: Against, kind: Kind, times: float, baseline_ms: float) -> Speed:
+        return Speed(
+            against=against,
+            kind=kind,
+            speedup=Interval(median=times, low=0.9 * times, high=1.1 * times),
+            kernel_ms=ONE,
+            baseline_ms=Interval(median=baseline_ms, low=baseline_ms, high=baseline_ms),
+            baseline=against.value,
+        )
 
-    async def whole() -> list[str]:
-        found, order = looked_at(tmp_path, chosen("GPU-0")), []
-        began, other_measured = asyncio.Event(), asyncio.Event()
+    speeds = [speed(Against.EAGER, kind, 4.0, 12.0) for kind in Kind]
+    raced = [*speeds, *(speed(Against.COMPILE, kind, 2.0, 6.0) for kind in Kind)]
+    (sample,) = (whole := row("a/x")).samples
 
-        def came(task: Task, result: Baselines) -> None:
-            order.append(task.label)
-            other_measured.set()
+    def with_speeds(found: list[Speed]) -> ProblemRow:
+        return dataclasses.replace(
+            whole, samples=(dataclasses.replace(sample, status=Status.PASSED, executed=True, speeds=tuple(found)),)
+        )
 
-        async def judge() -> None:
-            async with found.judged(first):
-                began.set()
-                await other_measured.wait()
-                order.append("judged")
-
-        judging = asyncio.create_task(judge())
-        await began.wait()
-        await found.measure(tasks(), came)
-        await judging
-        await found.close()
-        return order
-
-    assert asyncio.run(whole()) == [second, "judged", first]
+    assert from_races(with_speeds(speeds)) == from_races(whole) == ()
+    found = {(time.against, time.kind): time for time in from_races(with_speeds(raced))}
+    assert len(found) == 4 and found[Against.EAGER, Kind.DEVICE] == dataclasses.replace(EAGER, ms=speeds[0].baseline_ms)
+    compiled = found[Against.COMPILE, Kind.DEVICE]
+    assert compiled.ms.median == 6.0
+    over = compiled.over_eager
+    assert (over.low, over.median, over.high) == pytest.approx((3.6 / 2.2, 2.0, 4.4 / 1.8))
 
 
 def test_what_was_measured_is_known_the_next_time_unless_it_is_asked_for_again(
@@ -248,7 +258,8 @@ def test_baselines_that_do_not_fit_beside_a_verdict_wait_for_it(stand: type[Stan
     async def whole() -> None:
         found = looked_at(tmp_path, chosen("GPU-0"))
         assert (await found.of(tasks()[0])).baseline_bytes == 62 * GIB and found.capacity_bytes == capacity_bytes
-        measuring = asyncio.create_task(found.measure(tasks(), lambda task, result: None))
+        ask_for_all(found)
+        measuring = asyncio.create_task(found.measure(lambda task, result: None))
         await asyncio.sleep(5 * POLL_S)
         assert not stand.asked
         verdict.close()
