@@ -59,7 +59,8 @@ guard cannot check them without reading them, and they differ from call to call.
   differ there. A shipped file runs the reference in that mode.
 - The file's own kernels do the larger part of the work, counted in bytes. Bytes that a launch loads without any effect
   on the answer do not count. If torch computes the answer, up to a factor, a shift or the order of its elements, and
-  kernels only pass it on, the file is refused (`library_work`).
+  kernels only pass it on, the file is refused (`library_work`). So it is if torch rounds or wraps the answer by a copy
+  to a narrower dtype, and the reference makes no copy to that dtype.
 - An output may have other strides than the reference's, with one exception. Where the reference moves elements into
   another order (`.contiguous()`), the output has to be stored in that order or row by row (`layout`).
 - Only the user may choose lower precision than the reference's (`--precision`, `--autocast`). A file that chooses it is
@@ -71,7 +72,9 @@ guard cannot check them without reading them, and they differ from call to call.
   only one sign or few different values, or are as small as an epsilon; so do columns, channels or all elements where
   the reference reduces these. Others are sorted, periodic, smooth, sparse, loud, some spreads from zero, or like the
   row before. Of several inputs each is zero once. The first input gets one sign and all others, with the parameters,
-  the other one, which are so large once that exponentials of scores are zero. Numbers between 0 and 1 (or -1 and 1)
+  the other one, which are so large once that exponentials of scores are zero. Rows of two inputs of one shape are
+  equal, opposite, sorted, or otherwise made from each other. Some numbers lie half-way between two steps of a grid, or
+  between two pixels of which the nearest is taken, where no division rounds. Numbers between 0 and 1 (or -1 and 1)
   reach both ends, and bfloat16 exceeds what float16 holds. NaN is asked of each input that the reference passes it on
   from, single ones and half a row.
 - Integers and flags: some repeat within an input and between inputs, or are zero; all are equal; all of one input are
@@ -93,7 +96,10 @@ guard cannot check them without reading them, and they differ from call to call.
 - Buffers that count calls or samples: they also begin at higher counts, reach the numbers that the reference names and
   the middle and the end of other buffers, and pass them within a call. Those that count down reach zero.
 - Other buffers that calls change: calls before may have been much louder, and the call itself quieter. They also stand
-  at and beyond the numbers that the reference compares them with.
+  at and beyond the numbers that the reference compares them with. In a chain of up to 32 calls, as many as take 0.4
+  seconds, each begins with the state that the file's own call before has left.
+- Configurations of autotuned kernels: without a GPU, four at full size, sixteen with the numbers that kernels name, and
+  each in one call, as far as ten seconds suffice; a note says how many are left. On a GPU it is the one that is timed.
 """
 
 

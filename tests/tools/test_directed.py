@@ -25,6 +25,7 @@ from triton_agent.tools.truth.directed import (
     NOTHING,
     NUMBERS,
     OFFSET,
+    RELATED,
     TIES,
     Directed,
     directed,
@@ -598,6 +599,39 @@ def get_inputs():
     held = [case.expectation.packed_inputs.unpack()[0] for case, _ in trial.holding(numbers, False)]
     number = torch.tensor(0.7654321)
     assert any(bool((part == number).any()) for x in held for part in (x.real, x.imag))
+
+
+def test_numbers_lie_half_way_between_steps_of_a_grid_that_divides_exactly() -> None:
+    def halves(step: float) -> float:
+        (x,) = changed(lambda x: torch.fake_quantize_per_tensor_affine(x, step, 0, -128, 127), TIES, X)
+        return float(((x / step).remainder(1) == 0.5).float().mean())
+
+    assert halves(1 / 32) > 0.1 and halves(0.1) < 0.05
+
+
+def test_places_lie_half_way_between_pixels_if_the_nearest_one_is_taken() -> None:
+    image, grid = torch.randn(2, 3, 12, 15), 2 * torch.rand(2, 10, 10, 2) - 1
+
+    def sampled(mode: str, *, align: bool = False) -> Any:
+        return lambda image, grid: nn.functional.grid_sample(image, grid, mode=mode, align_corners=align)
+
+    _, places = changed(sampled("nearest"), TIES, image, grid)
+    for coordinate, size in enumerate((15, 12)):
+        pixels = ((places[..., coordinate].double() + 1) * size - 1) / 2
+        assert float((pixels % 1 == 0.5).double().mean()) > 0.25
+    assert TIES not in asked(sampled("bilinear"), image, grid).feeds
+
+
+def test_rows_of_one_input_are_made_from_those_of_another() -> None:
+    other = torch.randn(X.shape, generator=torch.Generator().manual_seed(2))
+    x, y = changed(lambda x, y: x + 2 * y, RELATED, X, other)
+    assert {(row == way).all().item() for row, way in zip(y, x)} == {True, False}
+    for made in (-x, x / 2, x + 1, x.sort(-1).values):
+        assert bool((y == made).all(1).any())
+    assert bool((x > 0).all(1).any()) and not bool((x > 0).all(1).all())
+    (_, flags) = changed(lambda x, y: x + 2 * y, RELATED, X, torch.rand(X.shape))
+    assert bool(((flags >= 0) & (flags <= 1)).all())
+    assert RELATED not in asked(lambda x, y: x + 2 * y, X, X[:1]).feeds
 
 
 def test_a_state_is_carried_over_calls_as_far_as_the_reference_accepts_louder_ones(tmp_path: Path) -> None:

@@ -33,7 +33,15 @@ import math
 import torch
 
 from triton_agent.tools.results import Finding
-from triton_agent.tools.truth.yardstick import FEW_ELEMENTS, METRICS, MISMATCH_FACTOR, RARE_FLIPS, Limits, Yardstick
+from triton_agent.tools.truth.yardstick import (
+    FEW_ELEMENTS,
+    GROSS_SHARE,
+    METRICS,
+    MISMATCH_FACTOR,
+    RARE_FLIPS,
+    Limits,
+    Yardstick,
+)
 
 LOOKS_LIKE_PRECISION = 0.03
 """Up to this relative l2 error a refused answer is called imprecise rather than wrong; bfloat16 chains reach 0.02."""
@@ -189,6 +197,8 @@ def _allowed_mismatches(candidate: torch.Tensor, yard: Yardstick) -> float:
     None are accepted if flips are common, or if the yardstick has a span, which states what each element may be.
     """
     count = yard.flips.count
+    if yard.gross_only:
+        return GROSS_SHARE * yard.truth.numel()
     if yard.span is not None or not count or count > RARE_FLIPS * yard.truth.numel():
         return 0.0
     if float((candidate.double() - yard.truth.double()).abs().max()) > yard.flips.reach:

@@ -83,6 +83,8 @@ class OriginalWork:
     """Elements copied from one place to another."""
     rounded: int = 0
     """Elements that copies converted to integers or narrowed."""
+    narrowed: frozenset[torch.dtype] = frozenset()
+    """The dtypes of copies that hold fewer numbers than what they were made from."""
     without_inputs: bool = False
     """True if an output depends only on parameters, so that the prologue does the work."""
 
@@ -95,6 +97,7 @@ class OperatorCount(UncompiledMode):  # type: ignore[no-untyped-call]
         self.elements: Counter[str] = Counter()
         self.rounded = 0
         """Elements that copies converted to integers or narrowed; they count as copied as well."""
+        self.narrowed: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = f"{func.namespace}.{func._schema.name.split('::')[-1]}"
@@ -105,6 +108,8 @@ class OperatorCount(UncompiledMode):  # type: ignore[no-untyped-call]
         )
         if name in COPIES and makes_whole(args[COPIES[name]].dtype, result.dtype):
             self.rounded += result.numel()
+        if name in COPIES and is_narrower(args[COPIES[name]].dtype, result.dtype):
+            self.narrowed.add(result.dtype)
         return result
 
 
@@ -120,7 +125,21 @@ def work_during(call: Callable[[], Result]) -> tuple[Result, OriginalWork]:
         arithmetic=light + (counter.flops // 2 or UNCOUNTED_HEAVY * heavy),
         moved=sum(elements for name, (kind, elements) in seen.items() if moves(name, kind)),
         rounded=counted.rounded,
+        narrowed=frozenset(counted.narrowed),
     )
+
+
+def is_narrower(source: torch.dtype, result: torch.dtype) -> bool:
+    """Return True if a copy rounds or wraps some numbers of the first dtype. Integers may become floats."""
+    if source is result or source is torch.bool or source.is_complex or result.is_complex:
+        return False
+    if result.is_floating_point:
+        one, other = (torch.finfo(dtype) for dtype in (source if source.is_floating_point else result, result))
+        return other.eps > one.eps or other.max < one.max
+    if source.is_floating_point or result is torch.bool:
+        return True
+    inner, outer = torch.iinfo(source), torch.iinfo(result)
+    return outer.min > inner.min or outer.max < inner.max
 
 
 def makes_whole(source: torch.dtype, result: torch.dtype) -> bool:

@@ -7,6 +7,9 @@ a factor, a shift, or the order of elements. Plain copies of inputs may. A kerne
 computes, or parts of several tensors. So torch's results are replaced by random numbers: if these come out again, each
 at the same place in every call, kernels only pass them on.
 
+A copy to a narrower dtype rounds, or wraps integers. Where the reference does so by other operators, that is its work,
+and kernels may not pass on such a copy either, unless its numbers are those of the source.
+
 Not covered: a kernel that does a little more than this, after torch did nearly everything in a few operators.
 """
 
@@ -14,11 +17,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
-from triton_agent.tools.answers.authorship import touched
+from triton_agent.tools.answers.authorship import COPIES, is_narrower, touched
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.questions import call, send_program
 from triton_agent.tools.checker.session import Failed
@@ -26,7 +29,7 @@ from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.graph.operators import bare_name, functional_name, kind_of, words
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.results import Finding
-from triton_agent.tools.tape.tape import Buffer, Launch, Operate, Place, Step, Tape, View, encode
+from triton_agent.tools.tape.tape import Buffer, Launch, Operate, Place, Step, Tape, View, encode, views_in
 from triton_agent.tools.truth.plan import Case, Trial
 
 COPYING = words("clone _to_copy copy contiguous lift_fresh lift_fresh_copy fill zero cat stack")
@@ -39,7 +42,8 @@ FEW = 16
 """Tensors with fewer elements may agree up to a factor and a shift, or in another order, by chance."""
 UNITS = 64.0
 """Units of float32 by which two tensors may differ on average and still count as equal; narrower floats by one unit."""
-
+UNITS_OF_A_COPY = 4.0
+"""The same for a narrower copy, which differs from its source by hundreds of such units."""
 DRAWS = 4
 """Number of calls with random numbers; together they tell the elements of a tensor apart."""
 FLAG_DRAWS = 24
@@ -75,6 +79,57 @@ def check_made_by_torch(job: Job, trial: Trial, case: Case, program: Program) ->
             f"kernels pass on {100 * share:.0f}% of an output as torch ({', '.join(their_names)}) computed it, up to a "
             "factor, a shift or the order of its elements; own kernels must do the larger part",
         )
+
+
+def check_rounded_by_torch(
+    job: Job, trial: Trial, case: Case, program: Program, narrowed: Collection[torch.dtype]
+) -> None:
+    """Raise `Failed` if an output is a narrower copy by torch, up to a factor and a shift, which changed its numbers.
+
+    Copies to the dtypes in `narrowed`, to which the reference copies as well, may be passed on.
+    """
+    steps = program.tape.steps
+    launched = set().union(*(touched(step) for step in steps if isinstance(step, Launch)))
+    pairs = {at: _narrowing(step, narrowed) for at, step in enumerate(steps) if isinstance(step, Operate)}
+    wanted = {at: pair for at, pair in pairs.items() if pair is not None and pair[1].buffer in launched}
+    if not wanted or case.is_large:
+        return
+    outputs, found = contents(job, trial, case, program, wanted)
+    for number, output in enumerate(outputs):
+        if any(_is_scaled(made, output) and not _is_scaled(source, output) for source, made in found.values()):
+            what = case.expectation.outputs[number].name if case.expectation.outputs else "out"
+            raise Failed(
+                Finding.LIBRARY_WORK,
+                f"torch rounds or wraps {what} by a copy to another dtype, and kernels only pass it on, up to a factor "
+                "and a shift; the reference computes this, so own kernels must do it",
+            )
+
+
+def _narrowing(step: Operate, without: Collection[torch.dtype]) -> tuple[View, View] | None:
+    """Return source and result of a copy to a narrower dtype, other than these dtypes; None for other steps."""
+    at = COPIES.get(step.operator.rpartition(".")[0])
+    source = next((view for view in views_in(step.args[at])), None) if at is not None and len(step.args) > at else None
+    result = step.results[0] if step.results else None
+    if source is None or result is None or source.shape != result.shape:
+        return None
+    dtype = DTYPES[result.dtype]
+    narrows = not dtype.is_complex and dtype not in without and is_narrower(DTYPES[source.dtype], dtype)
+    return (source, result) if narrows and source.buffer != result.buffer else None
+
+
+def _is_scaled(made: torch.Tensor, output: torch.Tensor) -> bool:
+    """Return True if the output is the other tensor times a factor, plus a shift, as exactly as float32 tells."""
+    if (
+        made.numel() != output.numel()
+        or output.numel() < FEW
+        or output.is_complex()
+        or bool((output == output[0]).all())
+    ):
+        return False
+    m, o = (values.double().nan_to_num(0.0, 0.0, 0.0) for values in (made, output))
+    m, o = m - m.mean(), o - o.mean()
+    length = float(m.square().sum())
+    return length > 0 and _differ_little(float(m @ o) / length * m, o, UNITS_OF_A_COPY * torch.finfo(torch.float32).eps)
 
 
 def _share_passed_on(

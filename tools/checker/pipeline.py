@@ -37,7 +37,8 @@ from triton_agent.tools.answers.authorship import (
     least_kernel_bytes,
     work_of,
 )
-from triton_agent.tools.answers.spot_checks import configurations_of
+from triton_agent.tools.answers.chained_calls import check_chains
+from triton_agent.tools.answers.spot_checks import beginning_with, configurations_of
 from triton_agent.tools.answers.spot_stage import CONFIGURATIONS_AT_MOST, check_spots, first_in_mode, in_each
 from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.checker.clock_stages import profile, race_compiled, race_original, repeat_call
@@ -45,7 +46,7 @@ from triton_agent.tools.checker.compiling import compile_for_target, fill_cache
 from triton_agent.tools.checker.fresh_memory import check_fresh_memory
 from triton_agent.tools.checker.idle_inputs import bytes_in_use
 from triton_agent.tools.checker.job import Job
-from triton_agent.tools.checker.made_by_torch import check_made_by_torch
+from triton_agent.tools.checker.made_by_torch import check_made_by_torch, check_rounded_by_torch
 from triton_agent.tools.checker.questions import (
     call,
     interpret,
@@ -63,6 +64,7 @@ from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.protocol import Called, GetState, State
 from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.tape.branches import branches_of
+from triton_agent.tools.tape.tape import encode
 from triton_agent.tools.truth.layouts import LAYOUTS
 from triton_agent.tools.truth.named_numbers import Numbers, numbers_on
 from triton_agent.tools.truth.plan import Case, Plan, Trial
@@ -73,7 +75,9 @@ NAMED_NUMBERS_BYTES = 16 << 20
 INTERPRETED_BYTES, INTERPRETED_S = 1 << 20, 5.0
 """Maximum size of inputs for the interpreter beside a GPU, unless all are larger, and the time limit of a call."""
 CONFIGURATIONS_NAMING = 16
-"""Maximum number of configurations that get inputs with named numbers."""
+"""Maximum number of configurations that get inputs with named numbers. If there are more, each makes one call."""
+CONFIGURATIONS_S, CONFIGURATIONS_BYTES = 10.0, 1 << 30
+"""Time after which no further configurations are called, and the most memory for their parameters and buffers."""
 
 
 def run(job: Job, stages: Iterable[Stage]) -> None:
@@ -162,6 +166,7 @@ def check_all(job: Job) -> None:
             numbers = met()
         _check_named_numbers(job, numbers)
         check_fresh_memory(job, job.trials())
+        check_chains(job)
     if is_apart:
         job.await_room()
         with job.gpu(Mode.SHARED):
@@ -284,7 +289,29 @@ def _check_holding(job: Job, trial: Trial, first: Case, numbers: Numbers, met_be
             send_state(job, other, state if state is not None else trial.states[case.version])
             answer, _ = call(job, trial, case, program=other)
             judge(job, trial, case, answer)
+    if job.settings.device == "cpu":
+        _check_configurations(job, trial, first)
     job.prepared[program.name] = None
+
+
+def _check_configurations(job: Job, trial: Trial, case: Case) -> None:
+    """Check one call of each configuration if there are many. Chance tells for which of them there is no time."""
+    program = job.programs.of(trial, case)
+    count = configurations_of(program.tape)
+    if count <= CONFIGURATIONS_NAMING:
+        return
+    tape = beginning_with(program.tape, random.SystemRandom().randrange(count))
+    encoded, state, began = encode(tape), trial.states[case.version], time.monotonic()
+    for turn in range(count):
+        has_room = turn * state.size_bytes <= CONFIGURATIONS_BYTES
+        if not has_room or time.monotonic() > began + CONFIGURATIONS_S:
+            job.notes.append(f"{count - turn} of {count} configurations of a kernel were not run")
+            return
+        other = dataclasses.replace(program, name=f"{program.name} / turn {turn}", tape=tape, encoded=encoded)
+        send_program(job, other, state)
+        answer, reply = call(job, trial, case, program=other)
+        judge(job, trial, case, answer)
+        checks.check_races(case, reply.launches)
 
 
 def _check_meeting(job: Job, met: Met, program: Program | None) -> None:
@@ -388,6 +415,7 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: Called) -> None:
         check_bytes(work, min([moved, *([sum(known)] if len(known) == len(counted) else ())]), original)
         if job.plan.trials[trial].begins_mode(case):
             check_made_by_torch(job, job.plan.trials[trial], case, program)
+            check_rounded_by_torch(job, job.plan.trials[trial], case, program, original.narrowed)
     checks.check_races(case, reply.launches)
 
 

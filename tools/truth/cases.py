@@ -41,6 +41,7 @@ from triton_agent.tools.truth.directed import (
     NUMBERS,
     OF_WHOLES,
     OFFSET,
+    RELATED,
     SHARE_JUDGED,
     Directed,
     directed,
@@ -103,6 +104,7 @@ from triton_agent.tools.truth.plan import (
     ONE_CHANGED,
     SHUFFLED,
     Case,
+    Chain,
     Trial,
     Verify,
     secret_seed,
@@ -177,6 +179,7 @@ def make_trial(
         holding=maker.number_cases.holding if settings.remedies else None,
         meeting=maker.number_cases.meeting if settings.remedies else None,
         at_other_branches=maker.cases_in_second_mode if main else maker.cases_at_other_branches,
+        chain=maker.chain if settings.remedies else None,
     )
     return trial, models[0].train(cases[0].train)
 
@@ -331,6 +334,7 @@ class _CaseMaker:
         self.modes = self._modes()
         self._one_at_a_time = threading.Lock()
         self._at_other_branches: tuple[Case, ...] | None = None
+        self._chains: dict[tuple[bool, int], Chain | None] = {}
         if settings.remedies:
             self._mix_signs()
 
@@ -593,7 +597,7 @@ class _CaseMaker:
                     continue
                 judged = _judged_share(expectation) + (_nan_share(expectation) if name == NOT_FINITE else 0.0)
                 sound = name == NOT_FINITE or non_finite_share(expectation) <= non_finite_share(given)
-                if name == FAR:
+                if name in (FAR, RELATED):
                     sound = sound and _own_error(expectation) <= ERROR_GROWN * max(_own_error(given), LEAST_ERROR)
                 if sound and judged >= SHARE_JUDGED * expected_share:
                     kind = kind_of(name)
@@ -748,6 +752,14 @@ class _CaseMaker:
             [name for name in DISTRIBUTIONS[1:] if name not in IN_EACH_MODE],
             [name for name in DIRECTED if name not in DIRECTED_IN_EACH_MODE],
         )
+
+    def chain(self, given: Case, count: int) -> Chain | None:
+        """Return a chain of so many calls in the mode of this case, made when the first candidate asks."""
+        with self._one_at_a_time:
+            key = given.train, count
+            if key not in self._chains:
+                self._chains[key] = StateCases(self).chain(given, count)
+            return self._chains[key]
 
     def _made_once(self, train: bool, distributions: Sequence[str], kinds: Sequence[str]) -> tuple[Case, ...]:
         """Make cases of these distributions and directed cases of these kinds when the first candidate asks."""

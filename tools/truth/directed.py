@@ -66,7 +66,9 @@ from triton_agent.tools.truth.input_changes import (
     fill_rows_at_limits,
     fill_samples,
     half_way,
+    half_way_pixels,
     limit_rows,
+    make_from_another,
     make_some_faint,
     mask_rows,
     meet_ends,
@@ -80,7 +82,7 @@ from triton_agent.tools.truth.input_changes import (
     set_whole_offset,
     uneven_offsets,
 )
-from triton_agent.tools.truth.jumps import COMPARING, ROUNDING, WHOLE
+from triton_agent.tools.truth.jumps import COMPARING, NEAREST, ROUNDING, SAMPLING, WHOLE
 from triton_agent.tools.truth.plan import secret_seed
 from triton_agent.tools.truth.whole_numbers import (
     BEYOND,
@@ -109,8 +111,9 @@ ENDS = "ends of the range"
 RUNS = "runs of cleared flags"
 BLANK_INPUT, LENGTHS = "an input of zeros", "lengths and places up to the end"
 NOTHING, HUGE = "samples of nothing but padding", "beyond float16"
+RELATED = "inputs made from each other"
 DIRECTED = (
-    *(NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, BLANK_INPUT, LENGTHS, NOTHING, HUGE),
+    *(NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, BLANK_INPUT, LENGTHS, NOTHING, HUGE, RELATED),
     *(REPEATED, EQUAL, ZERO, FAR, BEYOND),
 )
 """The directed cases, in the order in which they are made."""
@@ -125,6 +128,8 @@ NUMBERS_MET = 16
 """Maximum count of numbers that elements of one input are made equal to."""
 SHARE_JUDGED = 0.5
 """A case is dropped if a smaller share of its elements can be judged."""
+STEPS_OF_PLACES = 64
+"""Number of steps from the middle of an image to its end, among which places half-way between two pixels are sought."""
 TRIED_FOR_FLAGS = 1024
 """Number of random places among which one with a flag and one without it are sought."""
 
@@ -154,6 +159,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=TIES, operators=COMPARING, kind="float", change=meet_some, traced_only=True),
     Rule(case=TIES, operators=COMPARING, kind="whole", change=meet_some, traced_only=True),
     Rule(case=TIES, operators=ROUNDING | {"div", "_to_copy"}, kind="float", change=half_way),
+    Rule(case=TIES, operators=SAMPLING, kind="float", change=half_way_pixels, traced_only=True),
     Rule(case=NUMBERS, operators=DIVIDING, kind="whole", change=negate_divided, traced_only=True),
     Rule(case=NUMBERS, operators=KEEPING_WHOLE, kind="whole", change=enlarge_some, traced_only=True),
     Rule(case=NUMBERS, operators=LARGEST | LEAST, kind="whole", change=fill_rows_at_limits, traced_only=True),
@@ -177,6 +183,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=LENGTHS, operators=words("lt le gt ge"), kind="whole", change=reach_the_end, traced_only=True),
     Rule(case=NOTHING, operators=IGNORING, kind="whole", change=fill_samples, traced_only=True),
     Rule(case=HUGE, operators=None, kind="float", change=exceed_half_range),
+    Rule(case=RELATED, operators=None, kind="float", change=make_from_another),
     Rule(case=REPEATED, operators=None, kind="whole", change=repeat_some),
     Rule(case=EQUAL, operators=None, kind="whole", change=set_equal),
     Rule(case=EQUAL, operators=None, kind="flag", change=set_equal),
@@ -399,6 +406,8 @@ def _fitting(
         narrow = [(rule, feed) for rule, feed in feeds if tensors[feed.position].dtype is torch.bfloat16]
         narrow = [it for it in narrow if not _makes_scores_of_attention(it[1].reach)]
         return [it for it in narrow if not (it[1].exists_beside & PERIODIC or it[1].cast_to_whole)]
+    if case == RELATED:
+        return _with_twins(feeds, tensors)
     if case == NOTHING:
         return [(rule, feed) for rule, feed in feeds if feed.numbers]
     if case == LENGTHS:
@@ -416,6 +425,20 @@ def _makes_scores_of_attention(reach: Reach) -> bool:
     """
     nodes = (node for node in reach.nodes if bare_name(node.operator) in ATTENTION)
     return any(reach.is_in(node, "query", "key", "attn_mask", "attn_bias") for node in nodes)
+
+
+def _with_twins(feeds: Sequence[tuple[Rule, Feed]], tensors: Sequence[torch.Tensor]) -> list[tuple[Rule, Feed]]:
+    """Return the feeds of inputs that have the shape and dtype of an earlier one, which they name, and of that one."""
+    found: dict[int, tuple[Rule, Feed]] = {}
+    firsts: dict[tuple[Any, ...], tuple[Rule, Feed]] = {}
+    for rule, feed in feeds:
+        tensor = tensors[feed.position]
+        first = firsts.setdefault((tensor.shape, tensor.dtype), (rule, feed))
+        if first[1] is not feed:
+            at = first[1].position
+            found.setdefault(at, first)
+            found[feed.position] = rule, dataclasses.replace(feed, beside=at, boundaries=tensors[at])
+    return list(found.values())
 
 
 def _ends_before(tensor: torch.Tensor, feed: Feed) -> bool:
@@ -553,11 +576,36 @@ def _with_boundaries(
     if rule.change is reach_the_end:
         last = _last_of_counted(graph, feed.node, name)
         return dataclasses.replace(feed, numbers=() if last is None else (last,))
+    if rule.change is half_way_pixels:
+        is_place = name in references_in(feed.node.arguments[1:2]) and feed.scale == 1 and not feed.shift
+        return dataclasses.replace(feed, boundaries=_between_pixels(graph, feed.node) if is_place else None)
+    if rule.change is half_way and feed.scale and (step := _step_of_a_grid(feed.node, known)):
+        return dataclasses.replace(feed, scale=feed.scale / step, shift=feed.shift / step)
     if rule.change is fill_samples:
         return dataclasses.replace(feed, numbers=_ignored(feed))
     if rule.change is meet_some:
         return _beside(graph, feed, name, tensors, known)
     return dataclasses.replace(feed, boundaries=_boundaries(feed.node, tensors, known))
+
+
+def _step_of_a_grid(node: Node, known: dict[str, torch.Tensor]) -> float | None:
+    """Return the step by which an operator rounds to a grid, if it is a power of two: others divide with a rounding."""
+    step = node.argument("scale") if "fake_quantize" in bare_name(node.operator) else None
+    if isinstance(step, Reference):
+        held = known.get(step.name.partition(":")[2])
+        step = float(held) if held is not None and held.numel() == 1 else None
+    return step if isinstance(step, float) and step > 0 and math.frexp(step)[0] == 0.5 else None
+
+
+def _between_pixels(graph: OperatorGraph, node: Node) -> torch.Tensor:
+    """Return, for each coordinate of a place, numbers that lie exactly half-way between two pixels, padded with NaN."""
+    image = graph.values()[next(references_in(node.arguments[:1]))].shape
+    places = torch.arange(-STEPS_OF_PLACES, STEPS_OF_PLACES + 1, dtype=torch.float64) / STEPS_OF_PLACES
+    rows = []
+    for size in reversed(image[2:]):
+        pixels = (places + 1) * (size - 1) / 2 if node.argument("align_corners") else ((places + 1) * size - 1) / 2
+        rows.append(torch.where(pixels - pixels.floor() == 0.5, places, math.nan))
+    return torch.stack(rows)
 
 
 def _ignored(feed: Feed) -> tuple[int, ...]:
@@ -606,6 +654,8 @@ def _is_asked(node: Node, rule: Rule, graph: OperatorGraph) -> bool:
         return node.argument("rounding_mode") is not None
     if rule.change is half_way and name == "_to_copy":
         return _makes_whole(node, graph)
+    if rule.change is half_way_pixels:
+        return node.argument("interpolation_mode") == NEAREST
     if name == "div" and rule.change is negate_divided:
         return node.argument("rounding_mode") is not None
     if rule.change is set_rows_off and name not in PEAKED:  # a softmax by hand subtracts the largest number first

@@ -47,6 +47,9 @@ each end; and the smallest number of elements that tell a range."""
 MASKED_ROWS, MASKED_OF_MANY, MANY_ROWS = 16, 5, 256
 """One row in so many has all its flags set, and another one has them cleared; the second holds from so many rows on, of
 which few may be looked at."""
+TURN = 8
+"""Rows in which an input made from another one takes each way once, while the other input keeps its signs, or has none.
+"""
 BEYOND_HALF = 2.0**20
 """Factor that takes ordinary numbers far beyond 65504, the largest number of float16."""
 SPREADS_AWAY = {torch.float16: 30.0, torch.bfloat16: 4.0}
@@ -100,6 +103,47 @@ def half_way(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refus
     whole = (part.double() * feed.scale + feed.shift).floor().clamp(-(2.0**20), 2.0**20)
     added = torch.randint(0, 2, part.shape, generator=generator).to(part.device) / 2
     part.copy_(_nudged_by_a_unit(((whole + added - feed.shift) / feed.scale).to(part.dtype), generator))
+
+
+def half_way_pixels(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Set half of the coordinates of places to numbers half-way between two pixels."""
+    for coordinate, row in enumerate(feed.boundaries if feed.boundaries is not None else ()):
+        between = row[~row.isnan()].to(tensor)
+        if len(between) and coordinate < tensor.shape[-1]:
+            part = tensor[..., coordinate]
+            drawn = between[torch.randint(len(between), part.shape, generator=generator).to(part.device)]
+            part.copy_(torch.where(_some(part, generator, 0.5), drawn, part))
+
+
+def make_from_another(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Make rows of an input from those of another one: equal, opposite, a half, one more, sorted, or equal in part.
+
+    In every second sample all rows are made in the same way. Values stay within a range that ends at one. The other
+    input first gets as many positive rows as it keeps, in turns. After a refusal fewer ways are taken.
+    """
+    low, high = float(tensor.min()), float(tensor.max())
+    low, high = (low, high) if low >= -1 and high <= 1 else (-math.inf if low < 0 else 0.0, math.inf)
+    rows = tensor.reshape(-1, tensor.shape[-1] if tensor.dim() else 1).clone()
+    in_sample = len(rows) // len(tensor) if tensor.dim() > 2 else 1
+    at = torch.arange(len(rows))
+    first = int(torch.randint(TURN, (), generator=generator))
+    other = feed.boundaries
+    if other is None:
+        positive = ((at // TURN + first) % 2 == 0).to(tensor.device)
+        rows[positive] = rows[positive].abs()
+        tensor.copy_(rows.reshape(tensor.shape).clamp(low, high))
+        return
+    half = rows.shape[-1] // 2
+    given = other.reshape(rows.shape)
+    ways = [given.sort(-1).values, torch.cat([given[:, :half], rows[:, half:]], -1), given / 2, given, given + 1]
+    ways += [-given] if low < 0 < high else []
+    ways = ways[: (len(ways), 4, 2)[min(refused, 2)]]
+    sample = at // in_sample
+    turn = (at if in_sample == 1 else torch.where(sample % 2 == 0, at, sample // 2)) + first
+    for k, way in enumerate(ways):
+        chosen = (turn % (len(ways) + 1) == k).to(tensor.device)
+        rows[chosen] = way[chosen].clamp(low, high)
+    tensor.copy_(rows.reshape(tensor.shape))
 
 
 def meet_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:

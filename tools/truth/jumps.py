@@ -32,6 +32,10 @@ ROUNDING = frozenset(
     | {"fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask"}
     | {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", "quantize_per_tensor", "quantize_per_channel"}
 )
+SAMPLING, NEAREST = frozenset({"grid_sampler_2d", "grid_sampler_3d"}), 1
+"""Operators that take pixels at places, and the mode in which they take the nearest one."""
+STEP_OF_PLACES = 2.0**-7
+"""Multiples of this become a pixel's number without rounding."""
 COMPARING = frozenset({"gt", "ge", "lt", "le", "eq", "ne", "threshold", "hardshrink"})
 PICKING = ORDERING | {"argmax", "argmin", "max", "min"}
 """Operators that return positions. Their operands are moved up and down alternately, since only differences matter."""
@@ -60,9 +64,10 @@ def operands_of(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     name = functional_name(bare_name(str(operator)))
     if not args or any(argument.is_out for argument in operator._schema.arguments):
         return ()
-    positions = (1,) if name == "searchsorted" else (0, 1) if name in COMPARING else (0,)
+    positions = (1,) if name == "searchsorted" or name in SAMPLING else (0, 1) if name in COMPARING else (0,)
     rounds = name in ROUNDING or name in COMPARING or name in PICKING
     rounds |= name == "div" and kwargs.get("rounding_mode") is not None
+    rounds |= name in SAMPLING and args[2:3] == (NEAREST,)
     rounds |= name == "_to_copy" and kwargs.get("dtype") in WHOLE
     return tuple(at for at in positions if len(args) > at and _is_real(args[at])) if rounds else ()
 
@@ -89,6 +94,9 @@ class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
             self.seen.append(args[position].detach().clone())
             sign = -1 if position and functional_name(name) in COMPARING else 1  # move the two sides apart
             instead = self._instead(number, args[position], sign, picking=functional_name(name) in PICKING)
+            if instead is not None and number in self._decided and functional_name(name) in SAMPLING:
+                on_grid = instead == (instead / STEP_OF_PLACES).round() * STEP_OF_PLACES
+                instead = torch.where(on_grid, instead, args[position])  # others are rounded on the way to a pixel
             if instead is not None and functional_name(name) == name:  # an in-place operand must stay
                 given[position] = instead
         return func(*given, **kwargs)

@@ -59,6 +59,15 @@ class Case:
         return self.expectation.answer_bytes >= LARGE_BYTES
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """Calls of a module that keeps a state, each of which begins with the state that the one before left."""
+
+    count: int
+    cases: tuple[Case, ...]
+    """A case for each of several draws of inputs, which take turns. The last one expects what the last call leaves."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trial:
     """One variant: how to build the module, the versions of its parameters, and its cases in order.
@@ -92,6 +101,9 @@ Each comes with its own parameters and buffers, or None."""
     at_other_branches: Callable[[], Sequence[Case]] = tuple
     """Makes cases of the kinds that otherwise only the main variant has in its first mode, for candidates whose kernels
 take another branch than there: at this size or, in the main variant, in the second mode."""
+
+    chain: Callable[[Case, int], Chain | None] | None = None
+    """Makes a chain of so many calls in the mode of a case that changes buffers; None if the reference refuses it."""
 
     def begins_mode(self, case: Case) -> bool:
         """Return True for the first case in training mode and the first one in evaluation mode."""

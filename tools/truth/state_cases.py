@@ -7,7 +7,9 @@ count in floats, or leave out what happens when a buffer reaches a limit.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
+import math
 from typing import Any, Protocol
 
 import torch
@@ -16,12 +18,16 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operators import bare_name, words
 from triton_agent.tools.graph.values import Argument
+from triton_agent.tools.processes.payloads import pack
+from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.reference.input_tensors import own_copy
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.truth.distributions import real_valued_in
-from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, non_finite_share
-from triton_agent.tools.truth.number_cases import Source
-from triton_agent.tools.truth.plan import Case
+from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, Output, changed, non_finite_share
+from triton_agent.tools.truth.number_cases import Source, is_astray
+from triton_agent.tools.truth.plan import Case, Chain
+from triton_agent.tools.truth.yardstick import near
 
 AFTER_OTHERS = "as given, after other calls"
 REFUSED = (OriginalFailed, ProblemError, RuntimeError)
@@ -48,6 +54,27 @@ AT_LIMITS = (1.0, 0.5, 1.5)
 BEYOND_AN_END = (0, 0.5)
 """A call takes a counter of samples to such a number, or beyond it by half of the call's samples, as a ring buffer that
 wraps within the call."""
+
+DRAWS = 2
+"""Draws of inputs that take turns in a chain of calls."""
+
+
+class Repeated(torch.nn.Module):
+    """Calls a module so often, with several inputs in turns, and returns the last answer.
+
+    What the reference does in a chain of calls is then what this module does in one: the float64 truth and the randomly
+    rounded runs carry on states of their own.
+    """
+
+    def __init__(self, module: torch.nn.Module, count: int) -> None:
+        super().__init__()
+        self.module = module
+        self.count = count
+
+    def forward(self, *draws: list[Any]) -> Any:
+        for number in range(self.count):
+            answer = self.module(*own_copy(list(draws[number % len(draws)])))
+        return answer
 
 
 class Maker(Source, Protocol):
@@ -93,6 +120,36 @@ class StateCases:
         self._count_on(cases, stateful, 0, beyond=0)
         self._count_many_on(cases, stateful)
         self._reach_limits(cases, stateful)
+
+    def chain(self, given: Case, count: int) -> Chain | None:
+        """Return a chain of so many calls, the first with the state of a module as drawn, in the mode of this case.
+
+        Rounding may err in one direction in all calls, so limits are wider than those of single calls.
+        """
+        draws = [self._maker.fresh() for _ in range(DRAWS)]
+        repeated = Repeated(copied_module(self._maker.models[0]), count).train(given.train)
+        with contextlib.suppress(*REFUSED):
+            found = self._maker.runs.expect(repeated, draws, self._maker.scales, brief=True)
+            found = _of_the_last_call(found, given.expectation, gross_only=not found.brief, count=count)
+            names = {output.name for output in found.state_after}
+            alike = names >= {output.name for output in given.expectation.state_after}
+            if not alike or non_finite_share(found) or is_astray(found):
+                return None
+            cases = [
+                dataclasses.replace(
+                    given,
+                    name=f"{given.variant} / as given, {count} calls in a row",
+                    distribution=AFTER_OTHERS,
+                    version=0,
+                    expectation=dataclasses.replace(
+                        found, packed_inputs=pack(draw), inputs_after=tuple(map(near, nested_tensors(draw)))
+                    ),
+                    stale=None,
+                )
+                for draw in draws
+            ]
+            return Chain(count=count, cases=tuple(cases))
+        return None
 
     def _periods(self, train: bool) -> list[int]:
         """Return whole numbers at which or at multiples of which something may happen.
@@ -212,6 +269,24 @@ class StateCases:
 
     def _latest_model(self, train: bool) -> torch.nn.Module:
         return copied_module(self._maker.models[self._maker.latest]).train(train)
+
+
+def _of_the_last_call(found: Expectation, given: Expectation, *, gross_only: bool, count: int) -> Expectation:
+    """Return what `Repeated` does as the expectation of its module's last call."""
+    prefix = "module."
+
+    def judged(output: Output) -> Output:
+        yard = dataclasses.replace(output.yard, slack=math.sqrt(count), gross_only=gross_only)
+        return dataclasses.replace(output, name=output.name.replace(prefix, "", 1), yard=yard)
+
+    return dataclasses.replace(
+        found,
+        outputs=tuple(map(judged, found.outputs)),
+        state_before={name.removeprefix(prefix): value for name, value in found.state_before.items()},
+        state_after=tuple(map(judged, found.state_after)),
+        aliases=given.aliases,
+        closer=changed(found.closer, lambda it: _of_the_last_call(it, given, gross_only=gross_only, count=count)),
+    )
 
 
 def _limits_of(graph: OperatorGraph, source: str) -> list[float]:

@@ -79,6 +79,10 @@ FEW_ELEMENTS = 64
 """In smaller outputs an imprecise element cannot be distinguished from a wrong one."""
 
 METRICS = ("l2", "max", "small")
+GROSS = {"l2": 0.5, "max": math.inf, "small": 0.5}
+"""Limits, by measure, where only gross errors are refused."""
+GROSS_SHARE = 0.5
+"""Largest share of wrong integers or flags there."""
 
 SMALL = 1 << 16
 """Answers up to this many elements are judged on the CPU. On the GPU, each of a comparison's dozen operators waits for
@@ -139,6 +143,10 @@ class Yardstick:
     result is too small for a normal float32 number and may be taken as zero."""
     places: Places | None = None
     """The sorted elements, for an output of positions in which equal elements may be exchanged."""
+    slack: float = 1.0
+    """Factor on the limits of a floating output."""
+    gross_only: bool = False
+    """True to refuse only answers of which a large part is wrong: rounding may have decided otherwise on the way."""
 
     @functools.cached_property
     def as_real(self) -> Yardstick:
@@ -176,7 +184,9 @@ class Yardstick:
         )
         fields = [self.decided(self.original.double())[settled], *nudged, *coarse]
         found = _limits(truth[settled], fields, len(nudged), self.scale, self.original.dtype)
-        return dataclasses.replace(found, whole=bool(settled.all()))
+        least = GROSS if self.gross_only else dict.fromkeys(METRICS, 0.0)
+        allowed = {metric: max(self.slack * limit, least[metric]) for metric, limit in found.allowed.items()}
+        return dataclasses.replace(found, allowed=allowed, whole=bool(settled.all()))
 
     def decided(self, values: torch.Tensor) -> torch.Tensor:
         """Replace float64 values that lie within a span by the truth."""
