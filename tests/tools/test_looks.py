@@ -19,7 +19,7 @@ from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.answers import hand_over
 from triton_agent.tools.processes.codec import to_plain
 from triton_agent.tools.processes.payloads import receive_request
-from triton_agent.tools.processes.protocol import ReadClock, Readings
+from triton_agent.tools.processes.protocol import Done, HoldInputs, ReadClock, Readings
 from triton_agent.tools.processes.wire import Channel, ChannelClosed
 from triton_agent.tools.race.readings import Sample
 from triton_agent.tools.race.renewal import renew
@@ -30,6 +30,7 @@ from triton_agent.tools.truth.plan import Case
 
 RELU = Path(__file__).parents[1] / "cheats" / "problems" / "relu.py"
 SAMPLE = Sample(device_ms=1.0, host_ms=1.0, enqueue_ms=0.5, queued=True)
+SENT_AHEAD = -1
 TREE = {"tensor": 0}
 """The tracer's description of a forward that returns one tensor."""
 
@@ -105,15 +106,25 @@ def test_a_timed_call_that_is_looked_at_gets_other_inputs_in_the_same_tensors() 
 
 
 def worker(answer: Callable[[torch.Tensor], torch.Tensor], asked: list[int]) -> Callable[[Channel], None]:
-    """A fake worker: times nothing, gives preset answers, and records which kind of call was requested."""
+    """A fake worker: times nothing, gives preset answers, and records which kind of call was requested, or
+    `SENT_AHEAD`.
+    """
 
     def play(channel: Channel) -> None:
+        held: list[Any] = []
         while True:
             try:
-                request, payloads = receive_request(channel, ReadClock)
+                request, payloads = receive_request(channel, ReadClock | HoldInputs)
             except ChannelClosed:
                 return
             inputs: list[Any] = [payload.unpack() for payload in payloads]
+            if isinstance(request, HoldInputs):
+                held = inputs
+                asked.append(SENT_AHEAD)
+                channel.send(to_plain(Done()))
+                continue
+            if request.held:
+                inputs, held = held, []
             if not inputs:
                 channel.send(to_plain(Readings(samples=(SAMPLE,) * len(request.turns))))
                 continue
@@ -192,6 +203,21 @@ def test_a_race_that_is_run_again_is_looked_at_again_and_both_are_judged(cases: 
     assert sorted(asked) == [0, 0, 1, 1] and len(looks.taken) == 4
     with pytest.raises(Failed):
         looks.judge(TREE, "cpu")
+
+
+def test_large_inputs_are_sent_before_the_race_and_again_if_it_is_repeated(
+    cases: tuple[Case, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triton_agent.tools.truth.plan.LARGE_BYTES", 1)
+    asked: list[int] = []
+    with played_by(worker(torch.relu, asked)) as session:
+        looks = Looks(cases[:1])
+        looks.send_ahead(session)
+        for _ in range(2):
+            race = looks.afresh()
+            race.begin(1, one_call=True)
+            race.ask(session, [0], one_call=True)
+    assert asked == [SENT_AHEAD, 0, 0]
 
 
 def test_a_file_that_is_wrong_only_while_the_clock_runs_lied_to_the_clock(cases: tuple[Case, ...]) -> None:

@@ -18,7 +18,7 @@ import torch
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.session import Failed, Session
-from triton_agent.tools.processes.protocol import Called, Fetch, Fetched, ReadClock, Readings
+from triton_agent.tools.processes.protocol import Called, Done, Fetch, Fetched, HoldInputs, ReadClock, Readings
 from triton_agent.tools.race.readings import Sample
 from triton_agent.tools.results import Finding
 from triton_agent.tools.truth.plan import Case
@@ -59,6 +59,8 @@ class Looks:
         self.taken: list[Look] = []
         self._kept: list[tuple[Case, Readings]] = []
         """Looks whose outputs are still in the executor, oldest first."""
+        self._held: list[Case] = []
+        """Cases whose inputs the executor holds."""
 
     def afresh(self) -> Looks:
         """Return looks for a repeated race, with the same cases.
@@ -66,8 +68,14 @@ class Looks:
         The looks of both races are judged.
         """
         again = Looks(self._given)
-        again.taken, again._kept = self.taken, self._kept
+        again.taken, again._kept, again._held = self.taken, self._kept, self._held
         return again
+
+    def send_ahead(self, session: Session) -> None:
+        """Send the inputs of the first look if they are large. Others may use the GPU meanwhile, unlike in a race."""
+        if self._cases and self._cases[-1].is_large:
+            session.ask(HoldInputs(), Done, [self._cases[-1].expectation.packed_inputs])
+            self._held.append(self._cases[-1])
 
     def begin(self, samples: int, *, one_call: bool = False) -> None:
         """Choose the samples to look at among the next `samples`; with `one_call`, each of them has a single call."""
@@ -95,10 +103,13 @@ class Looks:
         if not due:
             return list(session.ask(request, Readings)[0].samples)
         case = self._cases.pop()
+        if is_held := case in self._held:
+            self._held.remove(case)
+        later = 0 if request.one_call else self._due[number]
         reply, rows = session.ask(
-            dataclasses.replace(request, later=0 if request.one_call else self._due[number], keep=case.is_large),
+            dataclasses.replace(request, later=later, keep=case.is_large, held=is_held),
             Readings,
-            [case.expectation.packed_inputs],
+            () if is_held else [case.expectation.packed_inputs],
             expected_bytes=case.expectation.answer_bytes,
         )
         if case.is_large:

@@ -91,6 +91,8 @@ def race_original(job: Job) -> None:
     if clock is not None:
         enter_clock(job, clock)
         looks = Looks(_cases_to_look_at(job, IN_FIRST_RACE))
+        with job.gpu(Mode.SHARED):
+            looks.send_ahead(job.runner)
         with job.gpu(Mode.EXCLUSIVE):
             races = clock.race(job.runner, looks, back_to_back=bool(job.file))
             if clock.is_complete:  # no other race follows, so profiling now saves another wait for the GPU
@@ -123,6 +125,8 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     if raced == clock.opponents:  # no baseline was added
         return
     looks = Looks(_cases_to_look_at(job, IN_SECOND_RACE))
+    with job.gpu(Mode.SHARED):
+        looks.send_ahead(job.runner)
     with job.gpu(Mode.EXCLUSIVE):
         races = clock.race(job.runner, looks, since=raced, back_to_back=bool(job.file))
     job.timings += timings_of(races)

@@ -39,6 +39,7 @@ from triton_agent.tools.processes.protocol import (
     Fetched,
     Forget,
     GetState,
+    HoldInputs,
     Prepare,
     Profiled,
     Raised,
@@ -130,6 +131,8 @@ class Executor:
         self._digests = Digests(self.device)
         self._inputs: list[torch.Tensor] = []
         """Inputs of the last call, if the next one may use them again."""
+        self._held: list[list[torch.Tensor]] = []
+        """Inputs for a call that will be timed."""
         self._kept: list[tuple[list[torch.Tensor], torch.Tensor]] = []
         """Outputs of timed calls that were not fetched yet, with their digests."""
         self._stopwatch: Any = None
@@ -154,6 +157,7 @@ class Executor:
             GetState: self._state,
             StartClock: self._start_clock,
             WarmUp: self._warm_up,
+            HoldInputs: self._hold_inputs,
             ReadClock: self._read_clock,
             Fetch: self._fetch,
             TakeProfile: self._profile,
@@ -207,6 +211,7 @@ class Executor:
 
     def _forget(self, request: Forget, payloads: list[Payload]) -> Reply:
         self._programs.clear()
+        self._held.clear()
         self._kept.clear()
         self._inputs = []
         self._loader.forget()
@@ -303,7 +308,7 @@ class Executor:
     # -- timing ----------------------------------------------------------------------------------------------------
 
     def _start_clock(self, request: StartClock, payloads: list[Payload]) -> Reply:
-        self._inputs = []
+        self._inputs, self._held = [], []
         if torch.cuda.memory_reserved() > KEPT_BYTES:
             torch.cuda.empty_cache()
         with self._candidate("forward"):
@@ -317,9 +322,16 @@ class Executor:
             self._stopwatch.warm_up(request.calls)
         return Done(), []
 
+    def _hold_inputs(self, request: HoldInputs, payloads: list[Payload]) -> Reply:
+        self._held = self._inputs_in(payloads)
+        return Done(), []
+
     def _read_clock(self, request: ReadClock, payloads: list[Payload]) -> Reply:
+        inputs = self._inputs_in(payloads)
+        if request.held:
+            inputs, self._held = self._held, []
         with self._candidate("forward"):
-            readings, groups = self._stopwatch.read(request, self._inputs_in(payloads))
+            readings, groups = self._stopwatch.read(request, inputs)
         if request.keep:
             rows = [row for group in groups for row in group]
             self._kept.append((rows, self._digests.of(rows)))

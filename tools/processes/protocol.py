@@ -524,11 +524,20 @@ class WarmUp:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class HoldInputs:
+    """Hold the inputs that come with the message for a later reading. Gigabytes take half a second to copy."""
+
+    does: ClassVar[str] = "time"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReadClock:
     """Take a sample for each turn. One call uses inputs that come with the message; its outputs are returned."""
 
     does: ClassVar[str] = "time"
     turns: tuple[int, ...]
+    held: bool = False
+    """The inputs came with an earlier message."""
     later: int = 0
     """Which call gets the inputs. 0: the one for the device time; 1: the one for the latency."""
     keep: bool = False
@@ -578,7 +587,9 @@ class Forget:
     does: ClassVar[str] = "forget"
 
 
-ExecutorRequest = Prepare | UseFile | Call | GetState | StartClock | WarmUp | ReadClock | Fetch | TakeProfile | Forget
+ExecutorRequest = (
+    Prepare | UseFile | Call | GetState | StartClock | WarmUp | HoldInputs | ReadClock | Fetch | TakeProfile | Forget
+)
 WorkerRequest = Load | Trace | Compile | ExecutorRequest
 
 # -- the process that runs the reference compiled by torch.compile; see `race/compiled_process.py` ---------------------
