@@ -96,8 +96,8 @@ guard cannot check them without reading them, and they differ from call to call.
 - Buffers that count calls or samples: they also begin at higher counts, reach the numbers that the reference names and
   the middle and the end of other buffers, and pass them within a call. Those that count down reach zero.
 - Other buffers that calls change: calls before may have been much louder, and the call itself quieter. They also stand
-  at and beyond the numbers that the reference compares them with. In a chain of up to 32 calls, as many as take 0.4
-  seconds, each begins with the state that the file's own call before has left.
+  at and beyond the numbers that the reference compares them with. In a chain of 32 calls, or of fewer if these
+  take more than a second, each begins with the state that the file's own call before left.
 - Configurations of autotuned kernels: without a GPU, four at full size, sixteen with the numbers that kernels name, and
   each in one call, as far as ten seconds suffice; a note says how many are left. On a GPU it is the one that is timed.
 """
