@@ -23,8 +23,9 @@ from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.evaluate.worker_pool import INTERPRETER, PoolSettings, Worker
 from triton_agent.tools.kernels.kernel import KernelSet
+from triton_agent.tools.machine.hardware import gpus
 from triton_agent.tools.problem.problem import parse_problem
-from triton_agent.tools.processes import memory_files, payloads
+from triton_agent.tools.processes import memory_files, payloads, staged_copies
 from triton_agent.tools.processes.holdings import Family
 from triton_agent.tools.processes.payloads import Payload, pack, receive_request, send_request
 from triton_agent.tools.processes.protocol import Call, Called, Done, GetState, Prepare, SentTape, State
@@ -40,6 +41,7 @@ from triton_agent.tools.tape.tape import Tape, encode
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no files in memory")
 
 MIB = 1 << 20
+PIECE = 100_000
 
 
 # -- packed and unpacked -------------------------------------------------------------------------------------------
@@ -376,6 +378,42 @@ def test_others_get_the_gpu_while_a_large_value_is_written(monkeypatch: pytest.M
     sent = [torch.arange(1 << 18), torch.arange(1 << 10)]
     assert all(map(torch.equal, payloads.pack(sent, aside).unpack(), sent))
     assert len(asides) == 1
+
+
+class NoStream:
+    def synchronize(self) -> None:
+        return
+
+
+def copied_on_the_host(source: torch.Tensor, target: torch.Tensor, number: int) -> None:
+    for start in range(number * PIECE, source.numel(), staged_copies.THREADS * PIECE):
+        target[start : start + PIECE].copy_(source[start : start + PIECE])
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not gpus(), reason="needs a GPU")])],
+)
+def test_large_storages_of_a_gpu_are_written_from_there(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU, memory of the host plays that of the GPU."""
+    monkeypatch.setattr(payloads._FastPacking, "checksums", False)
+    for module in (payloads, staged_copies):
+        monkeypatch.setattr(module, "STAGED_BYTES", 1 << 20)
+    monkeypatch.setattr(staged_copies, "PIECE_BYTES", PIECE)
+    if where == "cpu":
+        monkeypatch.setattr(staged_copies, "is_on_gpu", lambda tensor: True)
+        monkeypatch.setattr(staged_copies, "_write_share", copied_on_the_host)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: NoStream())
+    whole = torch.randn(700, 1000, device=where)
+    halves = torch.randn(1 << 20, device=where).bfloat16()
+    sent = [whole, (whole.t()[5:100], {"few": torch.ones(3), "halves": halves[3:]}), 5]
+    packed = payloads.pack(sent)
+    got = packed.unpack()
+    assert packed.file is not None and memory_files.is_frozen(packed.file, packed.size_bytes)
+    assert torch.equal(got[0], whole) and torch.equal(got[1][0], sent[1][0])
+    assert got[1][0].stride() == (1, 1000) and got[1][0].data_ptr() == got[0].data_ptr() + 5 * 4
+    assert torch.equal(got[1][1]["halves"], halves[3:]) and got[1][1]["few"].tolist() == [1, 1, 1] and got[2] == 5
+    assert got[0].device == whole.device and got[1][1]["few"].device.type == "cpu"
 
 
 def test_a_file_is_written_in_pieces_each_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

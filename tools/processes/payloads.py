@@ -9,7 +9,6 @@ Unpacking can run code, so only the trusted side packs. Answers of executors use
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import io
 import os
@@ -22,13 +21,11 @@ from torch.utils.serialization import config as serialization_config
 
 from triton_agent.tools.processes import memory_files
 from triton_agent.tools.processes.codec import from_plain, to_plain
+from triton_agent.tools.processes.staged_copies import STAGED_BYTES, StandIns, to_gpu, write_from_gpu
 from triton_agent.tools.processes.wire import Channel
 
 LARGE_BYTES = 256 << 10
 """From this size on, an in-memory file is faster."""
-STAGED_BYTES, PIECE_BYTES, THREADS = 128 << 20, 8 << 20, 4
-"""Size from which a storage goes to a GPU by several threads, each piece through pinned memory: the driver's own copy
-from other memory is that of one thread."""
 
 
 class Payload:
@@ -57,7 +54,7 @@ class Payload:
         """Return the values in new memory, on `device` or else on the device where they were packed."""
         path = f"/proc/self/fd/{self.file}"
         if self.file is not None and os.access(path, os.R_OK):
-            where = _to_gpu if device == "cuda" else device
+            where = to_gpu if device == "cuda" else device
             return torch.load(path, mmap=True, map_location=where, weights_only=False)
         data = self.data if self.file is None else memory_files.read(self.file)
         return torch.load(io.BytesIO(data), map_location=device, weights_only=False)
@@ -73,45 +70,6 @@ class Payload:
         """Close the file; unpacked values stay valid."""
         if self._closing is not None:
             self._closing()
-
-
-def _to_gpu(storage: Any, location: str) -> Any:
-    """Return a copy of a mapped storage in the GPU's memory."""
-    if storage.nbytes() < STAGED_BYTES or not _Stages.usable:
-        return storage.cuda()
-    source = torch.empty(0, dtype=torch.uint8).set_(storage)
-    target = torch.empty(source.numel(), dtype=torch.uint8, device="cuda")
-    torch.cuda.current_stream().synchronize()  # the memory may have been another tensor's
-    try:
-        with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(lambda number: _copy_share(source, target, number), range(THREADS)))
-    except RuntimeError:  # no pinned memory, or no threads
-        _Stages.usable = False
-        return storage.cuda()
-    return target.untyped_storage()
-
-
-class _Stages:
-    """The state of copies through pinned memory."""
-
-    usable = True
-    """False if pinned memory or threads were refused in this process."""
-
-
-def _copy_share(source: torch.Tensor, target: torch.Tensor, number: int) -> None:
-    """Copy every piece whose number has this remainder; while one is sent, the next one is read."""
-    stages = [torch.empty(PIECE_BYTES, dtype=torch.uint8, pin_memory=True) for _ in range(2)]
-    sent = [torch.cuda.Event() for _ in stages]  # type: ignore[no-untyped-call]
-    stream = torch.cuda.Stream(target.device)  # type: ignore[no-untyped-call]
-    with torch.cuda.stream(stream):
-        for turn, start in enumerate(range(number * PIECE_BYTES, source.numel(), THREADS * PIECE_BYTES)):
-            piece = source[start : start + PIECE_BYTES]
-            stage = stages[turn % 2][: piece.numel()]
-            sent[turn % 2].synchronize()
-            stage.copy_(piece)
-            target[start : start + PIECE_BYTES].copy_(stage, non_blocking=True)
-            sent[turn % 2].record(stream)
-        stream.synchronize()
 
 
 class _FastPacking:
@@ -131,7 +89,7 @@ def pack_quickly() -> None:
     """Speed up packing in a process that packs often.
 
     Checksums take a third of the time and are never read, so they are left out. Tensors of a GPU are copied through
-    pinned memory that is kept, a few times the largest tensor: 256 MiB take 90 ms instead of 260 ms.
+    pinned memory that is kept, a few times the largest tensor; the largest ones in pieces (`staged_copies.py`).
     """
     _FastPacking.checksums, _FastPacking.pinned = False, True
 
@@ -144,8 +102,11 @@ def pack(value: Any, aside: Aside = contextlib.nullcontext) -> Payload:
     """Pack trusted values. `aside` is entered to write gigabytes, which takes longer than copying them from a GPU."""
     _FastPacking.settle()
     try:
-        spool = _Spool(aside)
-        torch.save(value, cast(IO[bytes], spool))
+        stand_ins = StandIns()
+        light = value if _FastPacking.checksums else stand_ins.put_into(value)  # a checksum would read all memory
+        spool = _Spool(aside, stand_ins)
+        with stand_ins.located():
+            torch.save(light, cast(IO[bytes], spool))
         return spool.payload()
     except (OSError, RuntimeError):  # no in-memory files, or not enough memory; torch re-raises errors of the writer
         _FastPacking.pinned = False  # pinned memory may be unavailable or exhausted
@@ -158,8 +119,9 @@ def pack(value: Any, aside: Aside = contextlib.nullcontext) -> Payload:
 class _Spool(io.RawIOBase):
     """A file for `torch.save` to write to: a buffer first, an in-memory file once it is large."""
 
-    def __init__(self, aside: Aside) -> None:
+    def __init__(self, aside: Aside, stand_ins: StandIns) -> None:
         self._aside = aside
+        self._stand_ins = stand_ins
         self._buffer = bytearray()
         self._large: Payload | None = None
         self._written = 0
@@ -184,8 +146,14 @@ class _Spool(io.RawIOBase):
 
     def _append_at(self, view: memoryview, offset: int) -> None:
         assert self._large is not None and self._large.file is not None
-        with self._aside() if view.nbytes > STAGED_BYTES else contextlib.nullcontext():
-            memory_files.write(self._large.file, view, offset)
+        source = self._stand_ins.source(view) if view.nbytes >= STAGED_BYTES else None
+        with self._aside() if view.nbytes >= STAGED_BYTES else contextlib.nullcontext():
+            if source is None:
+                memory_files.write(self._large.file, view, offset)
+            else:  # allocating takes most of the time
+                os.posix_fallocate(self._large.file, offset, view.nbytes)
+        if source is not None:
+            write_from_gpu(self._large.file, offset, source)
 
     def payload(self) -> Payload:
         if self._large is None:
