@@ -89,7 +89,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1, cuda:all (default: cuda)")
     parser.add_argument("--out", required=True, help="folder of the record")
     parser.add_argument("--problem", action="append", default=[], help="only this family or problem; repeatable")
-    parser.add_argument("--at-once", type=int, default=1, help="problems side by side on each card (default: 1)")
+    parser.add_argument("--at-once", type=int, help="problems side by side on each card (default: as `bench` has it)")
     parser.add_argument("--kills", type=int, default=0, help="kill the run so often, and go on (default: 0)")
     parser.add_argument(
         "--span-s", type=float, default=900.0, help="the kills fall into so many seconds (default: 900)"
@@ -105,8 +105,9 @@ def _command(options: argparse.Namespace, folder: Path, *, resumed: bool) -> lis
     if resumed:
         return [*bench, "--resume", str(folder)]
     chosen = [word for name in options.problem for word in ("--problem", name)]
-    how = ["--part", "large", "--device", options.device, "--turns", "1", "--at-once", str(options.at_once)]
-    return [*bench, *how, *chosen, "--out", str(folder)]
+    how = ["--part", "large", "--device", options.device, "--turns", "1"]
+    at_once = ["--at-once", str(options.at_once)] if options.at_once else []
+    return [*bench, *how, *at_once, *chosen, "--out", str(folder)]
 
 
 def _lines(folder: Path) -> int:

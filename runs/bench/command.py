@@ -17,7 +17,7 @@ from triton_agent.policy.protocol import Policy
 from triton_agent.runs.bench.baselines.references import References, ReferenceSettings
 from triton_agent.runs.bench.journal import Journal
 from triton_agent.runs.bench.kernels import KernelFolder, read_kernels
-from triton_agent.runs.bench.places import here, places
+from triton_agent.runs.bench.places import here, places, usual_at_once
 from triton_agent.runs.bench.problems import Selection, Task
 from triton_agent.runs.bench.results import tables, write_results
 from triton_agent.runs.bench.rows import Mode, Record, read_record
@@ -78,6 +78,9 @@ def run(selection: Selection, request: BenchRequest, *, nurseries: Sequence[Nurs
     os.environ.setdefault(TRACING, "false")
     settings, policies, kernels = _settings_and_policies(selection, request)
     chosen = chosen_before(settings.device, settings.cards)
+    if request.at_once is None and not request.resume:
+        at_once = usual_at_once(selection, chosen, cores=len(os.sched_getaffinity(0)))
+        settings = dataclasses.replace(settings, at_once=at_once)
     shard = parse_shard(request.shard) if request.shard else None
     tasks = selection.tasks[shard.index - 1 :: shard.count] if shard else selection.tasks
     folder = Path(request.resume or request.out or f"bench-{selection.benchmark}")

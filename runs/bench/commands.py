@@ -47,7 +47,8 @@ AT_ONCE = Annotated[
     typer.Option(
         "--at-once",
         metavar="N",
-        help="Problems at a time on each GPU; each has the GPU alone while it is timed; default: 1.",
+        help="Problems at a time on each GPU; each has the GPU alone while it is timed; default: 1 for the suite's "
+        "part core, else up to 3, one for every 4 cores.",
     ),
 ]
 BUDGET = Annotated[

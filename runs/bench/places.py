@@ -13,6 +13,7 @@ import platform
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+from triton_agent.runs.bench.problems import SUITE, Selection
 from triton_agent.runs.bench.public.protocol import PublicProtocol, public_protocol
 from triton_agent.runs.bench.rows import Where
 from triton_agent.runs.bench.settings import ORIGINAL, BenchSettings
@@ -20,6 +21,9 @@ from triton_agent.runs.cli.devices import Chosen
 from triton_agent.runs.optimize.cards import opened_on
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.versions import installed, project_version
+
+AT_ONCE, CORES_FOR_ONE = 3, 4
+"""Most problems on one GPU if the user does not say how many, and the cores that each needs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,17 @@ def here(chosen: Chosen) -> Where:
         triton=installed("triton") or "",
         commit=project_version(),
     )
+
+
+def usual_at_once(selection: Selection, chosen: Chosen, *, cores: int) -> int:
+    """Return how many problems share a GPU if the user does not say.
+
+    One of gigabytes leaves the GPU idle for half a minute while it is prepared. With small ones beside each other, a
+    busier host would show in their latencies.
+    """
+    if chosen.device != "cuda" or selection.benchmark == SUITE:
+        return 1
+    return max(1, min(AT_ONCE, cores // (CORES_FOR_ONE * max(1, len(chosen.uuids)))))
 
 
 @contextlib.asynccontextmanager
