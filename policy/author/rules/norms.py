@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from triton_agent.policy.author.ir.sizes import Shape, product
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
-from triton_agent.policy.author.rules.reductions import moments
+from triton_agent.policy.author.rules.reductions import dims_of_parts, moments
 
 
 def _affine(builder: Builder, name: str, weight: str | None, bias: str | None, shape: Shape, dtype: str) -> str:
@@ -50,9 +50,13 @@ def _group_norm(builder: Builder, call: Call) -> list[str]:
     name = call.tensor("input")
     shape = builder.shape(name)
     groups = builder.size(call.aligned.arguments["group"])
-    rest = product(shape[1:], builder.width)
-    folded = builder.reshape(name, (shape[0], groups, tuple(r // max(1, g) for r, g in zip(rest, groups))))
-    normed, mean, scale = _normed(builder, folded, (2,), call.plain("eps", 1e-5), call.dtype)
+    own = tuple(c // max(1, g) for c, g in zip(shape[1], groups))
+    split = (shape[0], groups, own, *shape[2:])
+    dims = tuple(range(2, len(split)))
+    if dims_of_parts(split, dims) is None:
+        split, dims = (shape[0], groups, product(split[2:], builder.width)), (2,)
+    folded = builder.reshape(name, split)
+    normed, mean, scale = _normed(builder, folded, dims, call.plain("eps", 1e-5), call.dtype)
     made = _per_channel(builder, builder.reshape(normed, shape), call)
     flat = (shape[0], groups)
     dtypes = call.aligned.dtypes

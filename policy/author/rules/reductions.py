@@ -7,8 +7,13 @@ from collections.abc import Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.ir.program import FLOATS, Number, Softmax
-from triton_agent.policy.author.ir.sizes import product
+from triton_agent.policy.author.ir.sizes import Shape, product
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
+
+FEW_ROWS, ENOUGH_PARTS = 256, 1024
+"""Rows that are too few programs for a large GPU, and parts of rows that are enough."""
+LEAST_PART, WORTH_PARTS = 1024, 1 << 26
+"""Fewest elements in a part, and fewest elements of all rows: fewer are read again from the cache."""
 
 
 def _dims(builder: Builder, call: Call, name: str) -> tuple[int, ...]:
@@ -115,15 +120,48 @@ def moments(
     builder: Builder, name: str, dims: Sequence[int], *, correction: float = 0.0, dtype: str
 ) -> tuple[str, str]:
     """Return mean and variance, with the reduced dimensions kept."""
-    mean = builder.mean(name, dims, keep=True, dtype=dtype)
-    centred = builder.point("sub", name, mean, dtype=dtype, hint="centred")
-    squares = builder.point("square", centred, dtype=dtype)
-    total = builder.reduce("sum", squares, dims, keep=True, dtype=dtype, hint="squares")
     shape = builder.shape(name)
+    parts = dims_of_parts(shape, dims)
+    if parts is None:
+        mean, total = _mean_and_squares(builder, name, dims, dtype)
+    else:
+        outer, inner = parts
+        means, squares = _mean_and_squares(builder, name, inner, dtype)
+        mean, apart = _mean_and_squares(builder, means, outer, dtype)
+        within = builder.reduce("sum", squares, outer, keep=True, dtype=dtype, hint="within")
+        between = builder.point("mul", apart, builder.count([shape[i] for i in inner]), dtype=dtype, hint="between")
+        total = builder.point("add", within, between, dtype=dtype, hint="squares")
     count = builder.count([shape[i] for i in dims])
     if correction:
         count = Number(tuple(max(0.0, value - correction) for value in count.values))
     return mean, builder.point("div", total, count, dtype=dtype, hint="variance")
+
+
+def _mean_and_squares(builder: Builder, name: str, dims: Sequence[int], dtype: str) -> tuple[str, str]:
+    """Return the mean and the sum of squared distances to it."""
+    mean = builder.mean(name, dims, keep=True, dtype=dtype)
+    centred = builder.point("sub", name, mean, dtype=dtype, hint="centred")
+    squares = builder.point("square", centred, dtype=dtype)
+    return mean, builder.reduce("sum", squares, dims, keep=True, dtype=dtype, hint="squares")
+
+
+def dims_of_parts(shape: Shape, dims: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Split the reduced dimensions into those that count parts of a row and those of one part; None to keep rows whole.
+
+    A few long rows are too few programs for a GPU. Parts that are contiguous need one pass over the tensor.
+    """
+    rows = math.prod(size[0] for i, size in enumerate(shape) if i not in dims)
+    if rows > FEW_ROWS or rows * math.prod(shape[i][0] for i in dims) < WORTH_PARTS:
+        return None
+    last = len(shape)
+    while last - 1 in dims:
+        last -= 1
+    for first in range(last, len(shape)):
+        inner = tuple(range(first, len(shape)))
+        outer = tuple(i for i in dims if i not in inner)
+        if outer and rows * math.prod(shape[i][0] for i in outer) >= ENOUGH_PARTS:
+            return (outer, inner) if math.prod(shape[i][0] for i in inner) >= LEAST_PART else None
+    return None
 
 
 @lowers("linalg_vector_norm", "norm")

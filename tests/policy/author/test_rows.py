@@ -14,6 +14,7 @@ from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.plan import attempt, kernel_plan, partition
+from triton_agent.policy.author.rules import reductions
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.processes.zygotes import Nursery
 
@@ -156,6 +157,54 @@ def test_a_sum_over_many_rows_has_many_programs(tmp_path: Path) -> None:
     brief = brief_of(problem(tmp_path, FEW_ACROSS))
     source = write(brief, first_choice(brief)).source
     assert "mean_parts_kernel[" in source
+
+
+FEW_LONG_ROWS = {
+    "group norm": ("nn.GroupNorm(2, 4)", "self.norm(x)"),
+    "batch norm in training": ("nn.BatchNorm3d(4)", "self.norm(x)"),
+    "variance": ("nn.Identity()", "torch.var(x, (0, 2, 3, 4)), x.mean((0, 2, 3, 4))"),
+}
+"""The module and the result of the forward."""
+IN_PARTS = """
+BATCH, DEPTH, HEIGHT, WIDTH = {sizes}
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = {norm}
+
+    def forward(self, x):
+        return {result}
+
+
+def get_inputs():
+    return [3 * torch.rand(BATCH, 4, DEPTH, HEIGHT, WIDTH) + 5]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_statistics_of_a_few_long_rows_take_one_walk_in_many_programs(tmp_path: Path) -> None:
+    norm, result = FEW_LONG_ROWS["group norm"]
+    brief = full_size_brief(problem(tmp_path, IN_PARTS.format(sizes=(8, 64, 192, 192), norm=norm, result=result)))
+    source = write(brief, first_choice(brief)).source
+    assert source.count("@triton.jit") == 3 and source.count("for start in range") == 1, source
+    assert "[(batch * 4 * depth,)](" in source or "[(4 * batch * depth,)](" in source, source
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FEW_LONG_ROWS)
+def test_statistics_of_parts_make_those_of_a_row(
+    kind: str, tmp_path: Path, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, number in {"FEW_ROWS": 1 << 20, "ENOUGH_PARTS": 2, "LEAST_PART": 2, "WORTH_PARTS": 1}.items():
+        monkeypatch.setattr(reductions, name, number)
+    norm, result = FEW_LONG_ROWS[kind]
+    made = check_passes(tmp_path, nursery, IN_PARTS.format(sizes=(3, 4, 5, 6), norm=norm, result=result))
+    assert "within = " in made.source
 
 
 def test_what_is_divided_by_is_a_constant_of_the_kernel(tmp_path: Path) -> None:
