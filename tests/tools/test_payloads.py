@@ -416,6 +416,16 @@ def test_large_storages_of_a_gpu_are_written_from_there(where: str, monkeypatch:
     assert got[0].device == whole.device and got[1][1]["few"].device.type == "cpu"
 
 
+def test_touched_memory_is_all_there() -> None:
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    with mmap.mmap(-1, 64 * MIB + 5) as memory:
+        before = resident_bytes()
+        staged_copies.touch(memory)
+        assert resident_bytes() - before >= 60 * MIB
+
+
 def test_a_file_is_written_in_pieces_each_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_files, "PIECE_BYTES", 1000)
     file, data = memory_files.create("test"), os.urandom(7_321)

@@ -32,6 +32,7 @@ from triton_agent.tools.answers.accuracy import Judgement, judge
 from triton_agent.tools.answers.checks import mutated_inputs
 from triton_agent.tools.processes.digests import Digests
 from triton_agent.tools.processes.payloads import Aside, pack
+from triton_agent.tools.processes.staged_copies import touch
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.allowance import TooLarge
 from triton_agent.tools.reference.footprint import RUN_ON_GPU, Limits, prove
@@ -316,7 +317,8 @@ def _yardstick(
 def _on_host(output: torch.Tensor, aside: Aside) -> torch.Tensor:
     """Copy to host memory that the card reads at full speed: every candidate's answers are compared with it.
 
-    torch would pin up to twice as much memory, rounded to a power of two. Huge pages take a fifth of the time to map.
+    torch would pin up to twice as much memory, rounded to a power of two. Huge pages take a fifth of the time to map,
+    and several threads map them faster than the driver does.
     """
     if not output.is_cuda or not output.nbytes:
         return torch.empty(output.shape, dtype=output.dtype).copy_(output.detach())
@@ -324,6 +326,7 @@ def _on_host(output: torch.Tensor, aside: Aside) -> torch.Tensor:
         memory = mmap.mmap(-1, output.nbytes)
         with contextlib.suppress(OSError):  # the kernel may not support huge pages
             memory.madvise(mmap.MADV_HUGEPAGE)
+        touch(memory)
         held = torch.frombuffer(memory, dtype=torch.uint8).view(output.dtype).view(output.shape)
         runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
         if int(runtime.cudaHostRegister(held.data_ptr(), held.nbytes, 0)) == 0:

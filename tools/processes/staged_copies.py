@@ -1,4 +1,4 @@
-"""Copies gigabytes between a GPU and in-memory files, by several threads and through pinned memory.
+"""Moves gigabytes by several threads: between a GPU and in-memory files, through pinned memory.
 
 The driver's own copy from or to other memory is that of one thread. torch would also pin as much memory as it copies,
 which takes seconds.
@@ -81,6 +81,13 @@ torch.serialization.register_package(0, _location, lambda storage, location: Non
 
 def is_on_gpu(tensor: torch.Tensor) -> bool:
     return tensor.is_cuda
+
+
+def touch(memory: mmap.mmap) -> None:
+    """Have all pages of new memory mapped, which takes one thread seconds for gigabytes."""
+    data = numpy.frombuffer(memory, numpy.uint8)
+    share = -(-data.size // THREADS)
+    _in_threads(lambda number: data[number * share : (number + 1) * share : mmap.PAGESIZE].fill(0))
 
 
 def write_from_gpu(file: int, offset: int, source: torch.Tensor) -> None:
