@@ -251,3 +251,13 @@ def test_an_element_with_an_infinity_in_its_sum_may_be_anything_but_finite() -> 
         assert judge(torch.tensor([value, 1.0]), yard).ok
     assert judge(torch.tensor([2.0, 1.0]), yard).finding is Finding.NON_FINITE
     assert judge(torch.tensor([math.inf, math.inf]), yard).finding is Finding.NON_FINITE
+
+
+def test_where_only_the_truth_is_finite_a_rounding_error_of_the_largest_element_is_allowed() -> None:
+    """The entropy of a softmax with one share near 1: the logarithm of that share is zero in float32."""
+    yard = yard_of(torch.neg, torch.tensor([5.5e-10, -1.0]))
+    yard = dataclasses.replace(yard, original=torch.tensor([math.nan, 1.0]))
+    for value in (-5.3e-10, math.nan):
+        assert judge(torch.tensor([value, 1.0]), yard).ok
+    for value in (-1e-6, math.inf):
+        assert judge(torch.tensor([value, 1.0]), yard).finding is Finding.NON_FINITE
