@@ -16,9 +16,7 @@ from triton_agent.tools.truth.plan import Chain
 
 TESTS = Path(__file__).parents[1]
 EXPECTED = {
-    "cheats/state_counts_calls_by_signs_of_zeros": "wrong_values/values",
     "cheats/state_counts_calls_in_last_bits": "wrong_values/values",
-    "honest/codes_follow_their_rows": "passed",
     "honest/running_statistics_in_kernel": "passed",
 }
 MODULE = """import torch
