@@ -218,16 +218,24 @@ def check_races(case: Case, launches: Sequence[SeenLaunch]) -> None:
 
 
 def check_inputs(case: Case, answer: Answer, alike: Sequence[Case] = ()) -> None:
-    """Require the inputs after the call to be as the reference leaves them.
+    """Require the inputs after the call to be as the reference leaves them, floats that it changes up to rounding.
 
     Where the reference changes an input or a buffer in one of the cases `alike`, a kernel may store equal values here.
     """
     wanted = case.expectation.inputs_after
     for i in sorted(answer.changed.keys() | mutated_inputs(case)):
-        if i not in answer.changed or i >= len(wanted) or not _same_bits(wanted[i], answer.changed[i]):
+        got = answer.changed.get(i)
+        if got is not None and i < len(wanted) and _same_bits(wanted[i], got):
+            continue
+        if got is not None and i in case.expectation.inputs_changed and got.dtype == wanted[i].dtype:
+            judgement = _judged_input(case.expectation, i, got)
+            if judgement.ok:
+                continue
+            what = f"after the call is wrong: {judgement.detail}"
+        else:
             what = "was changed" if i in answer.changed else "was left as it was; the reference changes it"
-            hint = WRITES_HINT if i in answer.changed and i not in mutated_inputs(case) else ""
-            raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: the input with index {i} {what}{hint}")
+        hint = WRITES_HINT if i in answer.changed and i not in mutated_inputs(case) else ""
+        raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: the input with index {i} {what}{hint}")
     stored = answer.stored - mutated_inputs(case)
     for i in sorted(stored.difference(*map(mutated_inputs, alike)) if stored else ()):
         raise Failed(
@@ -357,16 +365,26 @@ def check_state(case: Case, reply: State, blobs: list[torch.Tensor], device: str
             raise Failed(Finding.STATE, f"case {case.name}: {name} was changed by forward; the reference leaves it")
 
 
+def _judged_input(expectation: Expectation, number: int, got: torch.Tensor) -> Judgement:
+    """Judge an input that the reference changes."""
+    return _judged(expectation, got, lambda found: found.inputs_changed[number].yard)
+
+
 def _judged_state(expectation: Expectation, name: str, got: torch.Tensor) -> Judgement:
     """Judge a buffer that the reference changes."""
 
-    def by(found: Expectation) -> Judgement:
-        return judge(got, next(it.yard for it in found.state_after if it.name.removeprefix("buffer ") == name))
+    def yard_in(found: Expectation) -> Yardstick:
+        return next(it.yard for it in found.state_after if it.name.removeprefix("buffer ") == name)
 
-    judgement = by(expectation)
+    return _judged(expectation, got, yard_in)
+
+
+def _judged(expectation: Expectation, got: torch.Tensor, yard_in: Callable[[Expectation], Yardstick]) -> Judgement:
+    """Judge a tensor by the yardstick in an expectation, or in a closer one."""
+    judgement = judge(got, yard_in(expectation))
     while not judgement.ok and (closer := _closer(expectation, [judgement])) is not None:
         expectation = closer
-        judgement = by(expectation)
+        judgement = judge(got, yard_in(expectation))
     return judgement
 
 

@@ -675,7 +675,7 @@ class _CaseMaker:
     def _try_layout(self, cases: list[Case], name: str, version: int, *, train: bool) -> None:
         inputs = relaid(name, self.fresh(), self.build_seed)
         # Where elements lie in one memory and are changed, the answer depends on the order of the changes.
-        if inputs is None or (name == WINDOWS and mutated_inputs(cases[0])):
+        if inputs is None or (name in (WINDOWS, SHARED) and mutated_inputs(cases[0])):
             return
         with contextlib.suppress(OriginalFailed, RuntimeError):
             model = self.models[version].train(train)

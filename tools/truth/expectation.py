@@ -17,7 +17,8 @@ import dataclasses
 import functools
 import math
 import secrets
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from triton_agent.tools.problem.named_tuples import is_named
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import Foreign, aliases, flatten, is_expanded, leaves, nested_tensors
 from triton_agent.tools.reference.index_bounds import WildIndex, refusing_on_gpu
+from triton_agent.tools.reference.input_tensors import is_plain
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.tensor_cores import Around
 from triton_agent.tools.reference.user_code import seed_torch
@@ -77,6 +79,8 @@ class Expectation:
     packed_inputs: Payload
     inputs_after: tuple[torch.Tensor, ...]
     """The input tensors after the reference has run."""
+    inputs_changed: Mapping[int, Output] = dataclasses.field(default_factory=dict)
+    """Yardsticks of inputs with floats that the call changed, by number. Without one, a candidate's bits must agree."""
     tree: Any = None
     """Nesting of the outputs as returned by `tensors.flatten`."""
     outputs: tuple[Output, ...] = ()
@@ -135,6 +139,7 @@ def expect(
         seen = _observed(model, given, around)
         names = [name for name, leaf in leaves(seen.tree) if "tensor" in leaf]
         names += [f"buffer {name}" for name in seen.changed]
+        names += [f"input {number}" for number in seen.inputs_changed]
         jumps = _Jumps(operands)
         exact = _lifted(model, given.values, seen, jumps.watch())
         # Where the answer jumps, the reference's own error may be a jump, and is no limit for others.
@@ -156,24 +161,27 @@ def expect(
             yards = [_with_underflow(yard, flushed[i]) for i, yard in enumerate(yards)] if flushed else yards
         if coarse is not None and not is_brief:
             subject = copied_module(model)
+            inputs = given.copies()
             with coarse() as products:
-                coarser = nested_tensors(_run(subject, given.copies()))
-            state = state_of(subject)
-            pairs = zip(yards, [*coarser, *(state[name] for name in seen.changed)])
+                coarser = nested_tensors(_run(subject, inputs))
+            pairs = zip(yards, seen.in_order(coarser, subject, inputs))
             if products.met:
                 yards = [
                     dataclasses.replace(yard, coarse=(other,) if other.shape == yard.truth.shape else ())
                     for yard, other in pairs
                 ]
         kept = list(nested_tensors(seen.args))
-        outputs = tuple(Output(name=name, yard=yard.brought_near()) for name, yard in zip(names, yards))
+        judged = tuple(Output(name=name, yard=yard.brought_near()) for name, yard in zip(names, yards))
+        count = len(seen.outputs)
+        outputs, others = judged[:count], iter(judged[count:])
         return Expectation(
             packed_inputs=given.packed(),
             tree=seen.tree,
-            outputs=outputs[: len(seen.outputs)],
+            outputs=outputs,
             inputs_after=tuple(near(tensor.detach().clone()) for tensor in kept),
             state_before={name: near(value) for name, value in seen.before.items()},
-            state_after=outputs[len(seen.outputs) :],
+            state_after=tuple(next(others) for _ in seen.changed),
+            inputs_changed=dict(zip(seen.inputs_changed, others)),
             aliases=frozenset((i, name) for i, name in aliases(seen.outputs, kept, seen.subject)),
             lifted=exact is not None,
             expanded=frozenset(
@@ -286,11 +294,18 @@ class _Observed:
     before: dict[str, torch.Tensor]
     changed: dict[str, torch.Tensor]
     """New values of the buffers that the call changed."""
+    inputs_changed: dict[int, torch.Tensor]
+    """New values of inputs with floats that the call changed, by number, but for those that share memory."""
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """Outputs, then changed buffers: the order used for all runs of a case."""
-        return [*self.outputs, *self.changed.values()]
+        """Outputs, changed buffers, changed inputs: the order used for all runs of a case."""
+        return [*self.outputs, *self.changed.values(), *self.inputs_changed.values()]
+
+    def in_order(self, outputs: list[torch.Tensor], subject: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
+        """Return the tensors of another run in this order."""
+        state, after = state_of(subject), nested_tensors(inputs)
+        return [*outputs, *(state[name] for name in self.changed), *(after[number] for number in self.inputs_changed)]
 
 
 def _are_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -328,7 +343,26 @@ def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed
             "the reference gives different answers in two calls (dropout, sampling, or a state in plain attributes)",
             remedy="pass random numbers as an input; let dropout depend on self.training; keep a state in buffers",
         )
-    return _Observed(subject=subject, args=args, outputs=tensors, tree=tree, before=before, changed=changed)
+    return _Observed(
+        subject=subject,
+        args=args,
+        outputs=tensors,
+        tree=tree,
+        before=before,
+        changed=changed,
+        inputs_changed=_inputs_changed(given.values, args),
+    )
+
+
+def _inputs_changed(before: list[Any], after: list[Any]) -> dict[int, torch.Tensor]:
+    """Return the inputs with floats that differ after a call, by number, but for those that share memory."""
+    given, found = nested_tensors(before), {}
+    places = Counter(tensor.untyped_storage().data_ptr() for tensor in given if is_plain(tensor))
+    for number, (old, new) in enumerate(zip(given, nested_tensors(after))):
+        is_alone = is_plain(old) and places[old.untyped_storage().data_ptr()] == 1
+        if is_alone and (new.is_floating_point() or new.is_complex()) and not _are_equal(old, new):
+            found[number] = new.detach().clone()
+    return found
 
 
 def _run(model: torch.nn.Module, args: list[Any]) -> Any:
@@ -419,8 +453,9 @@ def _lifted(
     run = run_lifted(model, args, nudge=nudge)
     if run is None:
         return None
-    outputs, state = nested_tensors(run[0]), state_of(run[1])
-    return [*outputs, *(state[name] for name in seen.changed)] if len(outputs) == len(seen.outputs) else None
+    outputs, subject, inputs = run
+    found = nested_tensors(outputs)
+    return seen.in_order(found, subject, inputs) if len(found) == len(seen.outputs) else None
 
 
 def _nudged(

@@ -89,8 +89,8 @@ def _lifted_globals(model: torch.nn.Module) -> Iterator[None]:
 
 def run_lifted(
     model: torch.nn.Module, args: list[Any], *, nudge: Moved | None = None
-) -> tuple[Any, torch.nn.Module] | None:
-    """Return the outputs in float64 and the lifted module after the call; None if it does not run in float64."""
+) -> tuple[Any, torch.nn.Module, list[Any]] | None:
+    """Return the outputs in float64, and the lifted module and inputs after the call; None without float64."""
     try:
         with lifting():
             # `double` leaves complex parameters alone.
@@ -110,6 +110,6 @@ def run_lifted(
                 refusing_on_gpu(inputs),
                 nudge.arithmetic() if nudge is not None else contextlib.nullcontext(),
             ):
-                return exact(*inputs), exact
+                return exact(*inputs), exact, inputs
     except (RuntimeError, TypeError, ValueError, AssertionError, AttributeError, LookupError):
         return None
