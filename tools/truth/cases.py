@@ -81,6 +81,7 @@ from triton_agent.tools.truth.expectation import (
     scales_of,
     state_of,
     with_any_infinity,
+    with_slack,
 )
 from triton_agent.tools.truth.feeds import reach_of
 from triton_agent.tools.truth.input_changes import makes_scores
@@ -133,8 +134,11 @@ INSTEAD = ((WITH_EMPTY, WHOLE), (EXTREMES, MODERATE), (STRUCTURED, QUIETER))
 IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 """Distributions for the second mode, if the reference does something else in it."""
 ERROR_GROWN, LEAST_ERROR = 10, 1e-7
-"""A case with large whole numbers is dropped if the reference's own error is more than so many times its error for
-inputs as given, or than so many times the second number."""
+"""A case with large whole numbers, or of inputs made from each other, is dropped if the reference's own error is more
+than so many times its error for inputs as given, or than so many times the second number."""
+SLACK_WHERE_RELATED = 8.0
+"""Factor on the limits for inputs made from each other. Their difference may be zero in one formula, and a rounding
+error in another."""
 DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, NUMBERS, OFFSET), (TRANSPOSED, GAPS, MIXED, INNER)
 """Directed cases and layouts for that mode."""
 NO_LAYOUTS = (
@@ -600,6 +604,8 @@ class _CaseMaker:
                 if name in (FAR, RELATED):
                     sound = sound and _own_error(expectation) <= ERROR_GROWN * max(_own_error(given), LEAST_ERROR)
                 if sound and judged >= SHARE_JUDGED * expected_share:
+                    if name == RELATED:
+                        expectation = with_slack(expectation, SLACK_WHERE_RELATED)
                     kind = kind_of(name)
                     change = functools.partial(asked.change, name, refused=refused) if kind in OF_WHOLES else None
                     case = self.case_of(expectation, kind, train, version=version)

@@ -535,6 +535,21 @@ def with_any_infinity(expectation: Expectation, spoiled: Behaviour) -> Expectati
     return dataclasses.replace(expectation, outputs=outputs, state_after=state, closer=closer)
 
 
+def with_slack(expectation: Expectation, factor: float) -> Expectation:
+    """Widen all limits by a factor."""
+
+    def loose(output: Output) -> Output:
+        return dataclasses.replace(output, yard=dataclasses.replace(output.yard, slack=factor))
+
+    return dataclasses.replace(
+        expectation,
+        outputs=tuple(map(loose, expectation.outputs)),
+        state_after=tuple(map(loose, expectation.state_after)),
+        inputs_changed={number: loose(output) for number, output in expectation.inputs_changed.items()},
+        closer=changed(expectation.closer, lambda it: with_slack(it, factor)),
+    )
+
+
 def changed(
     closer: Callable[[], Expectation] | None, change: Callable[[Expectation], Expectation]
 ) -> Callable[[], Expectation] | None:
