@@ -1,7 +1,10 @@
-"""Which answers are accepted where rounding decides between two integers."""
+"""Which answers are accepted where rounding decides between two integers, or how a comparison ends."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -45,3 +48,37 @@ def test_an_element_that_is_off_by_a_step_away_from_the_boundary_is_wrong() -> N
     other = torch.round(_by_another_exponential(*inputs)).to(torch.int32)
     other[centred] += 1
     assert not judge(other, yard).ok
+
+
+class Does(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self._function(x / 0.7)
+
+
+@pytest.mark.parametrize(
+    ("function", "wrong"),
+    [
+        (lambda y: torch.where(y == y, y, 0.0), torch.zeros_like),
+        (lambda y: torch.where(torch.isfinite(y), y, 0.0), lambda y: y / 2),
+        (lambda y: (y == y.amax(-1, keepdim=True)).float(), torch.zeros_like),
+        (lambda y: y * (y.max(-1, keepdim=True).values - y <= 0), torch.zeros_like),
+        (lambda y: torch.where(y < torch.topk(y, 5).values[..., -1:], 0.0, y), lambda y: y.where(y != 0, 1.0)),
+    ],
+)
+def test_what_is_equal_by_construction_is_equal_for_every_kernel(
+    function: Callable[[torch.Tensor], torch.Tensor], wrong: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    x = torch.randn(16, 60, generator=torch.Generator().manual_seed(1))
+    yard = expect(Does(function), [x]).outputs[0].yard
+    other = function(x * (1 / torch.tensor(0.7)))
+    assert judge(other, yard).ok and not judge(wrong(other), yard).ok
+
+
+def test_equal_numbers_of_different_formulas_may_fall_on_either_side() -> None:
+    x = torch.randn(16, 60, generator=torch.Generator().manual_seed(1))
+    yard = expect(Does(lambda y: (y * 0.7 >= y.mul(7).div(10)).float()), [x]).outputs[0].yard
+    assert judge(torch.zeros(16, 60), yard).ok and judge(torch.ones(16, 60), yard).ok

@@ -37,6 +37,7 @@ from triton_agent.tools.truth.jumps import (
     decided_calls,
     margins,
     span_between,
+    ties_in_all,
 )
 from triton_agent.tools.truth.random_rounding import DoublesSeen, Flush, Moved, Nudge
 from triton_agent.tools.truth.truth import run_lifted
@@ -143,7 +144,7 @@ def expect(
         jumps = _Jumps(operands)
         exact = _lifted(model, given.values, seen, jumps.watch())
         # Where the answer jumps, the reference's own error may be a jump, and is no limit for others.
-        is_brief = not draws and exact is not None and not operands
+        is_brief = not draws and exact is not None and not operands.seen
         nudged = []
         if exact is not None and not is_brief:
             least = max(draws, NUDGES_AT_FIRST)
@@ -393,8 +394,9 @@ def tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
 class _Jumps:
     """Operands at which the reference's answer jumps, collected over the runs of one case."""
 
-    def __init__(self, original: list[torch.Tensor]) -> None:
-        self._original = original
+    def __init__(self, operands: Operands) -> None:
+        """`operands` of the reference itself."""
+        self._original, self._ties = operands.seen, operands.ties
         self._watched: list[AtJumps] = []
         self._margins: dict[int, torch.Tensor] = {}
 
@@ -416,7 +418,8 @@ class _Jumps:
 
     def moved(self, sign: float) -> Moved:
         """Return a context that moves all undecided operands by their margins; values computed from them follow."""
-        return AtJumps(shifts={call: sign * margin for call, margin in self._margins.items()})
+        ties = ties_in_all([self._ties, *(run.ties for run in self._watched)])
+        return AtJumps(shifts={call: sign * margin for call, margin in self._margins.items()}, kept=ties)
 
 
 def _with_sides(yard: Yardstick, sides: list[torch.Tensor]) -> Yardstick:
@@ -494,20 +497,20 @@ def _nudged(
     return runs
 
 
-def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) -> tuple[bool, list[torch.Tensor]]:
+def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) -> tuple[bool, Operands]:
     """Return True if anything is computed in float64 or the run fails, and the operands at which the answer jumps.
 
     This is the first run of the reference. On a GPU it finds indices out of range, and raises `OriginalFailed`.
     """
-    seen, operands, args = DoublesSeen(), Operands({}, {}), given.copies()
+    seen, operands, args = DoublesSeen(), Operands(), given.copies()
     try:
         with around(), refusing_on_gpu(args), seen, operands:
             _run(copied_module(model), args)
     except OriginalFailed as error:
         if isinstance(error.__cause__, WildIndex):
             raise
-        return True, []
-    return seen.any, operands.seen
+        return True, Operands()
+    return seen.any, operands
 
 
 def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.Tensor], scale: float) -> Yardstick:

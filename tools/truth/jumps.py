@@ -9,6 +9,9 @@ truth and the nudged runs:
     different somewhere         the operand is moved up and down by a small multiple of that error, in two more runs in
                                 float64; any value between the two results is accepted
 
+Where both sides of a comparison are equal in all of these runs, they are so by construction, like the largest element
+and the maximum, or a number and itself. Then the comparison is decided, too.
+
 Not covered: operators that torch runs in one piece with a rounding inside (quantised matrix products), and jumps in
 Python code that reads values.
 """
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -37,6 +41,7 @@ SAMPLING, NEAREST = frozenset({"grid_sampler_2d", "grid_sampler_3d"}), 1
 STEP_OF_PLACES = 2.0**-7
 """Multiples of this become a pixel's number without rounding."""
 COMPARING = frozenset({"gt", "ge", "lt", "le", "eq", "ne", "threshold", "hardshrink"})
+BETWEEN_TWO, TRUE_FOR_EQUALS = COMPARING - {"threshold", "hardshrink"}, frozenset({"ge", "le", "eq"})
 PICKING = ORDERING | {"argmax", "argmin", "max", "min"}
 """Operators that return positions. Their operands are moved up and down alternately, since only differences matter."""
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
@@ -79,17 +84,27 @@ def _is_real(value: Any) -> bool:
 class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
     """Records the operands of operators that jump, in order, and can replace them."""
 
-    def __init__(self, decided: Mapping[int, torch.Tensor], shifts: Mapping[int, torch.Tensor]) -> None:
+    def __init__(
+        self,
+        decided: Mapping[int, torch.Tensor] | None = None,
+        shifts: Mapping[int, torch.Tensor] | None = None,
+        ties: Mapping[int, torch.Tensor] | None = None,
+    ) -> None:
+        """`ties`: where comparisons of moved operands stay as they are, by the first operand."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen: list[torch.Tensor] = []
-        self._decided = decided
-        self._shifts = shifts
+        self.ties: dict[int, torch.Tensor] = {}
+        """Where the two sides of a comparison were equal, by the first operand."""
+        self._decided = decided or {}
+        self._shifts = shifts or {}
+        self._ties = ties or {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = bare_name(str(func))
-        given = list(args)
-        for position in operands_of(func, args, kwargs):
+        given, first = list(args), len(self.seen)
+        positions = operands_of(func, args, kwargs)
+        for position in positions:
             number = len(self.seen)
             self.seen.append(args[position].detach().clone())
             sign = -1 if position and functional_name(name) in COMPARING else 1  # move the two sides apart
@@ -99,7 +114,13 @@ class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
                 instead = torch.where(on_grid, instead, args[position])  # others are rounded on the way to a pixel
             if instead is not None and functional_name(name) == name:  # an in-place operand must stay
                 given[position] = instead
-        return func(*given, **kwargs)
+        result = func(*given, **kwargs)
+        if positions and name in BETWEEN_TWO:
+            self.ties[first] = torch.eq(args[0], args[1])
+            ties = self._ties.get(first)
+            if ties is not None and ties.shape == result.shape:
+                result = torch.where(ties, name in TRUE_FOR_EQUALS, result)
+        return result
 
     def _instead(self, number: int, value: torch.Tensor, sign: int, *, picking: bool) -> torch.Tensor | None:
         if number in self._decided:
@@ -124,18 +145,23 @@ class AtJumps(Moved):
     inner: Moved = dataclasses.field(default_factory=Moved)
     decided: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
     shifts: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
+    kept: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
+    """Where comparisons of moved operands stay as they are."""
     seen: list[torch.Tensor] = dataclasses.field(default_factory=list)
     """The recorded operands; filled by the run."""
+    ties: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)
+    """Where both sides of comparisons were equal; filled by the run."""
 
     def __call__(self, value: Any) -> Any:
         return value if type(self.inner) is Moved else self.inner(value)
 
     @contextlib.contextmanager
     def arithmetic(self) -> Iterator[None]:
-        operands = Operands(self.decided, self.shifts)
+        operands = Operands(self.decided, self.shifts, self.kept)
         with self.inner.arithmetic(), operands:
             yield
         self.seen[:] = operands.seen
+        self.ties.update(operands.ties)
 
 
 def decided_calls(original: Sequence[torch.Tensor], truth: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
@@ -147,6 +173,16 @@ def decided_calls(original: Sequence[torch.Tensor], truth: Sequence[torch.Tensor
 def _equal(own: torch.Tensor, exact: torch.Tensor) -> bool:
     wide = own.double()
     return bool(((wide == exact) | (torch.isnan(wide) & torch.isnan(exact))).all())
+
+
+def ties_in_all(runs: Sequence[Mapping[int, torch.Tensor]]) -> dict[int, torch.Tensor]:
+    """Return where both sides of comparisons were equal in each of these runs, which have to be of equal shapes."""
+    first, *others = runs
+    return {
+        number: functools.reduce(torch.logical_and, (run[number] for run in others), ties)
+        for number, ties in first.items()
+        if all(number in run and run[number].shape == ties.shape for run in others)
+    }
 
 
 def margins(
