@@ -72,11 +72,11 @@ guard cannot check them without reading them, and they differ from call to call.
   only one sign or few different values, or are as small as an epsilon; so do columns, channels or all elements where
   the reference reduces these. Others are sorted, periodic, smooth, sparse, loud, some spreads from zero, or like the
   row before. Of several inputs each is zero once. The first input gets one sign and all others, with the parameters,
-  the other one, which are so large once that exponentials of scores are zero. Rows of two inputs of one shape are
-  equal, opposite, sorted, or otherwise made from each other. Some numbers lie half-way between two steps of a grid, or
-  between two pixels of which the nearest is taken, where no division rounds. Numbers between 0 and 1 (or -1 and 1)
-  reach both ends, and bfloat16 exceeds what float16 holds. NaN is asked of each input that the reference passes it on
-  from, single ones and half a row.
+  the other one, which are so large once that exponentials of scores are zero. Rows of two inputs of one shape, or of
+  an input and a parameter, are equal, opposite, sorted, or otherwise made from each other. Some numbers lie
+  half-way between two steps of a grid, or between two pixels of which the nearest is taken, where no division rounds.
+  Numbers between 0 and 1 (or -1 and 1) reach both ends, and bfloat16 exceeds what float16 holds. NaN is asked of
+  each input that the reference passes it on from, single ones and half a row.
 - Integers and flags: some repeat within an input and between inputs, or are zero; all are equal; all of one input are
   zero; all are some thousands, or large. Lengths and places are drawn up to the end. Some samples hold nothing but
   padding or ignored labels. Rows of flags begin or end with a run of cleared ones. Sizes, offsets and places that are

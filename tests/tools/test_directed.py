@@ -634,6 +634,15 @@ def test_rows_of_one_input_are_made_from_those_of_another() -> None:
     assert RELATED not in asked(lambda x, y: x + 2 * y, X, X[:1]).feeds
 
 
+def test_rows_are_made_from_those_of_a_parameter() -> None:
+    centre = torch.randn(X.shape[-1], generator=torch.Generator().manual_seed(2))
+    found = directed(extract(Does(lambda x: x * 2), [X]), [X], {"centre": centre, "of another size": torch.ones(3)})
+    rows = [X.clone()]
+    found.change(RELATED, rows, torch.Generator().manual_seed(3), 0)
+    equal = (rows[0] == centre).all(1)
+    assert bool(equal.any()) and not bool(equal.all())
+
+
 def test_a_state_is_carried_over_calls_as_far_as_the_reference_accepts_louder_ones(tmp_path: Path) -> None:
     text = """class Model(nn.Module):
     def __init__(self):

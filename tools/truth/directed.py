@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -353,6 +353,8 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                     numbers = (*held.numbers, *feed.numbers)[:NUMBERS_MET]
                     taken[feed.position] = (taken[feed.position][0], dataclasses.replace(held, numbers=numbers))
         kept = _fitting(case, [*feeds.values(), *halves.values()], graph, tensors)
+        if case == RELATED:
+            kept += _beside_parameters(feeds.values(), kept, tensors, known)
         if case in ONE_BY_ONE and len(kept) > 1:
             found |= {f"{case}{BY_INPUT}{feed.position}": ((rule, feed),) for rule, feed in kept[:ALONE_AT_MOST]}
         elif kept:
@@ -439,6 +441,25 @@ def _with_twins(feeds: Sequence[tuple[Rule, Feed]], tensors: Sequence[torch.Tens
             found.setdefault(at, first)
             found[feed.position] = rule, dataclasses.replace(feed, beside=at, boundaries=tensors[at])
     return list(found.values())
+
+
+def _beside_parameters(
+    feeds: Iterable[tuple[Rule, Feed]],
+    twins: Sequence[tuple[Rule, Feed]],
+    tensors: Sequence[torch.Tensor],
+    known: Mapping[str, torch.Tensor],
+) -> list[tuple[Rule, Feed]]:
+    """Return the feeds of other inputs whose rows are as long as those of a parameter or buffer, with its rows."""
+    taken, found = {feed.position for _, feed in twins}, []
+    for rule, feed in feeds:
+        tensor = tensors[feed.position]
+        width = tensor.shape[-1] if tensor.dim() > 1 else 0
+        tables = [it for it in known.values() if it.dtype == tensor.dtype and it.dim() and it.shape[-1] == width > 1]
+        if feed.position not in taken and tables:
+            rows = torch.cat([it.detach().reshape(-1, width) for it in tables]).to(tensor.device)
+            chosen = torch.arange(tensor.numel() // width, device=tensor.device) % len(rows)
+            found.append((rule, dataclasses.replace(feed, boundaries=rows[chosen])))
+    return found
 
 
 def _ends_before(tensor: torch.Tensor, feed: Feed) -> bool:

@@ -116,7 +116,7 @@ def half_way_pixels(tensor: torch.Tensor, feed: Feed, generator: torch.Generator
 
 
 def make_from_another(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Make rows of an input from those of another one: equal, opposite, a half, one more, sorted, or equal in part.
+    """Make rows of an input from those of another one, or of a parameter: equal, opposite, a half, one more, and so on.
 
     In every second sample all rows are made in the same way. Values stay within a range that ends at one. The other
     input first gets as many positive rows as it keeps, in turns. After a refusal fewer ways are taken.
