@@ -83,7 +83,7 @@ test-openenv:  ## the environment in the library OpenEnv, in a virtual environme
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup
 
-test-ci: $(TRAIN_STAMP)  ## what CI runs after `make test`: tests of training, clients of `mcp`, the notebook, the corpus, the author's targets
+test-ci: $(TRAIN_STAMP)  ## what CI runs after `make test`: tests of training, clients of `mcp`, the notebook, the corpus, shipped files, the author's targets
 	@echo "== training, and slow tests"; $(BIN)/python -m pytest -q -m "(train and not slow) or ci" -n 2 --dist loadgroup \
 	  tests/policy tests/runs tests/tools/test_corpus.py
 

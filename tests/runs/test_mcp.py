@@ -271,7 +271,7 @@ def test_a_client_gets_from_a_problem_file_to_a_shipped_draft(project: Path) -> 
 
     asyncio.run(talk())
     assert "sound" in answers["check_problem"]
-    assert "wrong_values" in answers["evaluate_kernel"] and "likely cause" in answers["evaluate_kernel"]
+    assert "wrong_values" in answers["evaluate_kernel"] and "expected" in answers["evaluate_kernel"]
     draft = re.search(r"^draft (\S+)$", answers["optimize_result"], re.MULTILINE)
     assert draft and Path(draft[1]).is_relative_to(project)
     assert "class ModelNew" in Path(draft[1]).read_text()

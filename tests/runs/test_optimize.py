@@ -105,6 +105,8 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_result(odd: Odd) -> N
     assert not list(odd.out.glob("*.partial"))
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_where_nothing_passes_nothing_is_shipped(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     folder.mkdir()

@@ -296,6 +296,8 @@ def test_parts_stand_in_the_place_of_modules_and_the_original_where_they_do_not_
     run_python(tmp_path, CHECKS.format(file="whole", prepare="", more=more, **calls))
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_a_shipped_whole_holds_the_original_once_and_guards_it(
     spec: ProblemSpec, plans: dict[str, PartPlan], tmp_path: Path
 ) -> None:

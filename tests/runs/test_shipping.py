@@ -104,6 +104,8 @@ def test_a_file_with_cuda_graphs_launches_its_kernels_where_there_is_no_gpu(nurs
     assert verdict.status is Status.PASSED, verdict.message
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_a_draft_at_other_sizes_takes_over_the_verdict_on_equal_tapes_only(tmp_path: Path, nursery: Nursery) -> None:
     """The interpreter cannot run the sizes as given, so that all a verdict on the draft can see is its tapes."""
     (tmp_path / "problem.py").write_text(
@@ -201,6 +203,8 @@ TAKES_A_DICT = (
 )
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_what_comes_in_a_dict_is_known_again(tmp_path: Path, nursery: Nursery) -> None:
     (tmp_path / "problem.py").write_text(IN_A_DICT)
     spec = parse_problem(str(tmp_path / "problem.py"))
@@ -272,6 +276,8 @@ def test_inputs_that_are_one_tensor_in_the_problem_may_be_two(tmp_path: Path, nu
     assert any("memory of its own" in case.distribution for case in verdict.accuracy)
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_what_kernels_write_is_counted_and_shares_no_memory(tmp_path: Path, nursery: Nursery) -> None:
     """The file's own name is not ASCII. The name of its operator is made from it, and has to be ASCII."""
     (tmp_path / "problem.py").write_text(
@@ -349,6 +355,8 @@ def test_running_statistics_are_not_counted_as_written(
     assert ("increment_version(" in text) == counted
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_tied_weights_that_a_plan_reads_once_have_to_be_tied(tmp_path: Path, nursery: Nursery) -> None:
     (tmp_path / "problem.py").write_text(
         "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def __init__(self):\n"
@@ -383,6 +391,8 @@ print(runs_kernels(model), model(x).mean().item())
     assert said.split() == ["True", "True", "False", "6.0"]
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_kernels_do_not_stand_in_for_a_model_made_with_other_numbers(tmp_path: Path, nursery: Nursery) -> None:
     """A plan contains the numbers of the verified model; the call alone does not show them."""
     original = (
@@ -413,6 +423,8 @@ for model.factor in (torch.tensor(2.0), [2.0], 2.0):
     assert "def _inside(" not in (tmp_path / "fast.py").read_text(), "a number does not change without being replaced"
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_a_model_without_parts_is_known_by_its_attributes(tmp_path: Path, nursery: Nursery) -> None:
     """Its file has a shorter guard, without lists of parameters and modules."""
     original = (
@@ -515,6 +527,8 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_config_objects_and_keyword_only_arguments_are_known_again(tmp_path: Path, nursery: Nursery) -> None:
     (tmp_path / "problem.py").write_text(CONFIGURED)
     spec = parse_problem(str(tmp_path / "problem.py"))

@@ -70,6 +70,8 @@ def test_an_interrupted_dataset_is_continued_to_the_same_bytes(whole: Path, tmp_
     assert contents(path) == contents(whole)
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_the_command_gives_the_same_bytes_with_several_processes(whole: Path, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "triton_agent", "data", "make", str(tmp_path / "again"), "--count", "40"]
     argv += ["--seed", "7", "--difficulty", "tiny", "--jobs", "2", "--json"]
@@ -250,6 +252,8 @@ def test_solved_problems_give_conversations_with_verified_answers_and_real_messa
     }
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_without_judging_the_authors_first_answers_are_taken_as_they_are(tmp_path: Path) -> None:
     out = tmp_path / "answered"
     asked = {"count": 3, "difficulties": ("tiny",), "held_out": 0.3, "solve": True, "judged": 0.0}

@@ -175,6 +175,8 @@ def test_an_answer_says_how_it_was_drawn(engine: Any) -> None:
     assert first.log_probabilities_of is Distribution.SAMPLED and len(first.tokenizer) == 16
 
 
+@pytest.mark.ci
+@pytest.mark.slow
 def test_log_probabilities_are_exact_in_float32_and_bfloat16(engine: Any, served_model: Path) -> None:
     asked = question(LONG, 3, temperature=0.7)
     assert_exact(served_model, ask(engine, asked)[0], temperature=0.7)
