@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import json
+import math
 import os
 import random
 import signal
@@ -43,38 +45,15 @@ def main() -> int:
 
     shared = rows.provenance()
     folder = Path(options.out)
-    parts = folder / PARTS
-    before = json.loads(parts.read_text(encoding="utf-8")) if parts.exists() else {}
-    first_row_s, kills = before.get("first_row_s"), before.get("kills", 0)
-    resumed = bool(before)
-    began = time.monotonic() - before.get("seconds", 0.0)
-    stops_at = time.monotonic() + options.for_s if options.for_s else float("inf")
-    moments = sorted(random.Random(options.seed).uniform(30.0, options.span_s) for _ in range(options.kills))
-    while True:
-        process = subprocess.Popen(_command(options, folder, resumed=resumed), start_new_session=True)
-        while process.poll() is None:
-            time.sleep(POLL_S)
-            if first_row_s is None and _lines(folder) > 1:
-                first_row_s = time.monotonic() - began
-            out_of_time = time.monotonic() > stops_at
-            if out_of_time or (moments and time.monotonic() - began > moments[0]):
-                moments = moments[1:]
-                kills += 1
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        if process.returncode >= 0 or out_of_time:
-            break
-        resumed = True
-    seconds = time.monotonic() - began
-    if out_of_time:
+    progress, code = _run(options, folder, _progress_in(folder))
+    if code is None:
         folder.mkdir(exist_ok=True)
-        parts.write_text(json.dumps({"seconds": seconds, "first_row_s": first_row_s, "kills": kills}))
-        print(f"{max(_lines(folder) - 1, 0)} rows after {seconds:.0f} s; the same command goes on")
+        (folder / PARTS).write_text(json.dumps(dataclasses.asdict(progress)), encoding="utf-8")
+        print(f"{max(_lines(folder) - 1, 0)} rows after {progress.seconds:.0f} s; the same command goes on")
         return 0
     if not _lines(folder):
-        return process.returncode
-    record = read_record(folder)
-    figures = figures_of(record, folder, seconds, first_row_s, kills)
+        return code
+    figures = figures_of(read_record(folder), folder, progress.seconds, progress.first_row_s, progress.kills)
     rows.append(rows.RESULTS / "real_size.csv", shared, [{"device": options.device, **figures}])
     for name, value in figures.items():
         print(f"{name}: {value}")
@@ -82,6 +61,45 @@ def main() -> int:
     for text in missed:
         print(f"missed: {text}")
     return 1 if missed else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """What a run in parts has taken so far."""
+
+    seconds: float = 0.0
+    first_row_s: float | None = None
+    kills: int = 0
+
+
+def _progress_in(folder: Path) -> Progress:
+    parts = folder / PARTS
+    return Progress(**json.loads(parts.read_text(encoding="utf-8"))) if parts.exists() else Progress()
+
+
+def _run(options: argparse.Namespace, folder: Path, before: Progress) -> tuple[Progress, int | None]:
+    """Run the benchmark, killed when due. Return the exit code as well, or None if the time of this part is over."""
+    now_s = time.monotonic()
+    began_s, stops_s = now_s - before.seconds, now_s + (options.for_s or math.inf)
+    moments = sorted(random.Random(options.seed).uniform(30.0, options.span_s) for _ in range(options.kills))
+    first_row_s, kills, resumed = before.first_row_s, before.kills, before != Progress()
+    while True:
+        process = subprocess.Popen(_command(options, folder, resumed=resumed), start_new_session=True)
+        out_of_time = False
+        while process.poll() is None:
+            time.sleep(POLL_S)
+            if first_row_s is None and _lines(folder) > 1:
+                first_row_s = time.monotonic() - began_s
+            out_of_time = time.monotonic() > stops_s
+            if out_of_time or (moments and time.monotonic() - began_s > moments[0]):
+                moments, kills = moments[1:], kills + 1
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        ended = process.returncode >= 0
+        if ended or out_of_time:
+            progress = Progress(time.monotonic() - began_s, first_row_s, kills)
+            return progress, process.returncode if ended else None
+        resumed = True
 
 
 def _options() -> argparse.Namespace:

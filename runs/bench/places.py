@@ -59,12 +59,12 @@ def here(chosen: Chosen) -> Where:
 def usual_at_once(selection: Selection, chosen: Chosen, *, cores: int) -> int:
     """Return how many problems share a GPU if the user does not say.
 
-    One of gigabytes leaves the GPU idle for half a minute while it is prepared. With small ones beside each other, a
-    busier host would show in their latencies.
+    A problem of gigabytes leaves the GPU idle for half a minute while it is prepared. With several small problems at a
+    time, the busier host would show in their latencies.
     """
     if chosen.device != "cuda" or selection.benchmark == SUITE:
         return 1
-    return max(1, min(AT_ONCE, cores // (CORES_FOR_ONE * max(1, len(chosen.uuids)))))
+    return chosen.at_once(AT_ONCE, cores_for_one=CORES_FOR_ONE, cores=cores)
 
 
 @contextlib.asynccontextmanager

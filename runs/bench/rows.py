@@ -66,6 +66,10 @@ class Speed:
     """Full name of the baseline, with its precision."""
 
 
+ONE = Interval(median=1.0, low=1.0, high=1.0)
+"""Speed-up of the reference as written over itself."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineTime:
     """The time of a problem's baseline, without a kernel."""

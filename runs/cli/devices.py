@@ -46,6 +46,10 @@ class Chosen:
             return ("",)
         return tuple(gpu.uuid for gpu in self.gpus)
 
+    def at_once(self, most: int, *, cores_for_one: int, cores: int) -> int:
+        """Return how much work shares a card, at most `most`, if each needs so many of the machine's cores."""
+        return max(1, min(most, cores // (cores_for_one * len(self.uuids))))
+
 
 def early_nursery(wanted: str) -> contextlib.AbstractContextManager[Nursery | None]:
     """Start the processes that import torch, in parallel with this process.

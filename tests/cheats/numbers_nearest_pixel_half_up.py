@@ -1,4 +1,4 @@
-"""Half-way between two pixels it takes the upper one, torch the even one; grids of whole image halves lie there.
+"""Takes the upper pixel of two that are equally near, where torch takes the one with the even number.
 
 problem: sampled_nearest
 expect: wrong_values

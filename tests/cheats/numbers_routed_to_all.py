@@ -1,4 +1,4 @@
-"""Keeps all experts: the plain softmax.
+"""Returns the shares of all experts, where only the two largest count.
 
 problem: routed_to_two
 expect: wrong_values

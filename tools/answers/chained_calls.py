@@ -21,7 +21,7 @@ CHAIN_S = 1.0
 TIMED = 3
 """Calls of which the fastest tells how long one takes: other work on the machine may slow any of them down."""
 CHAINED_BYTES = 16 << 20
-"""Largest inputs in a chain."""
+"""Largest size of a call's inputs for which a chain is made."""
 
 
 def check_chains(job: Job) -> None:

@@ -18,7 +18,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 STAGED_BYTES, PIECE_BYTES, THREADS = 128 << 20, 8 << 20, 4
-"""Size from which a storage is copied like this, of the pieces, and number of threads."""
+"""Size of the smallest storage that is copied like this, size of a piece, and number of threads."""
 
 
 class StandIns:

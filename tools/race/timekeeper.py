@@ -30,7 +30,6 @@ from triton_agent.tools.race.compiled_process import CompiledLost, CompiledProce
 from triton_agent.tools.race.disturbances import GpuWatch, undisturbed
 from triton_agent.tools.race.late_value import TELL_EVERY_S
 from triton_agent.tools.race.speed import Elsewhere, Opponent, Race, Racetrack, SpeedSettings, precision_mode
-from triton_agent.tools.reference.input_tensors import map_tensors
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.truth.plan import Plan
 
@@ -171,7 +170,7 @@ class Timekeeper:
 
     def _load(self, reference: Reference, plan: Plan) -> tuple[torch.nn.Module, list[list[Any]]]:
         """Load the reference and its timing inputs to the GPU, and call it so that the libraries allocate first."""
-        sets = [[_to_gpu(value) for value in packed.unpack()] for packed in plan.timing_sets]
+        sets = [packed.unpack("cuda") for packed in plan.timing_sets]
         original = original_on_gpu(reference, plan)
         with reference.running("forward"):
             self.original_peak_bytes = self._peak_bytes(original, sets[0])
@@ -241,7 +240,3 @@ class Timekeeper:
             del outputs
             peaks.append((torch.cuda.memory_allocated() != before, peak))
         return min(peaks)[1]
-
-
-def _to_gpu(value: Any) -> Any:
-    return map_tensors(value, lambda tensor: tensor.to("cuda"))

@@ -149,7 +149,7 @@ PARTS_AT_MOST = 64
 AWAY = (1000.0, 100.0)
 """What is added to parameters before a norm, the first that the reference accepts."""
 SHORT_LIST = 8
-"""Elements of the largest buffer that changes one by one. Longer tables are often computed, such as those of sines."""
+"""Largest buffer whose elements are changed one by one. Longer tables are often computed, such as those of sines."""
 GROWN_SCALARS = (30, 8, 3)
 """Factors for scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 
@@ -760,7 +760,7 @@ class _CaseMaker:
         )
 
     def chain(self, given: Case, count: int) -> Chain | None:
-        """Return a chain of so many calls in the mode of this case, made when the first candidate asks."""
+        """Return a chain of so many calls in the mode of this case. It is made once, when a candidate needs it."""
         with self._one_at_a_time:
             key = given.train, count
             if key not in self._chains:

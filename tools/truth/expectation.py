@@ -538,18 +538,19 @@ def with_any_infinity(expectation: Expectation, spoiled: Behaviour) -> Expectati
     return dataclasses.replace(expectation, outputs=outputs, state_after=state, closer=closer)
 
 
-def with_slack(expectation: Expectation, factor: float) -> Expectation:
-    """Widen all limits by a factor."""
+def with_slack(expectation: Expectation, factor: float, *, gross_only: bool = False) -> Expectation:
+    """Widen all limits by a factor; with `gross_only`, refuse only answers of which a large part is wrong."""
 
     def loose(output: Output) -> Output:
-        return dataclasses.replace(output, yard=dataclasses.replace(output.yard, slack=factor))
+        yard = dataclasses.replace(output.yard, slack=factor, gross_only=gross_only)
+        return dataclasses.replace(output, yard=yard)
 
     return dataclasses.replace(
         expectation,
         outputs=tuple(map(loose, expectation.outputs)),
         state_after=tuple(map(loose, expectation.state_after)),
         inputs_changed={number: loose(output) for number, output in expectation.inputs_changed.items()},
-        closer=changed(expectation.closer, lambda it: with_slack(it, factor)),
+        closer=changed(expectation.closer, lambda it: with_slack(it, factor, gross_only=gross_only)),
     )
 
 

@@ -42,6 +42,7 @@ STEP_OF_PLACES = 2.0**-7
 """Multiples of this become a pixel's number without rounding."""
 COMPARING = frozenset({"gt", "ge", "lt", "le", "eq", "ne", "threshold", "hardshrink"})
 BETWEEN_TWO, TRUE_FOR_EQUALS = COMPARING - {"threshold", "hardshrink"}, frozenset({"ge", "le", "eq"})
+"""Comparisons of two numbers, and those of them that are true for equal numbers."""
 PICKING = ORDERING | {"argmax", "argmin", "max", "min"}
 """Operators that return positions. Their operands are moved up and down alternately, since only differences matter."""
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
@@ -88,16 +89,16 @@ class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
         self,
         decided: Mapping[int, torch.Tensor] | None = None,
         shifts: Mapping[int, torch.Tensor] | None = None,
-        ties: Mapping[int, torch.Tensor] | None = None,
+        kept: Mapping[int, torch.Tensor] | None = None,
     ) -> None:
-        """`ties`: where comparisons of moved operands stay as they are, by the first operand."""
+        """`kept`: where comparisons of moved operands end as those of equal ones, by the first operand."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen: list[torch.Tensor] = []
         self.ties: dict[int, torch.Tensor] = {}
         """Where the two sides of a comparison were equal, by the first operand."""
         self._decided = decided or {}
         self._shifts = shifts or {}
-        self._ties = ties or {}
+        self._kept = kept or {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -117,9 +118,9 @@ class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
         result = func(*given, **kwargs)
         if positions and name in BETWEEN_TWO:
             self.ties[first] = torch.eq(args[0], args[1])
-            ties = self._ties.get(first)
-            if ties is not None and ties.shape == result.shape:
-                result = torch.where(ties, name in TRUE_FOR_EQUALS, result)
+            kept = self._kept.get(first)
+            if kept is not None and kept.shape == result.shape:
+                result = torch.where(kept, name in TRUE_FOR_EQUALS, result)
         return result
 
     def _instead(self, number: int, value: torch.Tensor, sign: int, *, picking: bool) -> torch.Tensor | None:
@@ -146,7 +147,7 @@ class AtJumps(Moved):
     decided: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
     shifts: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
     kept: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
-    """Where comparisons of moved operands stay as they are."""
+    """Where comparisons of moved operands end as those of equal ones, by the first operand."""
     seen: list[torch.Tensor] = dataclasses.field(default_factory=list)
     """The recorded operands; filled by the run."""
     ties: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)

@@ -24,7 +24,14 @@ from triton_agent.tools.reference.input_tensors import own_copy
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.truth.distributions import real_valued_in
-from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, Output, changed, non_finite_share
+from triton_agent.tools.truth.expectation import (
+    Expectation,
+    OriginalFailed,
+    Output,
+    changed,
+    non_finite_share,
+    with_slack,
+)
 from triton_agent.tools.truth.number_cases import Source, is_astray
 from triton_agent.tools.truth.plan import Case, Chain
 from triton_agent.tools.truth.yardstick import near
@@ -130,7 +137,8 @@ class StateCases:
         repeated = Repeated(copied_module(self._maker.models[0]), count).train(given.train)
         with contextlib.suppress(*REFUSED):
             found = self._maker.runs.expect(repeated, draws, self._maker.scales, brief=True)
-            found = _of_the_last_call(found, given.expectation, gross_only=not found.brief, count=count)
+            found = _of_the_last_call(found, given.expectation)
+            found = with_slack(found, math.sqrt(count), gross_only=not found.brief)
             names = {output.name for output in found.state_after}
             alike = names >= {output.name for output in given.expectation.state_after}
             if not alike or non_finite_share(found) or is_astray(found):
@@ -271,21 +279,20 @@ class StateCases:
         return copied_module(self._maker.models[self._maker.latest]).train(train)
 
 
-def _of_the_last_call(found: Expectation, given: Expectation, *, gross_only: bool, count: int) -> Expectation:
+def _of_the_last_call(found: Expectation, given: Expectation) -> Expectation:
     """Return what `Repeated` does as the expectation of its module's last call."""
     prefix = "module."
 
-    def judged(output: Output) -> Output:
-        yard = dataclasses.replace(output.yard, slack=math.sqrt(count), gross_only=gross_only)
-        return dataclasses.replace(output, name=output.name.replace(prefix, "", 1), yard=yard)
+    def renamed(output: Output) -> Output:
+        return dataclasses.replace(output, name=output.name.replace(prefix, "", 1))
 
     return dataclasses.replace(
         found,
-        outputs=tuple(map(judged, found.outputs)),
+        outputs=tuple(map(renamed, found.outputs)),
         state_before={name.removeprefix(prefix): value for name, value in found.state_before.items()},
-        state_after=tuple(map(judged, found.state_after)),
+        state_after=tuple(map(renamed, found.state_after)),
         aliases=given.aliases,
-        closer=changed(found.closer, lambda it: _of_the_last_call(it, given, gross_only=gross_only, count=count)),
+        closer=changed(found.closer, lambda it: _of_the_last_call(it, given)),
     )
 
 

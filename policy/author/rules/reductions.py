@@ -11,7 +11,7 @@ from triton_agent.policy.author.ir.sizes import Shape, product
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
 
 FEW_ROWS, ENOUGH_PARTS = 256, 1024
-"""Rows that are too few programs for a large GPU, and parts of rows that are enough."""
+"""Up to so many rows are too few programs for a large GPU, and so many parts of rows are enough."""
 LEAST_PART, WORTH_PARTS = 1024, 1 << 26
 """Fewest elements in a part, and fewest elements of all rows: fewer are read again from the cache."""
 

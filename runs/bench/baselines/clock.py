@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.runs.bench.rows import Against, BaselineTime, Kind
+from triton_agent.runs.bench.rows import ONE, Against, BaselineTime, Kind
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.graph.operators import kind_of
 from triton_agent.tools.machine.lease import Mode, lease
@@ -28,7 +28,7 @@ from triton_agent.tools.race.samples import milliseconds
 from triton_agent.tools.race.speed import Elsewhere, Here, Racer, is_long
 from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.reference.reference import load
-from triton_agent.tools.results import Interval, to_json
+from triton_agent.tools.results import to_json
 from triton_agent.tools.truth.distributions import randomise
 
 READINGS = 24
@@ -39,7 +39,6 @@ FEW = 12
 LIMIT_S = 10.0
 """Time limit for one baseline; a slow problem gets fewer pairs."""
 SEED = 0
-ONE = Interval(median=1.0, low=1.0, high=1.0)
 
 Switches = tuple[bool, bool]
 """Two flags: float32 matrix products may run in TF32, float32 convolutions may."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import platformdirs
 
 from triton_agent.memory.sql.encoding import from_plain
-from triton_agent.runs.bench.rows import Against, BaselineTime, ProblemRow, Speed
+from triton_agent.runs.bench.rows import ONE, Against, BaselineTime, ProblemRow, Speed
 from triton_agent.runs.bench.standing import standing_for
 from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.problem.problem import ProblemSpec
@@ -26,7 +26,6 @@ from triton_agent.tools.versions import installed
 
 METHOD = 2
 """Version of the measurement; raised when earlier figures would come out differently."""
-ONE = Interval(median=1.0, low=1.0, high=1.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,7 @@ class Baselines:
 
 
 def from_races(row: ProblemRow) -> tuple[BaselineTime, ...]:
-    """Return the baselines that the row's kernel was timed in turns with; none if one of them is missing."""
+    """Return the baselines that the row's kernel raced against, with their times; none if one is missing."""
     sample = standing_for(row)
     speeds = sample.speeds if sample else ()
     if {Against.EAGER, Against.COMPILE} - {speed.against for speed in speeds}:

@@ -73,11 +73,11 @@ async def _measured(
             _write(Path(out), [cells(item, item.spec(Path()).digest, known[item.label], where) for item in there])
 
     with tempfile.TemporaryDirectory(prefix="triton-agent-baselines-") as folder:
-        cores = len(os.sched_getaffinity(0)) // max(1, len(chosen.uuids))
+        cores = len(os.sched_getaffinity(0))
         settings = ReferenceSettings(
             workspace=Path(folder),
             compile_limit_s=compile_limit_s,
-            at_once=max(1, min(AT_ONCE, cores // CORES_FOR_ONE)),
+            at_once=chosen.at_once(AT_ONCE, cores_for_one=CORES_FOR_ONE, cores=cores),
             again=again,
         )
         references = References(chosen, settings, say)

@@ -1,4 +1,4 @@
-"""Scores over a temperature; those below the fifth largest of their row become -20."""
+"""Scores divided by a temperature; those below the fifth largest of their row become -20."""
 
 import torch
 import torch.nn as nn
