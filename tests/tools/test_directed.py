@@ -792,6 +792,39 @@ def test_no_honest_kernel_is_refused_for_a_rounding_that_nobody_can_decide(seed:
     assert not judge(one_off, yard).ok
 
 
+def test_halves_of_a_step_are_decided_only_if_the_step_divides_exactly() -> None:
+    def passes(step: float) -> bool:
+        x = torch.randn(8, 32, generator=torch.Generator().manual_seed(5))
+        x[3, ::4] = torch.arange(1, 17, 2) / 2 * step  # few of them, so that any of two values is accepted there
+        yard = expect(Does(lambda x: torch.fake_quantize_per_tensor_affine(x, step, 2, -128, 127)), [x]).outputs[0].yard
+        away = (torch.floor(x.double() / step + 2.5).clamp(-128, 127) - 2) * step
+        assert not judge((away + step * (x > 1)).float(), yard).ok
+        return judge(away.float(), yard).ok
+
+    assert passes(0.1) and not passes(0.125)
+
+
+def test_steps_of_channels_kept_by_the_module_have_a_truth_in_float64() -> None:
+    class Quantised(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("step", torch.tensor([0.1, 0.07]))
+            self.register_buffer("zero", torch.tensor([1, -2], dtype=torch.int32))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fake_quantize_per_channel_affine(x, self.step, self.zero, 1, -128, 127)
+
+    x = torch.randn(40, 2, generator=torch.Generator().manual_seed(6))
+    x[3] = torch.tensor([0.05, 0.035])
+    expectation = expect(Quantised(), [x])
+    either = expectation.outputs[0].yard.original.clone()
+    assert expectation.lifted and judge(either, expectation.outputs[0].yard).ok
+    either[3] = torch.tensor([0.1, 0.07]) - either[3]  # the other side of the half
+    assert judge(either, expectation.outputs[0].yard).ok
+    either[4, 0] += 0.1
+    assert not judge(either, expectation.outputs[0].yard).ok
+
+
 def test_halves_that_nothing_was_rounded_before_are_decided() -> None:
     x = torch.arange(-40, 40, dtype=torch.float32) / 2
     yard = expect(Does(torch.round), [x]).outputs[0].yard

@@ -396,7 +396,7 @@ class _Jumps:
 
     def __init__(self, operands: Operands) -> None:
         """`operands` of the reference itself."""
-        self._original, self._ties = operands.seen, operands.ties
+        self._original, self._ties, self._within = operands.seen, operands.ties, operands.within
         self._watched: list[AtJumps] = []
         self._margins: dict[int, torch.Tensor] = {}
 
@@ -413,7 +413,8 @@ class _Jumps:
         if self._watched:
             exact, *others = [run.seen for run in self._watched]
             decided = decided_calls(self._original, exact)
-            self._margins = margins(exact, [self._original, *others], decided, NUDGE_DOUBLE if doubles else NUDGE)
+            unit = NUDGE_DOUBLE if doubles else NUDGE
+            self._margins = margins(exact, [self._original, *others], decided, self._within, unit)
         return self._margins
 
     def moved(self, sign: float) -> Moved:

@@ -9,6 +9,9 @@ truth and the nudged runs:
     different somewhere         the operand is moved up and down by a small multiple of that error, in two more runs in
                                 float64; any value between the two results is accepted
 
+An operator that rounds to a grid divides first, which is exact only if the step is a power of two. Its operand is moved
+wherever the quotient is rounded, even if the operand itself is not.
+
 Where both sides of a comparison are equal in all of these runs, they are so by construction, like the largest element
 and the maximum, or a number and itself. Then the comparison is decided, too.
 
@@ -30,11 +33,15 @@ from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.graph.operators import ORDERING, bare_name, functional_name
 from triton_agent.tools.truth.random_rounding import Moved
 
-ROUNDING = frozenset(
+TO_A_GRID = frozenset(
+    {"fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine_cachemask", "quantize_per_tensor"}
+    | {"fake_quantize_per_channel_affine", "fake_quantize_per_channel_affine_cachemask", "quantize_per_channel"}
+    | {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams"}
+)
+"""Operators that round a quotient by a step and add a zero point, their next two arguments."""
+ROUNDING = TO_A_GRID | frozenset(
     {"round", "floor", "ceil", "trunc", "frac", "sign", "sgn", "heaviside", "bucketize", "searchsorted", "histc"}
-    | {"floor_divide", "remainder", "fmod", "fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine"}
-    | {"fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask"}
-    | {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", "quantize_per_tensor", "quantize_per_channel"}
+    | {"floor_divide", "remainder", "fmod"}
 )
 SAMPLING, NEAREST = frozenset({"grid_sampler_2d", "grid_sampler_3d"}), 1
 """Operators that take pixels at places, and the mode in which they take the nearest one."""
@@ -82,6 +89,23 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point() and bool(value.numel())
 
 
+def _rounded_within(value: torch.Tensor, args: Sequence[Any], *, by_channel: bool) -> torch.Tensor | None:
+    """Return how far the operand of an operator that rounds to a grid may be off for the quotient's own rounding.
+
+    None if the quotient and the sum with the zero point are exact everywhere.
+    """
+    step, zero = (torch.as_tensor(each, device=value.device, dtype=torch.float64) for each in args[1:3])
+    if by_channel:
+        shape = [-1 if dim == args[3] % value.dim() else 1 for dim in range(value.dim())]
+        step, zero = step.reshape(shape), zero.reshape(shape)
+    wide = value.double()
+    level = wide / step + zero
+    exact = (torch.frexp(step).mantissa == 0.5) & (level.float() == level)
+    size = wide.nan_to_num(0.0, 0.0, 0.0).abs() + (zero * step).abs()
+    within = (UNITS * torch.finfo(torch.float32).eps * size).masked_fill(exact, 0.0)
+    return within if bool((within > 0).any()) else None
+
+
 class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
     """Records the operands of operators that jump, in order, and can replace them."""
 
@@ -96,6 +120,8 @@ class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
         self.seen: list[torch.Tensor] = []
         self.ties: dict[int, torch.Tensor] = {}
         """Where the two sides of a comparison were equal, by the first operand."""
+        self.within: dict[int, torch.Tensor] = {}
+        """How far operands may be off for a rounding within their operator."""
         self._decided = decided or {}
         self._shifts = shifts or {}
         self._kept = kept or {}
@@ -108,6 +134,10 @@ class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
         for position in positions:
             number = len(self.seen)
             self.seen.append(args[position].detach().clone())
+            if functional_name(name) in TO_A_GRID:
+                within = _rounded_within(args[position], args, by_channel="per_channel" in name)
+                if within is not None:
+                    self.within[number] = within
             sign = -1 if position and functional_name(name) in COMPARING else 1  # move the two sides apart
             instead = self._instead(number, args[position], sign, picking=functional_name(name) in PICKING)
             if instead is not None and number in self._decided and functional_name(name) in SAMPLING:
@@ -187,10 +217,17 @@ def ties_in_all(runs: Sequence[Mapping[int, torch.Tensor]]) -> dict[int, torch.T
 
 
 def margins(
-    truth: Sequence[torch.Tensor], others: Sequence[Sequence[torch.Tensor]], decided: Mapping[int, Any], unit: float
+    truth: Sequence[torch.Tensor],
+    others: Sequence[Sequence[torch.Tensor]],
+    decided: Mapping[int, Any],
+    within: Mapping[int, torch.Tensor],
+    unit: float,
 ) -> dict[int, torch.Tensor]:
-    """Return how far an honest kernel's operand may be off, for each call and element."""
-    found = {}
+    """Return how far an honest kernel's operand may be off, for each call and element.
+
+    `within` is how far for a rounding within the operator, which holds for decided operands, too.
+    """
+    found = {k: added for k, added in within.items() if k < len(truth) and added.shape == truth[k].shape}
     for k, exact in enumerate(truth):
         runs = [run[k].double() for run in others if len(run) > k and run[k].shape == exact.shape]
         if k in decided or not runs:
@@ -201,14 +238,15 @@ def margins(
         if float((worst > 0).double().mean()) <= RARE:
             # An error caused by an earlier jump is not counted again: it follows when the earlier operand is moved.
             followed = worst > OUTLIER * unit * (size + size.square().mean().sqrt())
-            found[k] = REACH * worst.masked_fill(followed, 0.0)
+            margin = REACH * worst.masked_fill(followed, 0.0)
         else:
             sample = worst.reshape(-1)[:: max(1, worst.numel() // SAMPLED)]
             errors = errors.clamp(
                 max=OUTLIER * (float(sample[sample > 0].median()) if bool((sample > 0).any()) else float(worst.max()))
             )
             usual = errors.square().mean().sqrt()
-            found[k] = REACH * errors.amax(0) + USUAL_REACH * usual + UNITS * unit * size
+            margin = REACH * errors.amax(0) + USUAL_REACH * usual + UNITS * unit * size
+        found[k] = torch.maximum(margin, found[k]) if k in found else margin
     return found
 
 

@@ -37,6 +37,8 @@ class Lift(UncompiledMode):  # type: ignore[no-untyped-call]
         args = tuple(LIFTED.get(arg, arg) if isinstance(arg, torch.dtype) else arg for arg in args)
         if func is torch.ops.aten.lift_fresh.default and args[0].dtype in LIFTED:
             return func(_lift(args[0]))
+        if func is torch.ops.aten.fake_quantize_per_channel_affine_cachemask.default:
+            args = (args[0], args[1].float(), *args[2:])  # the steps may not be float64
         return func(*args, **kwargs)
 
 
