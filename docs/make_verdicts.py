@@ -53,6 +53,10 @@ guard cannot check them without reading them, and they differ from call to call.
 - A number in the text that only fits the inputs as given (a scale, a range, a count of rows) fails at other sizes,
   magnitudes, signs and orders, as `values`, `non_finite` or `unwritten_output`. The next section lists the inputs that
   are tried.
+- A kernel may ask something of the values, such as if a number is negative or a row in order. But both outcomes have to
+  occur in calls that are checked. If one never does, whatever is tried of the list below, and answers would be wrong
+  with it, the file is refused (`one_sided`). Not concerned are guards against NaN, infinities and sums of exponentials
+  that are zero, and whole numbers that are used as they were loaded.
 - If the reference does the same in training and evaluation mode, but a file does not, the file is checked with the same
   cases in both modes.
 - A mode in which the reference draws random numbers (dropout in training mode) is not checked, since two right answers
@@ -77,13 +81,13 @@ guard cannot check them without reading them, and they differ from call to call.
   half-way between two steps of a grid, or between two pixels of which the nearest is taken, where no division rounds.
   Numbers between 0 and 1 (or -1 and 1) reach both ends, and bfloat16 exceeds what float16 holds. NaN is asked of
   each input that the reference passes it on from, single ones and half a row.
-- Integers and flags: some repeat within an input and between inputs, or are zero; all are equal; all of one input are
-  zero; all are some thousands, or large. Lengths and places are drawn up to the end. Some samples hold nothing but
+- Integers and flags: some repeat within an input, alone and in runs, and between inputs, or are zero; all are equal;
+  all of one input are zero; all are some thousands, or large. Lengths and places are drawn up to the end. Some samples hold nothing but
   padding or ignored labels. Rows of flags begin or end with a run of cleared ones. Sizes, offsets and places that are
   written to keep what the file draws.
 - Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed, and
-  with gaps in its rows, between samples and between planes; any two of up to six inputs lie differently once. Samples
-  or heads are repeated with a stride of zero.
+  with gaps in its rows, between samples and between planes; any two of up to six inputs lie differently once. Samples,
+  heads, or columns of several inputs are repeated with a stride of zero.
 - Sizes: odd ones, primes, powers of two, a batch of one, and some up to four times as large. A larger size is left out,
   with a note, if a kernel needs more shared memory there than the GPU has or takes more than ten seconds to compile.
   Where a file takes another branch than at the sizes given (another kernel, another outcome of a condition on the
@@ -97,7 +101,10 @@ guard cannot check them without reading them, and they differ from call to call.
   the middle and the end of other buffers, and pass them within a call. Those that count down reach zero.
 - Other buffers that calls change: calls before may have been much louder, and the call itself quieter. They also stand
   at and beyond the numbers that the reference compares them with. In a chain of 32 calls, or of fewer if these
-  take more than a second, each begins with the state that the file's own call before left.
+  take more than a second, each begins with the state that the file's own call before left, and each is checked; the
+  last one is in the other mode.
+- What a call returned: two calls get it as an input of the same shape and dtype, up to sixteen if inputs are
+  changed, such as the moments of an optimiser.
 - Configurations of autotuned kernels: without a GPU, four at full size, sixteen with the numbers that kernels name, and
   each in one call, as far as ten seconds suffice; a note says how many are left. On a GPU it is the one that is timed.
 """

@@ -68,6 +68,7 @@ class Finding(enum.StrEnum):
     READS_VALUES = "reads_values"
     NOT_RECORDED = "not_recorded"
     RETAINED_INPUT = "retained_input"
+    ONE_SIDED = "one_sided"
 
     @classmethod
     def _missing_(cls, value: object) -> Finding | None:
@@ -118,6 +119,9 @@ DECISIONS: dict[Finding, Decision] = {
     Finding.STALE_PARAMETER: Decision(Status.WRONG_VALUES, "the output does not follow a parameter's new value"),
     Finding.UNWRITTEN_OUTPUT: Decision(Status.WRONG_VALUES, "part of an output was never written"),
     Finding.STATE: Decision(Status.WRONG_VALUES, "buffers after the call differ from the reference's"),
+    Finding.ONE_SIDED: Decision(
+        Status.WRONG_VALUES, "the answer depends on a predicate on data that has one result in all checked calls"
+    ),
     Finding.RACE: Decision(
         Status.WRONG_VALUES, "programs of a launch, or lanes of a store, store different values in one element"
     ),

@@ -6,6 +6,7 @@ prints one JSON object: for each probe whether it found the right answer, or the
 """
 
 import contextlib
+import inspect
 import json
 import math
 import sys
@@ -1492,6 +1493,80 @@ def counterparts_of_sums_make_them_what_they_meet():
     mean_near_a_number[(64,)](met, out, 24, B=32)
     hit = int((out < 1e-4).sum())  # elsewhere the sum equals the number of columns, which it meets as well
     return places == [(row, 0) for row in range(64)] and 0 < hit < 64
+
+
+@triton.jit
+def either(a, b):
+    return tl.where(a * b > 3600.0, b, a)  # always the same
+
+
+@triton.jit
+def kernel_of_predicates(x_ptr, word_ptr, out_ptr, n, B: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, B)
+    keep = at < n
+    x = tl.load(x_ptr + row * n + at, mask=keep, other=99.0)
+    word = tl.load(word_ptr + row * n + at, mask=keep, other=-1)
+    total = tl.sum(tl.where(keep, x, 0.0), axis=0)
+    y = tl.where((x > 0.0) & keep, x, 0.0)
+    y += tl.where(x * total > 200.0, 1.0, 0.0)  # always the same: 99 lies behind the end only
+    y += tl.where(x * x > 2500.0, 1.0, 0.0) + tl.where(total < -1e6, -1e6, total)
+    y += tl.where(tl.argmax(x, axis=0) < 0, 1.0, 0.0)
+    y += tl.where(total == 3.0, 1.0, 0.0)  # always the same
+    y += tl.minimum(tl.abs(total - 3.0) * 1e30, 1.0)  # always the same
+    y += (total * 1e-3).to(tl.int32)  # always the same
+    y += tl.exp(-1e30 * tl.abs(total - 3.0))  # always the same
+    y += tl.maximum(x, total - 1000.0)  # always the same
+    odd = total * 1e-12
+    y -= y * odd  # always the same: too little to change anything
+    y += tl.maximum(x, total)
+    y += tl.where((word >= 0) & (word < 100), 1.0, 0.0)
+    y += tl.where((x == x) & (tl.abs(x) != float("inf")), 1.0, 0.0)
+    peak = tl.max(tl.where(keep, x, -float("inf")), axis=0)
+    mass = tl.sum(tl.where(keep, tl.exp(x - peak), 0.0), axis=0)
+    y += tl.where(peak > -float("inf"), 1.0, 0.0) + tl.where(mass == 0.0, 1.0, 0.0)
+    rising = tl.sum((tl.associative_scan(tl.where(keep, x, 0.0), 0, either) > x).to(tl.int32), axis=0)
+    y += tl.where(rising == n + 1, 1.0, 0.0)  # always the same
+    y += tl.where(tl.rand(tl.load(word_ptr), at) >= 0.0, 1.0, 0.0)
+    tl.store(out_ptr + row * n + at, y, mask=keep)
+
+
+@probe
+def predicates_on_data_with_one_result_are_noted():
+    x, words, out = values(40, 24), torch.randint(0, 100, (40, 24)), torch.empty(40, 24)
+    found = {}
+    for kernel in (either, kernel_of_predicates):
+        lines, first = inspect.getsourcelines(kernel.fn)
+        found |= {first + number: "# always the same" in line for number, line in enumerate(lines)}
+    INTERPRETER.met_numbers.start()
+    try:
+        kernel_of_predicates[(40,)](x, words, out, 24, B=32)
+        seen = INTERPRETER.met_numbers.predicates.seen
+        one_sided = {it.line for it in seen.values() if it.only is not None}
+    finally:
+        INTERPRETER.met_numbers.stop()
+    wanted = {line for line, is_same in found.items() if is_same}
+    assert one_sided == wanted, (one_sided - wanted, wanted - one_sided)
+    return True
+
+
+@triton.jit
+def kernel_of_one_predicate(x_ptr, out_ptr, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    tl.store(out_ptr + at, tl.where(tl.sum(x, axis=0) == 3.0, 0.0, x), mask=at < n)
+
+
+@probe
+def another_result_is_forced_at_one_place():
+    x, out, forced, place = values(24), torch.empty(24), torch.empty(24), None
+    for written in (out, forced):
+        INTERPRETER.met_numbers.start(forced=place)
+        kernel_of_one_predicate[(1,)](x, written, 24, B=32)
+        place = next(
+            (it for it, seen in INTERPRETER.met_numbers.predicates.seen.items() if seen.only is not None), None
+        )
+        INTERPRETER.met_numbers.stop()
+    return same(out, x) and same(forced, torch.zeros(24))
 
 
 def main():

@@ -40,7 +40,7 @@ def chain_of(folder: Path, answer: str, count: int) -> Chain:
     trial = plan.trials[plan.main]
     given = next(case for case in trial.cases if case.expectation.state_after)
     assert trial.chain is not None
-    chain = trial.chain(given, count)
+    chain = trial.chain(given, None, count)
     assert chain is not None
     return chain
 

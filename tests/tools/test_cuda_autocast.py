@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from triton_agent.tools.emulate import cuda_autocast
+from triton_agent.tools.processes import cuda_autocast
 
 HEADER = Path(torch.__file__).parent / "include" / "ATen" / "autocast_mode.h"
 LISTS = {

@@ -32,6 +32,7 @@ from triton_agent.tools.truth.directed import (
 )
 from triton_agent.tools.truth.expectation import expect
 from triton_agent.tools.truth.layouts import (
+    BROADCAST,
     GAPS,
     INNER,
     LAST,
@@ -438,6 +439,8 @@ def test_the_last_two_of_four_dimensions_are_exchanged_as_in_transposed_keys() -
     laid = relaid(LAST, [keys, rows])
     assert laid is not None and torch.equal(laid[0], keys) and laid[1] is rows
     assert laid[0].transpose(2, 3).is_contiguous() and relaid(LAST, [rows]) is None
+    gate, single = relaid(BROADCAST, [rows, rows + 1]), relaid(BROADCAST, [rows])
+    assert gate is not None and [it.stride(-1) for it in gate] == [0, 0] and single is None
 
 
 def test_rows_overlap_like_the_windows_of_a_signal() -> None:
@@ -462,7 +465,7 @@ def test_cases_are_few_and_keep_their_layouts(tmp_path: Path) -> None:
 def test_fused_attention_is_spared_layouts_on_a_gpu_only(tmp_path: Path) -> None:
     trial = main_trial(tmp_path, "nn.functional.scaled_dot_product_attention(x, x, x)", "[torch.randn(2, 2, 8, 16)]")
     assert {INNER, WINDOWS} <= {case.distribution for case in trial.cases}, "without a GPU all are asked for"
-    assert set(LAYOUTS) - set(safe(LAYOUTS)) == {INNER, LAST, WINDOWS}
+    assert set(LAYOUTS) - set(safe(LAYOUTS)) == {INNER, LAST, WINDOWS, BROADCAST}
 
 
 def test_what_only_moves_elements_is_not_asked_for_layouts(tmp_path: Path) -> None:

@@ -107,6 +107,8 @@ OTHER_PROMISES = (
     "an_atomic_before_a_store_does_not_order_it",
     "atomics_of_one_program_contest_those_of_others",
     "counterparts_of_sums_make_them_what_they_meet",
+    "predicates_on_data_with_one_result_are_noted",
+    "another_result_is_forced_at_one_place",
     "installing_again_changes_nothing",
 )
 

@@ -7,7 +7,6 @@ candidate; shared memory is read from the tape.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -34,7 +33,7 @@ from triton_agent.tools.processes.tensors import (
 from triton_agent.tools.results import CaseAccuracy, Finding
 from triton_agent.tools.tape.tape import Tape, View
 from triton_agent.tools.truth.expectation import Expectation
-from triton_agent.tools.truth.plan import Case, Verify
+from triton_agent.tools.truth.plan import Case, Verify, once_for_each
 from triton_agent.tools.truth.yardstick import Yardstick, near
 
 NEAR = 100.0
@@ -247,7 +246,7 @@ def check_inputs(case: Case, answer: Answer, alike: Sequence[Case] = ()) -> None
         raise Failed(Finding.STATE, f"case {case.name}: a kernel stores into {min(answer.stored_state)}")
 
 
-@functools.lru_cache(maxsize=512)
+@once_for_each
 def mutated_inputs(case: Case) -> frozenset[int]:
     if any(tensor.is_meta for tensor in case.expectation.inputs_after):  # full size: checked when the case was made
         return frozenset()
@@ -339,14 +338,18 @@ def _same_row(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(*rows)
 
 
-def check_state(case: Case, reply: State, blobs: list[torch.Tensor], device: str = "cpu") -> None:
-    """Require the buffers that the reference changes to be changed alike, and all others to be unchanged."""
-    expectation = case.expectation
+def read_state(reply: State, blobs: list[torch.Tensor], device: str = "cpu") -> dict[str, torch.Tensor]:
+    """Read parameters and buffers from the executor's reply."""
     try:
         described = zip(reply.tensors.items(), blobs)
-        state = {name: near(unpack(item, blob), device) for (name, item), blob in described}
+        return {name: near(unpack(item, blob), device) for (name, item), blob in described}
     except Malformed as error:
-        raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
+        raise Failed(Finding.TAMPERED, f"the executor's answer contradicts itself ({error})") from error
+
+
+def check_state(case: Case, state: Mapping[str, torch.Tensor]) -> None:
+    """Require the buffers that the reference changes to be changed alike, and all others to be unchanged."""
+    expectation = case.expectation
     changed = {output.name.removeprefix("buffer "): output for output in expectation.state_after}
     for name, before in expectation.state_before.items():
         got = state.get(name)

@@ -18,8 +18,7 @@ from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.processes.protocol import State
-from triton_agent.tools.processes.tensors import describe, flatten, nested_tensors, row
+from triton_agent.tools.processes.tensors import flatten, nested_tensors
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.sizes import Variant
@@ -132,13 +131,12 @@ def refusal(case: Case, run: Run) -> Failed | None:
 
     tree = flatten(run.outputs, keep)
     answer = _answer(tree, tensors, [tensor.detach() for tensor in nested_tensors(run.inputs_after)])
-    state = {name: describe(tensor) for name, tensor in run.state_after.items()}
     try:
         checks.check_structure(case, answer)
         checks.check_form(case, answer)
         failure = checks.measure(case, answer)[1]
         checks.check_inputs(case, answer)
-        checks.check_state(case, State(tensors=state), [row(tensor) for tensor in run.state_after.values()])
+        checks.check_state(case, run.state_after)
     except Failed as failed:
         return failed
     return failure

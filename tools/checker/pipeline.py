@@ -22,6 +22,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import random
 import time
 import traceback
@@ -37,7 +38,8 @@ from triton_agent.tools.answers.authorship import (
     least_kernel_bytes,
     work_of,
 )
-from triton_agent.tools.answers.chained_calls import check_chains
+from triton_agent.tools.answers.chained_calls import check_chains, check_handing_on
+from triton_agent.tools.answers.one_sided import Asked, Predicates, SearchEnded, one_sided_of, refusal
 from triton_agent.tools.answers.spot_checks import beginning_with, configurations_of
 from triton_agent.tools.answers.spot_stage import CONFIGURATIONS_AT_MOST, check_spots, first_in_mode, in_each
 from triton_agent.tools.candidate.screen import screen
@@ -55,13 +57,15 @@ from triton_agent.tools.checker.questions import (
     right_in_silence,
     send_program,
     send_state,
+    state_of,
 )
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.shipped_file import check_file
 from triton_agent.tools.checker.tracing import Program, outline_of, state_shapes
 from triton_agent.tools.errors import NotJudgeableHere
 from triton_agent.tools.machine.lease import Mode
-from triton_agent.tools.processes.protocol import Called, GetState, State
+from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.processes.protocol import Called
 from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.tape.branches import branches_of
 from triton_agent.tools.tape.tape import encode
@@ -164,9 +168,12 @@ def check_all(job: Job) -> None:
         _check_other_branches(job)
         with job.gpu.aside():  # the interpreter may take seconds
             numbers = met()
-        _check_named_numbers(job, numbers)
+        later = _check_named_numbers(job, numbers)
         check_fresh_memory(job, job.trials())
         check_chains(job)
+        check_handing_on(job)
+        for check in later:
+            check()
     if is_apart:
         job.await_room()
         with job.gpu(Mode.SHARED):
@@ -221,6 +228,8 @@ class Met:
     `Called`. Each list is for a call of its own."""
     case: Case
     trial: Trial
+    predicates: Predicates
+    """The predicates of the kernels on data in these calls."""
 
 
 @contextlib.contextmanager
@@ -246,30 +255,36 @@ def _interpreted(job: Job, reader: Session, trial: Trial, groups: Sequence[Seque
     found: dict[bool, Met] = {}
     try:
         for cases in groups:
-            replies = [interpret(job, reader, trial, case, timeout_s=INTERPRETED_S) for case in cases]
+            replies = [interpret(job, reader, trial, case, timeout_s=INTERPRETED_S)[1] for case in cases]
             found[cases[0].train] = _met(trial, cases, replies)
     except (Failed, NotJudgeableHere) as error:
         job.notes.append(f"numbers that its kernels compute are not known ({str(error)[:200]})")
     return found
 
 
-def _check_named_numbers(job: Job, met: Mapping[bool, Met]) -> None:
+def _check_named_numbers(job: Job, met: Mapping[bool, Met]) -> list[Callable[[], None]]:
     """Check inputs that hold the numbers named by the candidate's kernels, and those that were met beside a GPU.
+
+    Return checks of the predicates in these kernels, which come last: an answer that is wrong says more.
 
     These cases are made for each candidate, so a large problem is checked at one of its smaller sizes.
     """
     main = job.plan.trials[job.plan.main]
     small = [trial for trial in job.trials() if _input_bytes(trial) <= NAMED_NUMBERS_BYTES]
     trial = main if main in small or not small else max(small, key=_input_bytes)
+    later: list[Callable[[], None]] = []
     if trial.holding is None:
-        return
+        return later
     for first in [trial.cases[0], *_other_tapes(job, trial)[:1]]:
         named = job.programs.of(main, first_in_mode(main, first.train))
-        _check_holding(job, trial, first, numbers_on(named.tape, named.kernel_set), met.get(first.train))
+        later += _check_holding(job, trial, first, numbers_on(named.tape, named.kernel_set), met.get(first.train))
+    return later
 
 
-def _check_holding(job: Job, trial: Trial, first: Case, numbers: Numbers, met_beside_gpu: Met | None) -> None:
-    """Check inputs with these numbers in the mode of the first case."""
+def _check_holding(
+    job: Job, trial: Trial, first: Case, numbers: Numbers, met_beside_gpu: Met | None
+) -> Iterator[Callable[[], None]]:
+    """Check inputs with these numbers in the mode of the first case; yield checks of predicates for later."""
     assert trial.holding is not None
     program = job.programs.of(trial, first)
     asked = [program]
@@ -284,11 +299,15 @@ def _check_holding(job: Job, trial: Trial, first: Case, numbers: Numbers, met_be
             met = _numbers_met(job, trial, first, other)
         if met is not None:
             _check_meeting(job, met, None if other is program else other)
-        for case, state in trial.holding(numbers.having_met(met.numbers if met else frozenset()), first.train):
+        holding = trial.holding(numbers.having_met(met.numbers if met else frozenset()), first.train)
+        for case, state in holding:
             job.gpu.pause()
             send_state(job, other, state if state is not None else trial.states[case.version])
             answer, _ = call(job, trial, case, program=other)
             judge(job, trial, case, answer)
+        if met is not None:
+            tape, held = None if other is program else other, holding if met.trial is trial else ()
+            yield functools.partial(_check_predicates, job, met, tape, held)
     if job.settings.device == "cpu":
         _check_configurations(job, trial, first)
     job.prepared[program.name] = None
@@ -329,6 +348,68 @@ def _check_meeting(job: Job, met: Met, program: Program | None) -> None:
         judge(job, met.trial, case, call(job, met.trial, case, program=program)[0])
 
 
+def _check_predicates(
+    job: Job, met: Met, program: Program | None, holding: Sequence[tuple[Case, Payload | None]]
+) -> None:
+    """Check that all predicates on data have several results, or do not matter; see `one_sided.py`.
+
+    `program` is the tape to call, by default that of each case.
+    """
+    trial = met.trial
+    if trial not in job.trials():
+        return
+    form = job.programs.of(trial, met.case)
+
+    def alike(cases: Iterable[Case]) -> list[Asked]:
+        return [
+            Asked(case=case, state=trial.states[case.version])
+            for case in cases
+            if case.train == met.case.train and case.verify is None and job.programs.of(trial, case) is form
+        ]
+
+    def groups() -> Iterator[Sequence[Asked]]:
+        yield alike((*trial.cases, *trial.other_mode))
+        yield [Asked(case=case, state=state or trial.states[case.version]) for case, state in holding]
+        if trial is not job.plan.trials[job.plan.main]:
+            yield alike(trial.at_other_branches())
+        if trial.meeting is not None:
+            made = [trial.meeting(met.case, counterparts) for counterparts in met.counterparts]
+            yield [Asked(case=case, state=trial.states[case.version]) for case in made if case is not None]
+
+    def ask(asked: Asked, forced: str) -> tuple[checks.Answer, Called]:
+        if job.reader is not None:
+            return _interpreted_aside(job, job.reader, trial, asked, forced)
+        tape = program or form
+        send_state(job, tape, asked.state)
+        job.prepared[form.name] = None
+        return call(job, trial, asked.case, program=tape, note_numbers=not forced, forced=forced)
+
+    with contextlib.suppress(SearchEnded):
+        found = one_sided_of(met.predicates, groups(), ask)
+        if found is not None:
+            raise refusal(found, _line_of(job.source, found.predicate.line))
+
+
+def _line_of(source: str, number: int) -> str:
+    lines = source.splitlines()
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def _interpreted_aside(
+    job: Job, reader: Session, trial: Trial, asked: Asked, forced: str
+) -> tuple[checks.Answer, Called]:
+    """Make a call in the interpreter beside the GPU, which others may use meanwhile."""
+    with job.gpu.aside():
+        try:
+            state = asked.state
+            return interpret(job, reader, trial, asked.case, timeout_s=INTERPRETED_S, state=state, forced=forced)
+        except Failed as failed:
+            if forced:
+                raise
+            job.notes.append(f"not all predicates of its kernels are known ({str(failed)[:200]})")
+            raise SearchEnded from failed
+
+
 def _other_tapes(job: Job, trial: Trial) -> list[Case]:
     """Return the cases in the mode that is not the first for which the candidate has another tape than in the first."""
     if not trial.other_mode:
@@ -362,7 +443,11 @@ def _alike(job: Job, trial: Trial, first: Case) -> list[Case]:
 def _met(trial: Trial, cases: Sequence[Case], replies: Sequence[Called]) -> Met:
     first = replies[0]
     counterparts = list(filter(None, (first.counterparts, first.counterparts_of_sums)))
-    return Met(numbers=in_each(replies), counterparts=counterparts, case=cases[0], trial=trial)
+    predicates = Predicates()
+    for case, reply in zip(cases, replies):
+        predicates.add(Asked(case=case, state=trial.states[case.version]), reply.predicates)
+    numbers = in_each(replies)
+    return Met(numbers=numbers, counterparts=counterparts, case=cases[0], trial=trial, predicates=predicates)
 
 
 def _input_bytes(trial: Trial) -> int:
@@ -391,10 +476,7 @@ def _run_trial(job: Job, index: int) -> None:
             _check_authorship(job, index, case, reply)
         program = job.programs.of(trial, case)
         if case.expectation.state_after or case is trial.cases[0] or program.writes_state:
-            state, blobs = job.runner.ask(
-                GetState(name=program.name), State, expected_bytes=case.expectation.state_bytes
-            )
-            checks.check_state(case, state, blobs, job.settings.device)
+            checks.check_state(case, state_of(job, program, case))
 
 
 def _check_authorship(job: Job, trial: int, case: Case, reply: Called) -> None:

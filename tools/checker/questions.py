@@ -8,12 +8,23 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
+import torch
+
 from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.processes.payloads import Payload
-from triton_agent.tools.processes.protocol import Call, Called, Done, Prepare, SeenLaunch, SentTape
+from triton_agent.tools.processes.protocol import (
+    Call,
+    Called,
+    Done,
+    GetState,
+    Prepare,
+    SeenLaunch,
+    SentTape,
+    State,
+)
 from triton_agent.tools.results import KernelLaunch
 from triton_agent.tools.truth.plan import Case, Trial
 
@@ -38,6 +49,13 @@ def send_program(job: Job, program: Program, state: Payload) -> None:
 def send_state(job: Job, program: Program, state: Payload) -> None:
     """Set the parameters of a tape that the executor was sent before."""
     job.runner.ask(Prepare(name=program.name, parameters=True), Done, [state])
+
+
+def state_of(job: Job, program: Program, case: Case) -> dict[str, torch.Tensor]:
+    """Return the parameters and buffers of a tape as its last call left them."""
+    expected = case.expectation.state_bytes
+    reply, blobs = job.runner.ask(GetState(name=program.name), State, expected_bytes=expected)
+    return checks.read_state(reply, blobs, job.settings.device)
 
 
 def _missing_in_executor(job: Job, trial: Trial, case: Case) -> tuple[Prepare, list[Payload]]:
@@ -83,6 +101,7 @@ def call(
     program: Program | None = None,
     more_bytes: int = 0,
     note_numbers: bool = False,
+    forced: str = "",
     timeout_s: float | None = None,
 ) -> tuple[checks.Answer, Called]:
     """Make one call; return its answer and the executor's reply.
@@ -109,6 +128,7 @@ def call(
         keep=case.is_large,
         again=job.kept is case,
         note_numbers=note_numbers,
+        forced=forced,
     )
     inputs = [] if request.again else [case.expectation.packed_inputs]
     job.kept = None
@@ -123,19 +143,31 @@ def call(
     return checks.read_answer(program.tape.tree, reply, blobs, job.settings.device), reply
 
 
-def interpret(job: Job, reader: Session, trial: Trial, case: Case, *, timeout_s: float) -> Called:
-    """Make one call in the interpreter, with numbers noted; return the reply of this process beside the executor."""
+def interpret(
+    job: Job,
+    reader: Session,
+    trial: Trial,
+    case: Case,
+    *,
+    timeout_s: float,
+    state: Payload | None = None,
+    forced: str = "",
+) -> tuple[checks.Answer, Called]:
+    """Make one call in the interpreter beside the executor, with numbers noted or another result forced at a place."""
     program = job.programs.of(trial, case)
     request = Call(
         prepare=Prepare(name=program.name, tape=_as_sent(job, program), parameters=True),
         salt=secrets.randbelow(2),
         seed=secrets.randbits(48),
         order=secrets.randbelow(ORDERS),
-        note_numbers=True,
+        note_numbers=not forced,
+        forced=forced,
     )
-    sent = [program.init, trial.states[case.version], case.expectation.packed_inputs]
+    sent = [program.init, state or trial.states[case.version], case.expectation.packed_inputs]
     reader.await_ready()
-    return reader.ask(request, Called, sent, timeout_s=timeout_s, expected_bytes=case.expectation.answer_bytes)[0]
+    size_bytes = case.expectation.answer_bytes
+    reply, blobs = reader.ask(request, Called, sent, timeout_s=timeout_s, expected_bytes=size_bytes)
+    return checks.read_answer(program.tape.tree, reply, blobs, job.settings.device), reply
 
 
 def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:

@@ -7,7 +7,6 @@ The tracer is asked once for each such form; its reply is decoded, admitted and 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,7 +25,7 @@ from triton_agent.tools.tape.admission import UnknownOption, admit
 from triton_agent.tools.tape.outline import Outline, outline
 from triton_agent.tools.tape.slicing import retained_by, writes_state
 from triton_agent.tools.tape.tape import Allocate, Constant, Operate, Place, Tape, decode
-from triton_agent.tools.truth.plan import Case, Trial
+from triton_agent.tools.truth.plan import Case, Trial, once_for_each
 
 Checked = tuple[KernelSet, WrittenParameters]
 """The kernels of a tape, and the parameters that each of them writes through."""
@@ -49,25 +48,25 @@ class Program:
     """True if a call may write into parameters or buffers, judging by the kernels' texts."""
 
 
-@functools.lru_cache(maxsize=512)
+@once_for_each
 def outline_of(case: Case) -> Outline:
     """Return the arguments of a call without tensor values."""
     return outline(case.expectation.packed_inputs.unpack("cpu"))
 
 
-@functools.lru_cache(maxsize=64)
+@once_for_each
 def constructor_of(trial: Trial) -> Outline:
     """Return the constructor's arguments without tensor values."""
     return outline(trial.packed_init.unpack("cpu"))
 
 
-@functools.lru_cache(maxsize=512)
+@once_for_each
 def packed(value: Case | Trial) -> Payload:
     """Return the outline of a case's inputs, or of a trial's constructor arguments, ready to be sent."""
     return pack(outline_of(value) if isinstance(value, Case) else constructor_of(value))
 
 
-@functools.lru_cache(maxsize=64)
+@once_for_each
 def state_shapes(trial: Trial) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the reference's parameters and buffers."""
     return {name: tuple(tensor.shape) for name, tensor in trial.states[0].unpack("cpu").items()}

@@ -18,7 +18,7 @@ from types import TracebackType
 import numpy as np
 import triton
 
-_LIBRARIES = tuple(os.path.dirname(path) + os.sep for path in (np.__file__, triton.__file__, __file__))
+LIBRARIES = tuple(os.path.dirname(path) + os.sep for path in (np.__file__, triton.__file__, __file__))
 
 
 class EmulationError(RuntimeError):
@@ -71,7 +71,7 @@ def line_of(error: BaseException) -> int | None:
     line = None
     step: TracebackType | None = error.__traceback__
     while step is not None:
-        if not step.tb_frame.f_code.co_filename.startswith(_LIBRARIES):
+        if not step.tb_frame.f_code.co_filename.startswith(LIBRARIES):
             line = step.tb_lineno
         step = step.tb_next
     return line

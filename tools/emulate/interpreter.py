@@ -209,6 +209,7 @@ class Interpreter:
     def _python(self, function: Any) -> Callable[..., Any]:
         if function not in self._rewritten:
             self._rewritten[function] = rewrite(function, self._language)
+            self.met_numbers.predicates.files.add(self._rewritten[function].__code__.co_filename)
         return self._rewritten[function]
 
 

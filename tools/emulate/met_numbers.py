@@ -1,4 +1,4 @@
-"""Notes numbers that fill a whole block, or a whole row of one, in any operation of a kernel.
+"""Notes what kernels compute with: numbers that fill a whole block, or a whole row of one, in any operation.
 
 A kernel that treats one number differently from all others has to bring that number together with its inputs, however
 it was computed. Not covered: blocks of different numbers, such as one for every place.
@@ -16,6 +16,7 @@ import triton.runtime.interpreter as stock
 
 from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle, numbers
 from triton_agent.tools.emulate.counterparts import Counterparts
+from triton_agent.tools.emulate.predicates import Predicates
 
 NOTED_AT_MOST = 4096
 """Maximum count of noted numbers, by far more than a kernel names."""
@@ -27,9 +28,14 @@ class MetNumbers:
     def __init__(self, builder: ArithmeticBuilder) -> None:
         self._builder = builder
         self.found: set[float] = set()
+        self._notes_numbers = True
         self.counterparts = Counterparts()
+        self.predicates = Predicates()
 
-    def start(self) -> None:
+    def start(self, *, forced: str | None = None) -> None:
+        """Note numbers and predicates from now on; or only force another result at this place (see `Predicates`)."""
+        self.predicates.forced = forced or ""
+        self._notes_numbers = forced is None
         for name in dir(type(self._builder)):
             if name.startswith("create_"):
                 setattr(self._builder, name, self._noting(name, getattr(self._builder, name)))
@@ -40,16 +46,19 @@ class MetNumbers:
             delattr(self._builder, name)
         self.found = set()
         self.counterparts.clear()
+        self.predicates.clear()
 
     def _noting(self, name: str, create: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(create)
         def noted(*args: Any, **kwargs: Any) -> Any:
-            for operand in _handles((*args, *kwargs.values())):
-                if len(self.found) < NOTED_AT_MOST:
-                    self.found |= _same_in_a_row(operand)
+            if self._notes_numbers:
+                for operand in _handles((*args, *kwargs.values())):
+                    if len(self.found) < NOTED_AT_MOST:
+                        self.found |= _same_in_a_row(operand)
             result = create(*args, **kwargs)
-            self.counterparts.note(name, create, args, result)
-            return result
+            if self._notes_numbers:
+                self.counterparts.note(name, create, args, result)
+            return self.predicates.noted(name, create, (*args, *kwargs.values()), result)
 
         return noted
 

@@ -12,16 +12,17 @@ neighbours, which changes at most the last bits.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import triton.language as tl
 import triton.runtime.interpreter as stock
 
-from triton_agent.tools.emulate.arithmetic import handle_of, numbers
+from triton_agent.tools.emulate.arithmetic import Handle, handle_of, numbers
 from triton_agent.tools.emulate.counterparts import note_sum
 from triton_agent.tools.emulate.floats import Array
+from triton_agent.tools.emulate.predicates import note_combined, note_reduced, note_scanned
 
 IN_SEQUENCE = 4
 """Number of neighbours that one thread combines in sequence: as many as it loads at once."""
@@ -39,7 +40,8 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: 
     arrays = [part.handle.data for part in input]
     if axis is None:
         arrays = [array.reshape(len(array), -1) for array in arrays]
-    combine = _combiner(combine_fn, dtypes)
+    combined: list[Handle] = []
+    combine = _combiner(combine_fn, dtypes, input, combined)
     is_own = tl.core._unwrap_if_constexpr(combine_fn) not in _KNOWN
     if is_own:
         step = min(IN_SEQUENCE, arrays[0].shape[along])
@@ -58,6 +60,9 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: 
     reduced = tuple(map(_tensor, arrays, dtypes))
     if tl.core._unwrap_if_constexpr(combine_fn) is tl.standard._sum_combine and axis is not None:
         note_sum(input[0].handle, along, reduced[0].handle)
+    handles, results = ([part.handle for part in parts] for parts in (input, reduced))
+    function = tl.core._unwrap_if_constexpr(combine_fn)
+    note_reduced(handles, None if axis is None else along, results, combine=function, combined=combined)
     return reduced
 
 
@@ -68,19 +73,25 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = Fals
     along, dtypes = _checked(tl.core._unwrap_if_constexpr(axis), len(input[0].shape)), [part.dtype for part in input]
     is_reversed = bool(tl.core._unwrap_if_constexpr(reverse))
     arrays = [np.flip(part.handle.data, along) if is_reversed else part.handle.data for part in input]
-    combine = _combiner(combine_fn, dtypes)
+    combined: list[Handle] = []
+    combine = _combiner(combine_fn, dtypes, input, combined)
     position = np.arange(arrays[0].shape[along]).reshape([-1 if d == along else 1 for d in range(arrays[0].ndim)])
     distance = 1
     while distance < arrays[0].shape[along]:
         earlier = [np.roll(array, distance, axis=along) for array in arrays]
-        combined = combine([*earlier, *arrays])
-        arrays = [np.where(position >= distance, new, old) for new, old in zip(combined, arrays)]
+        later = combine([*earlier, *arrays])
+        arrays = [np.where(position >= distance, new, old) for new, old in zip(later, arrays)]
         distance *= 2
-    return tuple(_tensor(np.flip(a, along) if is_reversed else a, dtype) for a, dtype in zip(arrays, dtypes))
+    scanned = tuple(_tensor(np.flip(a, along) if is_reversed else a, dtype) for a, dtype in zip(arrays, dtypes))
+    note_scanned([part.handle for part in input], [part.handle for part in scanned], combined)
+    return scanned
 
 
-def _combiner(combine_fn: Any, dtypes: list[Any]) -> Combine:
-    """Return the combining function on arrays: with numpy for Triton's own functions, else by running the function."""
+def _combiner(combine_fn: Any, dtypes: list[Any], like: Sequence[Any], combined: list[Handle]) -> Combine:
+    """Return the combining function on arrays: with numpy for Triton's own functions, else by running the function.
+
+    `like` are the tensors whose values it combines. `combined` is set to what running the function last returned.
+    """
     combine_fn = tl.core._unwrap_if_constexpr(combine_fn)
     known = _KNOWN.get(combine_fn)
     count = len(dtypes)
@@ -91,12 +102,15 @@ def _combiner(combine_fn: Any, dtypes: list[Any]) -> Combine:
         return [handle_of(value, dtype).data for value, dtype in zip(known(*values), dtypes)]
 
     def by_running(operands: list[Array]) -> list[Array]:
-        result = combine_fn(*map(_tensor, operands, [*dtypes, *dtypes]))
+        given = list(map(_tensor, operands, [*dtypes, *dtypes]))
+        note_combined([part.handle for part in like], [part.handle for part in given])
+        result = combine_fn(*given)
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != count:
             raise ValueError(f"the combining function gave {len(results)} values for {count} inputs")
         semantic = stock.interpreter_semantic
-        return [semantic.cast(value, dtype).handle.data for value, dtype in zip(results, dtypes)]
+        combined[:] = [semantic.cast(value, dtype).handle for value, dtype in zip(results, dtypes)]
+        return [handle.data for handle in combined]
 
     return by_running if known is None else with_numpy
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.executor.memory import Block
-from triton_agent.tools.processes.protocol import SeenLaunch
+from triton_agent.tools.processes.protocol import Predicate, SeenLaunch
 from triton_agent.tools.processes.tensors import flatten
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.results import KernelResources
@@ -42,7 +42,12 @@ class Unlisted:
 
     def limit(self, only: Sequence[int] | None) -> None: ...
 
-    def note_numbers(self) -> None: ...
+    def note_numbers(self, *, forced: str | None = None) -> None: ...
+
+    def computed(self, tensor: torch.Tensor) -> None: ...
+
+    def predicates(self) -> tuple[Predicate, ...]:
+        return ()
 
     def numbers(self) -> tuple[float, ...]:
         return ()

@@ -22,7 +22,7 @@ from triton_agent.tools.executor.kernels import Kernels, as_passed
 from triton_agent.tools.executor.memory import Block
 from triton_agent.tools.executor.program import Launching
 from triton_agent.tools.kernels.kernel import ADDRESS_AS_NUMBER
-from triton_agent.tools.processes.protocol import SeenLaunch
+from triton_agent.tools.processes.protocol import Predicate, SeenLaunch
 from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.tape import Choice
 
@@ -49,8 +49,14 @@ class GpuLauncher:
     def limit(self, only: Sequence[int] | None) -> None:
         """Do nothing: on a GPU all programs run."""
 
-    def note_numbers(self) -> None:
+    def note_numbers(self, *, forced: str | None = None) -> None:
         """Do nothing: on a GPU it is unknown what kernels compute with."""
+
+    def computed(self, tensor: torch.Tensor) -> None:
+        """Do nothing."""
+
+    def predicates(self) -> tuple[Predicate, ...]:
+        return ()
 
     def numbers(self) -> tuple[float, ...]:
         return ()

@@ -13,7 +13,7 @@ from triton_agent.tools.emulate.interpreter import Interpreter
 from triton_agent.tools.executor.kernels import Kernels, as_passed
 from triton_agent.tools.executor.memory import Block
 from triton_agent.tools.executor.program import Launching
-from triton_agent.tools.processes.protocol import SeenLaunch
+from triton_agent.tools.processes.protocol import Predicate, SeenLaunch
 from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.tape import Choice
 
@@ -39,9 +39,19 @@ class InterpretedLauncher:
     def limit(self, only: Sequence[int] | None) -> None:
         self._interpreter.only = only
 
-    def note_numbers(self) -> None:
-        """Note the numbers that kernels use as a whole block, until the next `begin`."""
-        self._interpreter.met_numbers.start()
+    def note_numbers(self, *, forced: str | None = None) -> None:
+        self._interpreter.met_numbers.start(forced=forced)
+
+    def computed(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        self._interpreter.met_numbers.predicates.computed(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
+
+    def predicates(self) -> tuple[Predicate, ...]:
+        seen = self._interpreter.met_numbers.predicates.seen
+        line_of = self._kernels.line_of
+        return tuple(
+            Predicate(place=place, line=line_of(it.line), kind=it.kind, only=it.only) for place, it in seen.items()
+        )
 
     def numbers(self) -> tuple[float, ...]:
         """Return the noted numbers."""

@@ -20,7 +20,9 @@ import torch
 
 from triton_agent.tools.executor.kernels import Described
 from triton_agent.tools.executor.memory import Block, Fresh, make_block
-from triton_agent.tools.processes.protocol import SeenLaunch
+from triton_agent.tools.graph.operator_groups import STILL
+from triton_agent.tools.graph.operators import kind_of
+from triton_agent.tools.processes.protocol import Predicate, SeenLaunch
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.slicing import operator_of
@@ -68,8 +70,17 @@ class Launcher(Protocol):
     def limit(self, only: Sequence[int] | None) -> None:
         """From the next launch on, let the interpreter run the listed programs only, or all; do nothing on a GPU."""
 
-    def note_numbers(self) -> None:
-        """Note the numbers that kernels combine blocks with, until the next `begin`; do nothing on a GPU."""
+    def note_numbers(self, *, forced: str | None = None) -> None:
+        """Note the numbers that kernels combine blocks with, and their predicates, until the next `begin`.
+
+        Or only let an operation give another result, by its place. On a GPU do nothing.
+        """
+
+    def computed(self, tensor: torch.Tensor) -> None:
+        """Take note that torch computed this tensor, so that it is not what the module was given."""
+
+    def predicates(self) -> tuple[Predicate, ...]:
+        """Return the noted predicates on data."""
 
     def numbers(self) -> tuple[float, ...]:
         """Return the noted numbers."""
@@ -283,6 +294,7 @@ class Program:
     def _operation(self, step: Operate) -> Thunk:
         stand_in = ON_GPU.get(step.operator) if self.device == "cuda" else None
         operator = stand_in or operator_of(step.operator)
+        computes = kind_of(step.operator) not in STILL
 
         def operate(frame: _Frame) -> None:
             args = [self._value(frame, value) for value in step.args]
@@ -290,6 +302,8 @@ class Program:
             for view, tensor in zip(step.results, _items(result)):
                 if view is not None:
                     self._take(frame, view, tensor)
+                    if computes:
+                        self.launcher.computed(frame.tensors[self._numbers[view]])
 
         return operate
 

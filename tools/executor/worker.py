@@ -252,8 +252,8 @@ class Executor:
             with self._candidate("forward", program):
                 program.prepare()  # before `only` takes effect: all programs of the prologue run
         program.launcher.begin(request.order, request.only)
-        if request.note_numbers:
-            program.launcher.note_numbers()
+        if request.note_numbers or request.forced:
+            program.launcher.note_numbers(forced=request.forced or None)
         with self._candidate("forward", program):
             outputs = program.call(inputs, run)
             if self.device == "cuda":
@@ -278,6 +278,7 @@ class Executor:
             numbers=program.launcher.numbers(),
             counterparts=_placed(inputs, *program.launcher.counterparts(of_sums=False)),
             counterparts_of_sums=_placed(inputs, *program.launcher.counterparts(of_sums=True)),
+            predicates=program.launcher.predicates() if request.note_numbers else (),
         )
         return reply, [[row(tensor) for tensor in group] for group in (outputs, [inputs[i] for i in changed])]
 

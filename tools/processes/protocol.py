@@ -436,7 +436,9 @@ class Call:
     again: bool = False
     """Use the kept inputs; none come with the message."""
     note_numbers: bool = False
-    """Report the numbers that kernels combine blocks with, in the interpreter."""
+    """Report the numbers that kernels combine blocks with, and their predicates on data, in the interpreter."""
+    forced: str = ""
+    """Place at which an operation in a kernel gives another result, in the interpreter; see `Predicate`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -460,6 +462,32 @@ class SeenLaunch:
     """Arguments with an element in which programs stored different values."""
     read_beside_stores: tuple[str, ...] = ()
     """Arguments in which programs read elements that others stored."""
+
+
+class PredicateKind(enum.StrEnum):
+    COMPARISON = "comparison"
+    EXTREMUM = "extremum"
+    """Which of two values is the larger or the smaller one, or which is too small to change a sum."""
+    JOINT = "joint"
+    """Flags that are joined. Where one of them never changes, nothing else can be expected of both."""
+    OPERAND = "operand"
+    """One of two flags that are joined; no predicate itself."""
+    OPERATION = "operation"
+
+
+OPERANDS = (" first", " second")
+"""Endings of the places of two flags that are joined."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Predicate:
+    """An operation of a kernel on data that may decide what it does; see `emulate/predicates.py`."""
+
+    place: str
+    line: int
+    kind: PredicateKind
+    only: float | None
+    """The result that it always had in this call; None if it had several."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -489,6 +517,8 @@ asked for."""
     counterparts_of_sums: tuple[tuple[int, int, float], ...] = ()
     """Elements of inputs, each with a number that makes a sum equal to one that a kernel combined it with, if no other
 element of the sum changes."""
+    predicates: tuple[Predicate, ...] = ()
+    """The predicates of kernels on data, if numbers were noted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ class Conditions:
             return contextlib.nullcontext()
         import torch
 
-        from triton_agent.tools.emulate import cuda_autocast
+        from triton_agent.tools.processes import cuda_autocast
 
         if device == "cpu":
             cuda_autocast.install(computes=True)

@@ -22,7 +22,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
-from triton_agent.tools.emulate import cuda_autocast
+from triton_agent.tools.processes import cuda_autocast
 from triton_agent.tools.tape.recorder import Entry, OutOfRecord, Recorder
 
 DEVICE = torch.device("cuda", 0)

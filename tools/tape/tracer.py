@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from triton_agent.tools.emulate import cuda_autocast
 from triton_agent.tools.kernels.capture import Capture
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import (
@@ -30,6 +29,7 @@ from triton_agent.tools.kernels.kernel import (
     function_references,
     value_from_json,
 )
+from triton_agent.tools.processes import cuda_autocast
 from triton_agent.tools.processes.child import begin, confine, report_of
 from triton_agent.tools.processes.codec import to_plain
 from triton_agent.tools.processes.payloads import Payload, receive_request

@@ -91,10 +91,8 @@ from triton_agent.tools.truth.layouts import (
     INNER,
     LAYOUTS,
     MIXED,
-    REPEATED,
-    SHARED,
+    OTHER_VALUES,
     TRANSPOSED,
-    WINDOWS,
     relaid,
     safe,
 )
@@ -184,6 +182,7 @@ def make_trial(
         meeting=maker.number_cases.meeting if settings.remedies else None,
         at_other_branches=maker.cases_in_second_mode if main else maker.cases_at_other_branches,
         chain=maker.chain if settings.remedies else None,
+        following=StateCases(maker).following if settings.remedies else None,
     )
     return trial, models[0].train(cases[0].train)
 
@@ -282,7 +281,7 @@ def make_verifier_trial(reference: Reference, name: str) -> Trial:
     More draws lie otherwise in memory, which the problem's own function does not see: it may ask for dense inputs.
     """
     cases, layout_seed = [], secret_seed()
-    for number, layout in enumerate(("", "", "", *(it for it in LAYOUTS if it not in (REPEATED, SHARED, WINDOWS))), 1):
+    for number, layout in enumerate(("", "", "", *(it for it in LAYOUTS if it not in OTHER_VALUES)), 1):
         inputs = draw(reference, AS_GIVEN, secret_seed())
         given = relaid(layout, inputs, layout_seed) if layout else inputs
         if given is None:
@@ -338,7 +337,7 @@ class _CaseMaker:
         self.modes = self._modes()
         self._one_at_a_time = threading.Lock()
         self._at_other_branches: tuple[Case, ...] | None = None
-        self._chains: dict[tuple[bool, int], Chain | None] = {}
+        self._chains: dict[tuple[bool, bool, int], Chain | None] = {}
         if settings.remedies:
             self._mix_signs()
 
@@ -681,7 +680,7 @@ class _CaseMaker:
     def _try_layout(self, cases: list[Case], name: str, version: int, *, train: bool) -> None:
         inputs = relaid(name, self.fresh(), self.build_seed)
         # Where elements lie in one memory and are changed, the answer depends on the order of the changes.
-        if inputs is None or (name in (WINDOWS, SHARED) and mutated_inputs(cases[0])):
+        if inputs is None or (name in OTHER_VALUES and mutated_inputs(cases[0])):
             return
         with contextlib.suppress(OriginalFailed, RuntimeError):
             model = self.models[version].train(train)
@@ -705,10 +704,8 @@ class _CaseMaker:
     def _is_useful(self, distribution: str, given: Case) -> bool:
         """Return True if a distribution applies here. For example, positions in a sample of zeros are all ties."""
         if distribution in (BLANK, FEW, STRUCTURED, QUIETER):
-            floats = all(
-                output.yard.original.is_floating_point() or output.yard.original.dtype is torch.bool
-                for output in given.expectation.outputs
-            )
+            outputs = [output.yard.original for output in given.expectation.outputs]
+            floats = all(it.is_floating_point() or it.is_complex() or it.dtype is torch.bool for it in outputs)
             # a norm of equal elements is only rounding error
             is_rounding = distribution == FEW and bool(self.operators & NORMS)
             return floats and not self._goes_by_order and not is_rounding
@@ -759,12 +756,12 @@ class _CaseMaker:
             [name for name in DIRECTED if name not in DIRECTED_IN_EACH_MODE],
         )
 
-    def chain(self, given: Case, count: int) -> Chain | None:
-        """Return a chain of so many calls in the mode of this case. It is made once, when a candidate needs it."""
+    def chain(self, given: Case, last: Case | None, count: int) -> Chain | None:
+        """Return a chain of calls; see `StateCases.chain`. It is made once, when a candidate needs it."""
         with self._one_at_a_time:
-            key = given.train, count
+            key = given.train, last is not None, count
             if key not in self._chains:
-                self._chains[key] = StateCases(self).chain(given, count)
+                self._chains[key] = StateCases(self).chain(given, last, count)
             return self._chains[key]
 
     def _made_once(self, train: bool, distributions: Sequence[str], kinds: Sequence[str]) -> tuple[Case, ...]:

@@ -11,6 +11,7 @@
     stepped      every second element of a row that is twice as wide, starting at the second; for one dimension
     expanded     one sample repeated with a stride of zero, which also changes the values
     repeated     the same for the second dimension of each input that has three and more, like keys that heads share
+    broadcast    the first column repeated with a stride of zero, like a gate for each row; for several inputs
     windows      rows that overlap by half, like the frames of a signal, which also changes the values
     one twice    the same tensor for two inputs of equal shape and dtype
     apart        separate memory for each input, if the given inputs share memory
@@ -35,11 +36,13 @@ INNER, OUTER, WINDOWS = "second dimension last in memory", "first dimensions exc
 LAST = "last dimensions exchanged in memory"
 CUT, REPEATED = "gaps between samples in memory", "second dimension repeated in memory"
 APART = "memory of its own for each input"
-MIXED = "several layouts in memory"
-LAYOUTS = (TRANSPOSED, GAPS, MIXED, INNER, OUTER, LAST, CUT, REPEATED, SHARED, WINDOWS, APART)
+MIXED, BROADCAST = "several layouts in memory", "last dimension repeated in memory"
+LAYOUTS = (TRANSPOSED, GAPS, MIXED, INNER, OUTER, LAST, CUT, REPEATED, BROADCAST, SHARED, WINDOWS, APART)
+OTHER_VALUES = frozenset({REPEATED, BROADCAST, SHARED, WINDOWS})
+"""Layouts that change values as well: several elements lie in one place."""
 FEWEST_TO_MIX = 3
 """Of fewer inputs no two lie alike in the first two cases."""
-UNSAFE_FOR_ATTENTION = (INNER, LAST, WINDOWS)
+UNSAFE_FOR_ATTENTION = (INNER, LAST, WINDOWS, BROADCAST)
 """Layouts of which one made torch's fused attention on an H200 access a misaligned address, most likely windows: rows
 begin at any multiple of half a row, and the kernel reads 16 bytes at a time. After that nothing runs in the process.
 """
@@ -64,6 +67,8 @@ def relaid(name: str, inputs: list[Any], seed: int = 0) -> list[Any] | None:
         instead = _shared(tensors)
     elif name == WINDOWS:
         instead = _last_as_windows(tensors)
+    elif name == BROADCAST:
+        instead = _broadcast(tensors)
     else:
         order = torch.randperm(len(tensors), generator=torch.Generator().manual_seed(seed)).tolist()
         if name == MIXED and len(tensors) < FEWEST_TO_MIX:
@@ -180,6 +185,17 @@ def _expanded(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     one = tensor.detach().narrow(axis, 0, 1).clone()
     return one.expand(tensor.shape).requires_grad_(tensor.requires_grad)
+
+
+def _broadcast(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Repeat the first column of each floating-point tensor, if there are several; rows of a single one stay rows."""
+    fitting = [it.is_floating_point() and it.dim() > 1 and it.shape[-1] > 1 for it in tensors]
+    return [
+        it.detach()[..., :1].clone().expand(it.shape).requires_grad_(it.requires_grad)
+        if fits and sum(fitting) > 1
+        else it
+        for it, fits in zip(tensors, fitting)
+    ]
 
 
 def _last_as_windows(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

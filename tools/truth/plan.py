@@ -7,9 +7,11 @@ variants get the inputs as given and the distribution `extremes`. `cases.py` mak
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 
@@ -33,7 +35,24 @@ LARGE_BYTES = 1 << 30
 """Size of the inputs and outputs of a call from which a case is large."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+
+def once_for_each(answer: Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
+    """Keep the function's answers about cases or trials as long as these exist; some are made for one candidate."""
+    known: weakref.WeakKeyDictionary[Asked, Answer] = weakref.WeakKeyDictionary()
+
+    @functools.wraps(answer)
+    def kept(asked: Asked) -> Answer:
+        if asked not in known:
+            known[asked] = answer(asked)
+        return known[asked]
+
+    return kept
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Case:
     """One call of a candidate and the expected result. Cases compare by identity."""
 
@@ -63,12 +82,20 @@ class Case:
 class Chain:
     """Calls of a module that keeps a state, each of which begins with the state that the one before left."""
 
-    count: int
     cases: tuple[Case, ...]
-    """A case for each of several draws of inputs, which take turns. The last one expects what the last call leaves."""
+    """A case for each call. The last one also expects what all of them leave, and may be in the other mode."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """A call that gets what the call before returned or left."""
+
+    case: Case
+    state: Payload
+    """Parameters and buffers with which the call begins."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Trial:
     """One variant: how to build the module, the versions of its parameters, and its cases in order.
 
@@ -102,8 +129,12 @@ Each comes with its own parameters and buffers, or None."""
     """Makes cases of the kinds that otherwise only the main variant has in its first mode, for candidates whose kernels
 take another branch than there: at this size or, in the main variant, in the second mode."""
 
-    chain: Callable[[Case, int], Chain | None] | None = None
-    """Makes a chain of so many calls in the mode of a case that changes buffers; None if the reference refuses it."""
+    chain: Callable[[Case, Case | None, int], Chain | None] | None = None
+    """Makes a chain of so many calls in the mode of a case that changes buffers, the last one in that of the second
+    case if there is one; None if the reference refuses it."""
+
+    following: Callable[[Case, Mapping[int, torch.Tensor], Mapping[str, torch.Tensor]], Following | None] | None = None
+    """Makes a call that gets these inputs, by number, and begins with these buffers; all else is as in the case."""
 
     def begins_mode(self, case: Case) -> bool:
         """Return True for the first case in training mode and the first one in evaluation mode."""

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -20,7 +21,7 @@ from triton_agent.tools.graph.operators import bare_name, words
 from triton_agent.tools.graph.values import Argument
 from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.processes.tensors import nested_tensors
-from triton_agent.tools.reference.input_tensors import own_copy
+from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.truth.distributions import real_valued_in
@@ -30,10 +31,11 @@ from triton_agent.tools.truth.expectation import (
     Output,
     changed,
     non_finite_share,
+    state_of,
     with_slack,
 )
 from triton_agent.tools.truth.number_cases import Source, is_astray
-from triton_agent.tools.truth.plan import Case, Chain
+from triton_agent.tools.truth.plan import Case, Chain, Following
 from triton_agent.tools.truth.yardstick import near
 
 AFTER_OTHERS = "as given, after other calls"
@@ -67,21 +69,24 @@ DRAWS = 2
 
 
 class Repeated(torch.nn.Module):
-    """Calls a module so often, with several inputs in turns, and returns the last answer.
+    """Calls a module so often, with several inputs in turns, and returns all answers.
 
     What the reference does in a chain of calls is then what this module does in one: the float64 truth and the randomly
     rounded runs carry on states of their own.
     """
 
-    def __init__(self, module: torch.nn.Module, count: int) -> None:
+    def __init__(self, module: torch.nn.Module, modes: Sequence[bool]) -> None:
+        """`modes` has the training flag of each call."""
         super().__init__()
         self.module = module
-        self.count = count
+        self.modes = tuple(modes)
 
     def forward(self, *draws: list[Any]) -> Any:
-        for number in range(self.count):
-            answer = self.module(*own_copy(list(draws[number % len(draws)])))
-        return answer
+        answers = []
+        for number, train in enumerate(self.modes):
+            answer = self.module.train(train)(*own_copy(list(draws[number % len(draws)])))
+            answers.append(map_tensors(answer, torch.clone))  # a later call may change what this one returned
+        return answers
 
 
 class Maker(Source, Protocol):
@@ -128,35 +133,71 @@ class StateCases:
         self._count_many_on(cases, stateful)
         self._reach_limits(cases, stateful)
 
-    def chain(self, given: Case, count: int) -> Chain | None:
-        """Return a chain of so many calls, the first with the state of a module as drawn, in the mode of this case.
+    def chain(self, given: Case, last: Case | None, count: int) -> Chain | None:
+        """Return a chain of so many calls in the mode of this case, from the state of a module as drawn.
 
-        Rounding may err in one direction in all calls, so limits are wider than those of single calls.
+        The last call is in the mode of `last` if there is one. Rounding may err in one direction in all calls, so
+        limits are wider than those of single calls.
         """
         draws = [self._maker.fresh() for _ in range(DRAWS)]
-        repeated = Repeated(copied_module(self._maker.models[0]), count).train(given.train)
+        cases = [given] * (count - 1) + [last or given]
+        repeated = Repeated(copied_module(self._maker.models[0]), [case.train for case in cases])
         with contextlib.suppress(*REFUSED):
-            found = self._maker.runs.expect(repeated, draws, self._maker.scales, brief=True)
-            found = _of_the_last_call(found, given.expectation)
+            scales = {
+                name.replace("out", f"out[{number}]", 1) if name.startswith("out") else name: scale
+                for name, scale in self._maker.scales.items()
+                for number in range(count)
+            }
+            found = self._maker.runs.expect(repeated, draws, scales, brief=True)
             found = with_slack(found, math.sqrt(count), gross_only=not found.brief)
-            names = {output.name for output in found.state_after}
+            names = {output.name.replace("module.", "", 1) for output in found.state_after}
             alike = names >= {output.name for output in given.expectation.state_after}
-            if not alike or non_finite_share(found) or is_astray(found):
+            wanted = sum(len(case.expectation.outputs) for case in cases)
+            if not alike or len(found.outputs) != wanted or non_finite_share(found) or is_astray(found):
                 return None
-            cases = [
-                dataclasses.replace(
-                    given,
-                    name=f"{given.variant} / as given, {count} calls in a row",
-                    distribution=AFTER_OTHERS,
-                    version=0,
-                    expectation=dataclasses.replace(
-                        found, packed_inputs=pack(draw), inputs_after=tuple(map(near, nested_tensors(draw)))
-                    ),
-                    stale=None,
+            packed = [pack(draw) for draw in draws]
+            after = [tuple(map(near, nested_tensors(draw))) for draw in draws]
+            calls, begin = [], 0
+            for number, case in enumerate(cases):
+                end = begin + len(case.expectation.outputs)
+                expectation = dataclasses.replace(
+                    _of_one_call(found, case.expectation, begin, end),
+                    packed_inputs=packed[number % DRAWS],
+                    inputs_after=after[number % DRAWS],
                 )
-                for draw in draws
-            ]
-            return Chain(count=count, cases=tuple(cases))
+                name = f"{case.variant} / as given, call {number + 1} of {count} in a row" + " / train" * case.train
+                calls.append(
+                    dataclasses.replace(
+                        case, name=name, distribution=AFTER_OTHERS, version=0, expectation=expectation, stale=None
+                    )
+                )
+                begin = end
+            return Chain(cases=tuple(calls))
+        return None
+
+    def following(
+        self, given: Case, inputs: Mapping[int, torch.Tensor], buffers: Mapping[str, torch.Tensor]
+    ) -> Following | None:
+        """Return a call like this one that gets these inputs, by number, and begins with these buffers.
+
+        None if the reference refuses them, or its answer is not finite.
+        """
+        model = copied_module(self._maker.models[given.version]).train(given.train)
+        own = given.expectation.packed_inputs.unpack()
+        with contextlib.suppress(*REFUSED), torch.no_grad():
+            for number, tensor in enumerate(nested_tensors(own)):
+                if number in inputs:
+                    tensor.copy_(inputs[number])
+            for name, buffer in model.named_buffers():
+                if name in buffers:
+                    buffer.copy_(buffers[name])
+            state = pack(state_of(model))
+            expectation = self._maker.runs.expect(model, own, self._maker.scales, brief=True)
+            if non_finite_share(expectation) or is_astray(expectation):
+                return None
+            name = f"{given.variant} / with what the call before returned" + " / train" * given.train
+            case = dataclasses.replace(given, name=name, distribution=AFTER_OTHERS, expectation=expectation, stale=None)
+            return Following(case=case, state=state)
         return None
 
     def _periods(self, train: bool) -> list[int]:
@@ -279,20 +320,24 @@ class StateCases:
         return copied_module(self._maker.models[self._maker.latest]).train(train)
 
 
-def _of_the_last_call(found: Expectation, given: Expectation) -> Expectation:
-    """Return what `Repeated` does as the expectation of its module's last call."""
+def _of_one_call(found: Expectation, given: Expectation, begin: int, end: int) -> Expectation:
+    """Return what `Repeated` does as the expectation of one of its module's calls, which has these outputs."""
     prefix = "module."
 
     def renamed(output: Output) -> Output:
         return dataclasses.replace(output, name=output.name.replace(prefix, "", 1))
 
     return dataclasses.replace(
-        found,
-        outputs=tuple(map(renamed, found.outputs)),
+        given,
+        outputs=tuple(
+            dataclasses.replace(own, yard=output.yard)
+            for own, output in zip(given.outputs, found.outputs[begin:end], strict=True)
+        ),
         state_before={name.removeprefix(prefix): value for name, value in found.state_before.items()},
         state_after=tuple(map(renamed, found.state_after)),
-        aliases=given.aliases,
-        closer=changed(found.closer, lambda it: _of_the_last_call(it, given)),
+        lifted=found.lifted,
+        brief=found.brief,
+        closer=changed(found.closer, lambda it: _of_one_call(it, given, begin, end)),
     )
 
 

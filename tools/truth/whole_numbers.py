@@ -58,6 +58,8 @@ APART_AT_MOST = 8
 """Up to so many rows or columns may each have a range of their own, as in pairs of places."""
 ZERO_ROWS, EQUAL_ROWS, REPEATED_SHARE, ZERO_SHARE = 1 / 6, 1 / 6, 3 / 8, 1 / 8
 """Shares of the rows that become zero, or all equal, and of the elements of other rows that are repeated or zero."""
+FEWEST_FOR_RUNS, ROWS_WITH_RUNS = 8, 256
+"""Least width of rows in which runs are repeated, and maximum number of these rows."""
 
 
 def may_repeat(tensor: torch.Tensor, reach: Reach, norms: frozenset[str]) -> bool:
@@ -186,12 +188,17 @@ def _range_of(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def repeat_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Repeat elements and set some to zero, and whole rows as well if there are several."""
+    """Repeat elements and set some to zero, and whole rows as well if there are several.
+
+    Runs of elements come again later in their row, unless the reference has refused that.
+    """
     pool = torch.tensor(feed.numbers, dtype=tensor.dtype)
     drawn = torch.rand(tensor.shape, generator=generator)
     repeated = pool[torch.randint(len(pool), tensor.shape, generator=generator)]
     tensor.copy_(torch.where((drawn < REPEATED_SHARE).to(tensor.device), repeated.to(tensor.device), tensor))
     zeros = (drawn > 1 - ZERO_SHARE).to(tensor.device)
+    if tensor.dim() and tensor.shape[-1] >= FEWEST_FOR_RUNS and not refused:
+        _repeat_runs(tensor, generator)
     if tensor.dim() > 1:
         rows = torch.rand((*tensor.shape[:-1], 1), generator=generator)
         equal = (rows > 1 - EQUAL_ROWS).to(tensor.device)
@@ -199,6 +206,21 @@ def repeat_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
         zeros = (zeros & ~equal) | (rows < ZERO_ROWS).to(tensor.device)
     if feed.may_be_zero and not refused:
         tensor.masked_fill_(zeros, 0)
+
+
+def _repeat_runs(tensor: torch.Tensor, generator: torch.Generator) -> None:
+    """In about half of the rows, copy a run to a place behind it, with other elements between the two."""
+    width = tensor.shape[-1]
+    rows = tensor.reshape(-1, width).clone()
+    for row in rows[:ROWS_WITH_RUNS]:
+        if bool(torch.rand((), generator=generator) < 0.5):
+            continue
+        length = 2 + int(torch.randint(max(1, width // 4), (), generator=generator))
+        begin = int(torch.randint(width - 2 * length, (), generator=generator))
+        end = begin + length
+        to = end + int(torch.randint(width - length - end + 1, (), generator=generator))
+        row[to : to + length] = row[begin:end].clone()
+    tensor.copy_(rows.reshape(tensor.shape))
 
 
 def set_equal(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:

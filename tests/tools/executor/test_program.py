@@ -48,6 +48,8 @@ class Played:
 
     def begin(self, order: int | None = None) -> None: ...
 
+    def computed(self, tensor: torch.Tensor) -> None: ...
+
     def reveal(self, block: Block) -> None:
         self.revealed.append(block)
 

@@ -1,0 +1,58 @@
+"""Kernels that treat inputs of a kind differently which no checked call has; see `answers/one_sided.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.grading import grade, specimen, spoken
+
+from triton_agent.tools.answers.one_sided import Asked, Predicates
+from triton_agent.tools.processes.payloads import pack
+from triton_agent.tools.processes.protocol import OPERANDS, Predicate, PredicateKind
+from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
+from triton_agent.tools.truth.expectation import Expectation
+from triton_agent.tools.truth.plan import Case
+
+TESTS = Path(__file__).parents[1]
+EXPECTED = {
+    "cheats/numbers_straight_rows": "wrong_values/one_sided",
+    "cheats/numbers_pruned_weights": "wrong_values/one_sided",
+    "honest/members_of_a_sorted_few": "passed",
+    "honest/sizes_of_complex_numbers": "passed",
+    "habits/top_few_helper_tuples": "passed",
+}
+
+
+NOTHING = pack([])
+GIVEN = Case(
+    name="given", variant="given", distribution="given", expectation=Expectation(packed_inputs=NOTHING, inputs_after=())
+)
+ASKED = Asked(case=GIVEN, state=NOTHING)
+
+
+def found(place: str, only: float | None, kind: PredicateKind = PredicateKind.COMPARISON) -> Predicate:
+    return Predicate(place=place, line=1, kind=kind, only=only)
+
+
+def test_what_had_one_result_in_one_call_and_another_one_in_the_next_has_two_sides() -> None:
+    known = Predicates()
+    known.add(ASKED, [found("a", 0.0), found("b", 1.0), found("c", None)])
+    assert {place for place, _ in known.one_sided()} == {"a", "b"}
+    known.add(ASKED, [found("a", 1.0), found("b", 1.0)])
+    assert {place for place, _ in known.one_sided()} == {"b"}
+
+
+@pytest.mark.parametrize(("first", "second", "counts"), [(None, None, True), (None, 0.0, False), (1.0, 1.0, False)])
+def test_flags_that_are_joined_count_where_both_change(first: float | None, second: float | None, counts: bool) -> None:
+    known = Predicates()
+    operands = [found("a" + end, it, PredicateKind.OPERAND) for end, it in zip(OPERANDS, (first, second))]
+    known.add(ASKED, [found("a", 0.0, PredicateKind.JOINT), *operands])
+    assert [place for place, _ in known.one_sided()] == (["a"] if counts else [])
+
+
+def test_a_kernel_may_ask_of_the_data_only_what_a_checked_call_answers_with_yes_and_no(nursery: Nursery) -> None:
+    settings = EvaluatorSettings(device="cpu", screen=False, shapes="given")
+    verdicts = grade([specimen(TESTS / f"{name}.py") for name in EXPECTED], settings, jobs=1, nursery=nursery)
+    assert {item.name: spoken(evaluation) for item, evaluation in verdicts} == EXPECTED

@@ -1,0 +1,133 @@
+"""Refuses kernels whose answer depends on a predicate on data that has the same result in all calls.
+
+Inputs are drawn, and changed in many ways, but not in every way that a kernel could ask for: rows in order, a sum of
+exactly one, a mark in the last bits of a state. A kernel that treats certain inputs differently has an operation whose
+result tells them from others. If this operation never gave more than one result, however inputs were changed, and an
+answer becomes wrong when it gives another one, then what the kernel does in that case was never checked.
+
+Only an author can know that a predicate is there for inputs that cannot occur; it should be left out. Not covered: a
+predicate made of arithmetic that comes near its other result everywhere, such as a high power; kernels that prepare
+parameters; what is decided at the full size only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from triton_agent.tools.answers import checks
+from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.processes.protocol import OPERANDS, Called, Predicate, PredicateKind
+from triton_agent.tools.results import Finding
+from triton_agent.tools.truth.plan import Case
+
+TRIED_AT_MOST = 12
+"""Maximum number of predicates that are given another result."""
+SEARCH_S = 20.0
+"""Time after which no more calls are made to find the other result."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A call that can be made again: its case, and its parameters and buffers."""
+
+    case: Case
+    state: Payload
+
+
+class SearchEnded(Exception):
+    """Calls cannot be noted any more; nothing is known of the candidate then."""
+
+
+Ask = Callable[[Asked, str], tuple[checks.Answer, Called]]
+"""Makes a call in the interpreter with another result at this place, or, if it is empty, with predicates noted."""
+
+
+@dataclasses.dataclass(slots=True)
+class Known:
+    """What is known of one predicate: where it is, its only result so far, and a call in which it was asked."""
+
+    predicate: Predicate
+    only: float | None
+    asked: Asked
+
+
+class Predicates:
+    """The predicates of one program over several calls."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Known] = {}
+
+    def add(self, asked: Asked, found: Iterable[Predicate]) -> None:
+        for it in found:
+            known = self._known.setdefault(it.place, Known(predicate=it, only=it.only, asked=asked))
+            if it.only is None or known.only != it.only:
+                known.only = None
+
+    def one_sided(self) -> list[tuple[str, Known]]:
+        """Return those that had one result; of flags that are joined only where both of them had several."""
+
+        def varies(place: str) -> bool:
+            return place not in self._known or self._known[place].only is None
+
+        return [
+            (place, known)
+            for place, known in self._known.items()
+            if known.only is not None
+            and known.predicate.kind is not PredicateKind.OPERAND
+            and (known.predicate.kind is not PredicateKind.JOINT or all(varies(place + ending) for ending in OPERANDS))
+        ]
+
+
+def one_sided_of(predicates: Predicates, more: Iterable[Sequence[Asked]], ask: Ask) -> Known | None:
+    """Return a predicate that has one result in all calls, and on which an answer depends; None if there is none.
+
+    `more` are calls to make until each predicate that matters had several results, in groups made when asked for.
+    """
+    began, left = time.monotonic(), itertools.chain.from_iterable(more)
+    matters: dict[str, bool] = {}
+    while True:
+        open_ = predicates.one_sided()
+        for place, known in open_:
+            if place not in matters and len(matters) < TRIED_AT_MOST:
+                matters[place] = _matters(place, known, ask)
+        suspect = next((known for place, known in open_ if matters.get(place)), None)
+        if suspect is None or time.monotonic() > began + SEARCH_S:
+            return None
+        asked = next(left, None)
+        if asked is None:
+            return suspect
+        predicates.add(asked, ask(asked, "")[1].predicates)
+
+
+def _matters(place: str, known: Known, ask: Ask) -> bool:
+    """Return True if the answer is wrong with another result at this place."""
+    case = known.asked.case
+    try:
+        answer, _ = ask(known.asked, place)
+        checks.check_structure(case, answer)
+        checks.check_form(case, answer)
+        return checks.measure(case, answer)[1] is not None
+    except Failed:
+        return True
+
+
+def refusal(known: Known, code: str) -> Failed:
+    """Return the failure of a candidate for this predicate, which stands in a line with this code."""
+    return Failed(
+        Finding.ONE_SIDED,
+        f"line {known.predicate.line}, `{code}`: {_spoken(known)} in every call that was checked, and otherwise the "
+        "outputs are wrong, so what the kernel does then was never checked; leave that case out, or compute it like "
+        "all others",
+    )
+
+
+def _spoken(known: Known) -> str:
+    if known.predicate.kind is PredicateKind.COMPARISON:
+        return f"a comparison of values computed from the data is {'true' if known.only else 'false'}"
+    if known.predicate.kind is PredicateKind.EXTREMUM:
+        return f"the {'first' if known.only == 1 else 'second'} of two values computed from the data is taken"
+    return f"an operation on the data gives {known.only:g}"
