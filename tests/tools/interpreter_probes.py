@@ -1480,12 +1480,12 @@ def mean_near_a_number(x_ptr, out_ptr, columns, B: tl.constexpr):
 @probe
 def counterparts_of_sums_make_them_what_they_meet():
     x, out = values(64, 24), torch.empty(64)
-    INTERPRETER.met_numbers.start()
+    INTERPRETER.notes.start()
     try:
         mean_near_a_number[(64,)](x, out, 24, B=32)
-        addresses, numbers = INTERPRETER.met_numbers.counterparts.found(of_sums=True)
+        addresses, numbers = INTERPRETER.notes.counterparts.found(of_sums=True)
     finally:
-        INTERPRETER.met_numbers.stop()
+        INTERPRETER.notes.stop()
     places = [divmod(int(address) - x.data_ptr(), 4 * 24) for address in addresses]
     met = x.clone()
     for (row, _), number in zip(places, numbers):
@@ -1537,13 +1537,13 @@ def predicates_on_data_with_one_result_are_noted():
     for kernel in (either, kernel_of_predicates):
         lines, first = inspect.getsourcelines(kernel.fn)
         found |= {first + number: "# always the same" in line for number, line in enumerate(lines)}
-    INTERPRETER.met_numbers.start()
+    INTERPRETER.notes.start()
     try:
         kernel_of_predicates[(40,)](x, words, out, 24, B=32)
-        seen = INTERPRETER.met_numbers.predicates.seen
+        seen = INTERPRETER.notes.predicates.seen
         one_sided = {it.line for it in seen.values() if it.only is not None}
     finally:
-        INTERPRETER.met_numbers.stop()
+        INTERPRETER.notes.stop()
     wanted = {line for line, is_same in found.items() if is_same}
     assert one_sided == wanted, (one_sided - wanted, wanted - one_sided)
     return True
@@ -1560,12 +1560,10 @@ def kernel_of_one_predicate(x_ptr, out_ptr, n, B: tl.constexpr):
 def another_result_is_forced_at_one_place():
     x, out, forced, place = values(24), torch.empty(24), torch.empty(24), None
     for written in (out, forced):
-        INTERPRETER.met_numbers.start(forced=place)
+        INTERPRETER.notes.start(forced=place)
         kernel_of_one_predicate[(1,)](x, written, 24, B=32)
-        place = next(
-            (it for it, seen in INTERPRETER.met_numbers.predicates.seen.items() if seen.only is not None), None
-        )
-        INTERPRETER.met_numbers.stop()
+        place = next((it for it, seen in INTERPRETER.notes.predicates.seen.items() if seen.only is not None), None)
+        INTERPRETER.notes.stop()
     return same(out, x) and same(forced, torch.zeros(24))
 
 

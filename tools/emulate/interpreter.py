@@ -49,10 +49,10 @@ from triton_agent.tools.emulate.kernel_source import KernelLanguage, rewrite
 from triton_agent.tools.emulate.launching import bind
 from triton_agent.tools.emulate.lockstep import Apart, Lockstep
 from triton_agent.tools.emulate.memory import GuardedBuilder
-from triton_agent.tools.emulate.met_numbers import MetNumbers
 from triton_agent.tools.emulate.program_order import PROGRAMS_PER_MULTIPROCESSOR, Interleaving
 from triton_agent.tools.emulate.reduction import associative_scan, reduce
 from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.noting.notes import Notes
 
 __all__ = [
     "Deadlock",
@@ -101,7 +101,7 @@ class Interpreter:
         self._builder = GuardedBuilder(parse_target(target).gpu_target())
         self.order_seed = None
         self._semantic = TritonSemantic(self._builder)
-        self.met_numbers = MetNumbers(self._builder)
+        self.notes = Notes(self._builder)
         self._language = KernelLanguage(self._semantic)
         self._rewritten: dict[Any, Callable[..., Any]] = {}
         self._one_by_one: set[Any] = set()
@@ -209,7 +209,7 @@ class Interpreter:
     def _python(self, function: Any) -> Callable[..., Any]:
         if function not in self._rewritten:
             self._rewritten[function] = rewrite(function, self._language)
-            self.met_numbers.predicates.files.add(self._rewritten[function].__code__.co_filename)
+            self.notes.predicates.files.add(self._rewritten[function].__code__.co_filename)
         return self._rewritten[function]
 
 

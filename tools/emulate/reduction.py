@@ -20,9 +20,9 @@ import triton.language as tl
 import triton.runtime.interpreter as stock
 
 from triton_agent.tools.emulate.arithmetic import Handle, handle_of, numbers
-from triton_agent.tools.emulate.counterparts import note_sum
 from triton_agent.tools.emulate.floats import Array
-from triton_agent.tools.emulate.predicates import note_combined, note_reduced, note_scanned
+from triton_agent.tools.noting.counterparts import note_sum
+from triton_agent.tools.noting.origins import note_combined, note_reduced, note_scanned
 
 IN_SEQUENCE = 4
 """Number of neighbours that one thread combines in sequence: as many as it loads at once."""

@@ -34,20 +34,20 @@ class InterpretedLauncher:
         self._interpreter.order_seed = order
         self._interpreter.launches.clear()
         self._interpreter.faults.clear()
-        self._interpreter.met_numbers.stop()
+        self._interpreter.notes.stop()
 
     def limit(self, only: Sequence[int] | None) -> None:
         self._interpreter.only = only
 
     def note_numbers(self, *, forced: str | None = None) -> None:
-        self._interpreter.met_numbers.start(forced=forced)
+        self._interpreter.notes.start(forced=forced)
 
     def computed(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
-        self._interpreter.met_numbers.predicates.computed(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
+        self._interpreter.notes.predicates.computed(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
 
     def predicates(self) -> tuple[Predicate, ...]:
-        seen = self._interpreter.met_numbers.predicates.seen
+        seen = self._interpreter.notes.predicates.seen
         line_of = self._kernels.line_of
         return tuple(
             Predicate(place=place, line=line_of(it.line), kind=it.kind, only=it.only) for place, it in seen.items()
@@ -55,10 +55,10 @@ class InterpretedLauncher:
 
     def numbers(self) -> tuple[float, ...]:
         """Return the noted numbers."""
-        return tuple(sorted(self._interpreter.met_numbers.found))
+        return tuple(sorted(self._interpreter.notes.numbers))
 
     def counterparts(self, *, of_sums: bool) -> tuple[Any, Any]:
-        return self._interpreter.met_numbers.counterparts.found(of_sums=of_sums)
+        return self._interpreter.notes.counterparts.found(of_sums=of_sums)
 
     def constant(self, value: Any) -> Any:
         return as_passed(value, self._kernels)

@@ -481,7 +481,7 @@ OPERANDS = (" first", " second")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Predicate:
-    """An operation of a kernel on data that may decide what it does; see `emulate/predicates.py`."""
+    """An operation of a kernel on data that may decide what it does; see `noting/predicates.py`."""
 
     place: str
     line: int

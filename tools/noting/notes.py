@@ -1,7 +1,8 @@
-"""Notes what kernels compute with: numbers that fill a whole block, or a whole row of one, in any operation.
+"""Notes every operation of the kernels that run: the numbers that they compute with, and their predicates.
 
-A kernel that treats one number differently from all others has to bring that number together with its inputs, however
-it was computed. Not covered: blocks of different numbers, such as one for every place.
+Noted numbers are those that fill a whole block, or a whole row of one, in any operation. A kernel that treats a number
+in another way from all others has to bring that number together with its inputs, however it was computed. Not covered:
+blocks of different numbers, such as one for every place.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ import triton.language as tl
 import triton.runtime.interpreter as stock
 
 from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle, numbers
-from triton_agent.tools.emulate.counterparts import Counterparts
-from triton_agent.tools.emulate.predicates import Predicates
+from triton_agent.tools.noting.counterparts import Counterparts
+from triton_agent.tools.noting.predicates import Predicates
 
 NOTED_AT_MOST = 4096
 """Maximum count of noted numbers, by far more than a kernel names."""
 
 
-class MetNumbers:
-    """Numbers among the operands of a builder, from `start` to `stop`."""
+class Notes:
+    """What a builder's operations are given and return, from `start` to `stop`."""
 
     def __init__(self, builder: ArithmeticBuilder) -> None:
         self._builder = builder
-        self.found: set[float] = set()
+        self.numbers: set[float] = set()
         self._notes_numbers = True
         self.counterparts = Counterparts()
         self.predicates = Predicates()
@@ -44,7 +45,7 @@ class MetNumbers:
         """Forget the numbers, too."""
         for name in [name for name in vars(self._builder) if name.startswith("create_")]:
             delattr(self._builder, name)
-        self.found = set()
+        self.numbers = set()
         self.counterparts.clear()
         self.predicates.clear()
 
@@ -53,8 +54,8 @@ class MetNumbers:
         def noted(*args: Any, **kwargs: Any) -> Any:
             if self._notes_numbers:
                 for operand in _handles((*args, *kwargs.values())):
-                    if len(self.found) < NOTED_AT_MOST:
-                        self.found |= _same_in_a_row(operand)
+                    if len(self.numbers) < NOTED_AT_MOST:
+                        self.numbers |= _same_in_a_row(operand)
             result = create(*args, **kwargs)
             if self._notes_numbers:
                 self.counterparts.note(name, create, args, result)

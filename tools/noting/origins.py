@@ -1,0 +1,258 @@
+"""What is known of values that kernels compute from loaded ones: where each comes from, and what it can be.
+
+Kernels guard themselves against what their module never leads to: NaN, infinities, nothing at all, a place outside.
+These guards are told from other predicates by where their values come from (`predicates.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+import triton.runtime.interpreter as stock
+
+from triton_agent.tools.emulate.arithmetic import Handle, numbers
+from triton_agent.tools.emulate.floats import Array
+
+DATA = "data"
+"""Attribute of a handle whose values were computed from loaded ones."""
+SHAPING = frozenset(
+    {"create_broadcast", "create_expand_dims", "create_reshape", "create_trans", "create_splat", "create_unsplat"}
+)
+CASTS = frozenset(
+    {"create_fp_ext", "create_fp_trunc", "create_fp_to_fp", "create_int_cast", "create_si_to_fp", "create_ui_to_fp"}
+    | {"create_fabs", "create_iabs"}
+)
+"""Operations that leave NaN and infinities what they are."""
+MAXIMA = frozenset({"create_maximumf", "create_maxnumf", "create_maxsi", "create_maxui"})
+EXTREMA = MAXIMA | {"create_minimumf", "create_minnumf", "create_minsi", "create_minui"}
+COMPARISONS = ("create_icmp", "create_fcmp")
+FLAGGING = CASTS | {"create_and", "create_or", "create_xor", "create_select"}
+"""Operations, besides comparisons, that make flags of flags."""
+CHOICES = CASTS | EXTREMA | {"create_select", "create_bitcast"}
+"""Operations that choose among elements, or change nothing but their type."""
+TAME, LARGE = CHOICES | {"create_fadd", "create_fsub", "create_fmul"}, 1e6
+"""Operations that keep ordinary numbers finite, and the largest constant with which they do."""
+MASSES = CASTS | {"create_fadd", "create_fmul", "create_select"}
+"""Operations that make sums of exponentials of such sums."""
+WITHOUT_LANES = frozenset({"create_gather", "create_histogram", "create_cat", "create_join", "create_split"})
+CHOOSING = (
+    tl.standard._elementwise_max,
+    tl.standard._elementwise_min,
+    tl.standard._argmax_combine_tie_break_left,
+    tl.standard._argmin_combine_tie_break_left,
+)
+"""Triton's functions that combine elements by choosing one of them."""
+_NUMBERS = itertools.count(1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Data:
+    """What is known of values that were computed from loaded ones."""
+
+    active: Array | None = None
+    """Lanes that were not masked off; None if all are active."""
+    origin: int = 0
+    """What these values come from, if each comes from one element that no kernel wrote, or from one place that a
+    reduction found, and from constants; 0 for others. Values of one origin lie alike in their blocks."""
+    is_element: bool = False
+    """True if each value comes from one element, or place, that was chosen by data, such as the largest one."""
+    is_tame: bool = False
+    """True for sums and products of loaded values, and for choices among them: finite if what was loaded is ordinary.
+    """
+    is_extremum: bool = False
+    """True for the larger or the smaller one of two values."""
+    is_mass: bool = False
+    """True for exponentials and their sums."""
+    is_guard: bool = False
+    """True for flags that tell of NaN, an infinity or nothing at all."""
+
+
+def new_origin() -> int:
+    return next(_NUMBERS)
+
+
+def data_in(handles: Sequence[Handle]) -> list[Handle]:
+    """Return those whose values were computed from loaded ones."""
+    return [handle for handle in handles if DATA in handle.attr]
+
+
+def data_of(
+    name: str, create: Callable[..., Any], args: Sequence[Any], handles: Sequence[Handle], result: Handle
+) -> Data:
+    """Return what is known of the result of an operation."""
+    sources = data_in(handles)
+    if name in WITHOUT_LANES:
+        return Data()
+    if name in SHAPING:
+        known = sources[0].attr[DATA]
+        plain = [it for it in args if not isinstance(it, stock.TensorHandle)]
+        moves = known.origin and name not in ("create_broadcast", "create_splat", "create_unsplat")
+        origin = hash((known.origin, name, str(plain))) if moves else known.origin
+        shaped: Data = dataclasses.replace(known, active=_shaped(create, args, sources[0]), origin=origin)
+        return shaped
+    if name == "create_dot":
+        is_tame = all(it.attr[DATA].is_tame for it in sources)
+        return Data(_rows_and_columns(args[0], args[1]), is_tame=is_tame)
+    active = None
+    for source in sources:
+        lanes = source.attr[DATA].active
+        if lanes is not None:
+            active = lanes if active is None else active & lanes
+    if active is not None and active.size != result.data.size:
+        active = np.broadcast_to(active, result.data.shape) if active.ndim == result.data.ndim else None
+    is_select = name == "create_select"
+    values = [it for it in handles[1:] if DATA in it.attr] if is_select else sources
+    known_of = [it.attr[DATA] for it in values]
+    if is_select and not values:  # constants chosen by data
+        origin = new_origin() if result.data.dtype.kind in "iu" else 0
+    else:
+        origin = origin_of(values)
+    return Data(
+        active,
+        is_guard=is_guard(name, args, handles, sources),
+        origin=origin,
+        is_element=all(it.is_element for it in known_of) and (name in CHOICES or len(known_of) == 1),
+        is_tame=_are_tame(name, handles, known_of),
+        is_extremum=(name in EXTREMA and len(known_of) == 2) or (name in CASTS and known_of[0].is_extremum),
+        is_mass=name in ("create_exp", "create_exp2")
+        or (bool(known_of) and all(it.is_mass for it in known_of) and name in MASSES),
+    )
+
+
+def _are_tame(name: str, handles: Sequence[Handle], known: Sequence[Data]) -> bool:
+    """Return True if results are as finite as what they are made of, and no constant is huge."""
+    if name not in TAME or not all(it.is_tame for it in known):
+        return False
+    constants = [numbers(handle) for handle in handles if DATA not in handle.attr]
+    return not any(it.dtype.kind == "f" and (np.abs(it[np.isfinite(it)]) > LARGE).any() for it in constants)
+
+
+def _shaped(create: Callable[..., Any], args: Sequence[Any], source: Handle) -> Array | None:
+    """Return the active lanes of a value that is given another shape."""
+    active = source.attr[DATA].active
+    if active is None:
+        return None
+    lanes = stock.TensorHandle(np.broadcast_to(active, source.data.shape), tl.int1)
+    found: Array = create(*(lanes if it is source else it for it in args)).data
+    return found
+
+
+def _rows_and_columns(a: Handle, b: Handle) -> Array | None:
+    """Return the lanes of a matrix product that a row and a column with active lanes belong to."""
+    rows, columns = (handle.attr[DATA].active if DATA in handle.attr else None for handle in (a, b))
+    found: Array | None = None
+    if rows is not None:
+        found = np.asarray(np.broadcast_to(rows, a.data.shape).any(axis=-1))[..., :, None]
+    if columns is not None:
+        other = np.asarray(np.broadcast_to(columns, b.data.shape).any(axis=-2))[..., None, :]
+        found = other if found is None else found & other
+    return found
+
+
+def is_guard(name: str, args: Sequence[Any], handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
+    """Return True if the operation asks for NaN or an infinity near memory, or for a mass of zero."""
+    known = [source.attr[DATA] for source in sources]
+    is_comparison = name.startswith(COMPARISONS)
+    if (name in FLAGGING or is_comparison) and all(it.is_guard for it in known):
+        return True
+    is_near_memory = all(it.is_tame or it.is_extremum or it.is_element for it in known)
+    if name == "create_extern_elementwise":
+        return is_near_memory and any(word in str(args[2]) for word in ("isnan", "isinf", "finite"))
+    if not is_comparison:
+        return False
+    if len(sources) == 2:
+        return sources[0] is sources[1] and is_near_memory
+    others = [numbers(handle) for handle in handles if handle is not sources[0]]
+    others = [values for values in others if values.dtype.kind in "fiu" and values.size]
+    is_infinite = is_near_memory and any(np.isinf(it).all() for it in others)
+    return is_infinite or (known[0].is_mass and any((it == 0).all() for it in others))
+
+
+def origin_of(sources: Sequence[Handle]) -> int:
+    """Return the one origin of all of these, or 0."""
+    origins = {source.attr[DATA].origin for source in sources}
+    return origins.pop() if len(origins) == 1 else 0
+
+
+def active_lanes(handle: Handle) -> Array | None:
+    return handle.attr[DATA].active if DATA in handle.attr else None
+
+
+def note_reduced(
+    inputs: Sequence[Handle],
+    along: int | None,
+    results: Sequence[Handle],
+    *,
+    combine: Any,
+    combined: Sequence[Handle],
+) -> None:
+    """Note that the results combine values of the inputs along this axis, or all of a program's if it is None.
+
+    `combined` is what the candidate's own combining function last returned, if it is one.
+    """
+    sources = data_in(inputs)
+    if not sources:
+        return
+    lanes = [handle.attr[DATA].active for handle in sources]
+    active = None
+    if all(lane is not None for lane in lanes):
+        active = np.logical_or.reduce(
+            [_any(np.broadcast_to(lane, it.data.shape), along) for lane, it in zip(lanes, sources)]
+        )
+    known = [handle.attr[DATA] for handle in sources]
+    chooses = combine in CHOOSING or (combine is tl.standard._sum_combine and _picks(inputs[0], along))
+    is_mass = combine is tl.standard._sum_combine and all(handle.attr[DATA].is_mass for handle in sources)
+    for number, (given, result) in enumerate(zip(inputs, results)):
+        shaped = None if active is None or active.size != result.data.size else active.reshape(result.data.shape)
+        place = 0 if DATA in given.attr else new_origin()
+        result.attr[DATA] = Data(
+            shaped,
+            origin=place,
+            is_element=bool(place) or (chooses and all(it.is_element for it in known)),
+            is_tame=(chooses or combine is tl.standard._sum_combine) and all(it.is_tame for it in known),
+            is_mass=is_mass,
+            is_guard=combine is tl.standard._elementwise_max and all(it.is_guard for it in known),
+        )
+        if combined:
+            result.attr[DATA] = _as_combined(combined[number], shaped)
+
+
+def _picks(summed: Handle, along: int | None) -> bool:
+    """Return True if sums have one term, as in `sum(where(at == place, x, 0))`; some elements may be zero."""
+    terms = (summed.data != 0).reshape(len(summed.data), -1) if along is None else summed.data != 0
+    counts = np.count_nonzero(terms, axis=1 if along is None else along)
+    return bool((counts <= 1).all()) and float(counts.mean()) > 0.5
+
+
+def note_combined(inputs: Sequence[Handle], operands: Sequence[Handle]) -> None:
+    """Note that a combining function gets values of the inputs: those of one place first, then those of another."""
+    if not any(DATA in handle.attr for handle in inputs):
+        return
+    for number, operand in enumerate(operands):
+        given = inputs[number % len(inputs)].attr.get(DATA, Data())
+        origin = hash((given.origin, number // len(inputs))) if given.origin else 0
+        operand.attr[DATA] = dataclasses.replace(given, active=None, origin=origin)
+
+
+def note_scanned(inputs: Sequence[Handle], results: Sequence[Handle], combined: Sequence[Handle]) -> None:
+    """Note that the results combine values of the inputs along an axis, in order; see `note_reduced`."""
+    if any(DATA in handle.attr for handle in inputs):
+        for number, (given, result) in enumerate(zip(inputs, results)):
+            active = given.attr[DATA].active if DATA in given.attr else None
+            result.attr[DATA] = _as_combined(combined[number], active) if combined else Data(active)
+
+
+def _as_combined(combined: Handle, active: Array | None) -> Data:
+    """Return what is known of results like this one, which a combining function returned."""
+    data: Data = combined.attr.get(DATA, Data())
+    return dataclasses.replace(data, active=active, origin=0)
+
+
+def _any(lanes: Array, along: int | None) -> Array:
+    lanes = lanes.reshape(len(lanes), -1) if along is None else lanes
+    return np.asarray(lanes.any(axis=1 if along is None else along))
