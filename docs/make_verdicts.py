@@ -55,8 +55,8 @@ guard cannot check them without reading them, and they differ from call to call.
   are tried.
 - A kernel may ask something of the values, such as if a number is negative or a row in order. But both outcomes have to
   occur in calls that are checked. If one never does, whatever is tried of the list below, and answers would be wrong
-  with it, the file is refused (`one_sided`). Not concerned are guards against NaN, infinities and sums of exponentials
-  that are zero, and whole numbers that are used as they were loaded.
+  with it, the file is refused (`one_sided`). Not concerned are single elements and their places, limits of a value,
+  bounds of accesses, and guards against NaN, infinities, sums of exponentials that are zero, and what cannot be.
 - If the reference does the same in training and evaluation mode, but a file does not, the file is checked with the same
   cases in both modes.
 - A mode in which the reference draws random numbers (dropout in training mode) is not checked, since two right answers
@@ -82,9 +82,9 @@ guard cannot check them without reading them, and they differ from call to call.
   Numbers between 0 and 1 (or -1 and 1) reach both ends, and bfloat16 exceeds what float16 holds. NaN is asked of
   each input that the reference passes it on from, single ones and half a row.
 - Integers and flags: some repeat within an input, alone and in runs, and between inputs, or are zero; all are equal;
-  all of one input are zero; all are some thousands, or large. Lengths and places are drawn up to the end. Some samples hold nothing but
-  padding or ignored labels. Rows of flags begin or end with a run of cleared ones. Sizes, offsets and places that are
-  written to keep what the file draws.
+  all of one input are zero; all are some thousands, or large. Lengths and places are drawn up to the end. Some samples
+  hold nothing but padding or ignored labels. Rows of flags begin or end with a run of cleared ones. Sizes, offsets and
+  places that are written to keep what the file draws.
 - Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed, and
   with gaps in its rows, between samples and between planes; any two of up to six inputs lie differently once. Samples,
   heads, or columns of several inputs are repeated with a stride of zero.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -24,9 +25,11 @@ from triton_agent.tools.processes.protocol import OPERANDS, Called, Predicate, P
 from triton_agent.tools.results import Finding
 from triton_agent.tools.truth.plan import Case
 
-TRIED_AT_MOST = 12
-"""Maximum number of predicates that are given another result."""
-SEARCH_S = 20.0
+NEARLY = 1e-5
+"""Results of arithmetic that differ by less, relative to their size, count as one."""
+TRIED_AT_MOST = 64
+"""Maximum number of predicates that are given another result; of more, each is taken to matter."""
+SEARCH_S = 60.0
 """Time after which no more calls are made to find the other result."""
 
 
@@ -64,11 +67,11 @@ class Predicates:
     def add(self, asked: Asked, found: Iterable[Predicate]) -> None:
         for it in found:
             known = self._known.setdefault(it.place, Known(predicate=it, only=it.only, asked=asked))
-            if it.only is None or known.only != it.only:
+            if it.only is None or known.only is None or not math.isclose(known.only, it.only, rel_tol=NEARLY):
                 known.only = None
 
     def one_sided(self) -> list[tuple[str, Known]]:
-        """Return those that had one result; of flags that are joined only where both of them had several."""
+        """Return those that had one result; of joined flags only where those that are no predicates had several."""
 
         def varies(place: str) -> bool:
             return place not in self._known or self._known[place].only is None
@@ -92,12 +95,12 @@ def one_sided_of(predicates: Predicates, more: Iterable[Sequence[Asked]], ask: A
     while True:
         open_ = predicates.one_sided()
         for place, known in open_:
-            if place not in matters and len(matters) < TRIED_AT_MOST:
-                matters[place] = _matters(place, known, ask)
-        suspect = next((known for place, known in open_ if matters.get(place)), None)
-        if suspect is None or time.monotonic() > began + SEARCH_S:
+            if place not in matters:
+                matters[place] = len(matters) >= TRIED_AT_MOST or _matters(place, known, ask)
+        suspect = next((known for place, known in open_ if matters[place]), None)
+        if suspect is None:
             return None
-        asked = next(left, None)
+        asked = next(left, None) if time.monotonic() < began + SEARCH_S else None
         if asked is None:
             return suspect
         predicates.add(asked, ask(asked, "")[1].predicates)

@@ -110,6 +110,14 @@ class ArithmeticBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
             op = np.bitwise_xor
         return super().binary_op(lhs, rhs, op)
 
+    def create_truth(self, value: Handle) -> Handle:
+        """Return a flag that is set unless the value is zero, as `if` and `while` ask for it."""
+        return stock.TensorHandle(numbers(value) != 0, tl.int1)
+
+    def create_index(self, value: Handle) -> Handle:
+        """Return the value, by which Python counts the rounds of a loop."""
+        return stock.TensorHandle(value.data, value.dtype)
+
     def unary_op(self, arg: Handle, op: Callable[[Array], Array]) -> Handle:
         return handle_of(op(numbers(arg)), arg.dtype.scalar)
 

@@ -240,6 +240,11 @@ def _yielding_to_tensors(operator: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: NotImplemented if isinstance(other, tl.tensor) else operator(self, other)
 
 
+def _as_index(builder: GuardedBuilder, tensor: Any) -> Any:
+    """Return the tensor, which Python uses as a number of rounds."""
+    return tl.tensor(builder.create_index(tensor.handle), tensor.type)
+
+
 def _value_of(builder: GuardedBuilder, tensor: Any) -> Any:
     """Return the value of a scalar, for decisions in Python."""
     values = tensor.handle.data.reshape(-1)
@@ -285,7 +290,7 @@ def _replace_language(interpreter: Interpreter) -> None:
         setattr(tl.constexpr, f"__{name}__", _yielding_to_tensors(getattr(tl.constexpr, f"__{name}__")))
     tl.core.block_type.__init__ = _remembering_blocks(tl.core.block_type.__init__)
     tl.tensor.__init__ = _remembering_shapes(tl.tensor.__init__)
-    tl.tensor.__index__ = lambda tensor: int(_value_of(builder, tensor))
+    tl.tensor.__index__ = lambda tensor: int(_value_of(builder, _as_index(builder, tensor)))
     tl.tensor.__bool__ = lambda tensor: tensor.type.is_block() or bool(_value_of(builder, tensor))
     tl.tensor.T = property(lambda tensor: interpreter._semantic.permute(tensor, (1, 0)))
     for name, function in inspect.getmembers(cuda.libdevice, callable):

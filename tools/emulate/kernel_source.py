@@ -68,6 +68,8 @@ class KernelLanguage:
     def truth(self, value: Any) -> Any:
         if isinstance(value, tl.tensor) and value.type.is_block():
             raise ValueError("a block of values cannot be a condition; use tl.where, or reduce it to one value")
+        if isinstance(value, tl.tensor):
+            return tl.tensor(self._semantic.builder.create_truth(value.handle), tl.int1)
         return value
 
     def goes_on(self, value: Any) -> Any:

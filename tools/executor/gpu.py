@@ -52,7 +52,7 @@ class GpuLauncher:
     def note_numbers(self, *, forced: str | None = None) -> None:
         """Do nothing: on a GPU it is unknown what kernels compute with."""
 
-    def computed(self, tensor: torch.Tensor) -> None:
+    def computed(self, tensor: torch.Tensor, sources: Sequence[torch.Tensor] | None) -> None:
         """Do nothing."""
 
     def predicates(self) -> tuple[Predicate, ...]:

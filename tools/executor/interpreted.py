@@ -42,9 +42,9 @@ class InterpretedLauncher:
     def note_numbers(self, *, forced: str | None = None) -> None:
         self._interpreter.notes.start(forced=forced)
 
-    def computed(self, tensor: torch.Tensor) -> None:
-        storage = tensor.untyped_storage()
-        self._interpreter.notes.predicates.computed(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
+    def computed(self, tensor: torch.Tensor, sources: Sequence[torch.Tensor] | None) -> None:
+        spans = None if sources is None else [_span(source) for source in sources]
+        self._interpreter.notes.predicates.computed(*_span(tensor), spans)
 
     def predicates(self) -> tuple[Predicate, ...]:
         seen = self._interpreter.notes.predicates.seen
@@ -122,3 +122,9 @@ class InterpretedLauncher:
 
     def resources(self) -> tuple[KernelResources, ...]:
         return ()
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the first address of a tensor's storage and the one behind it."""
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()

@@ -76,8 +76,8 @@ class Launcher(Protocol):
         Or only let an operation give another result, by its place. On a GPU do nothing.
         """
 
-    def computed(self, tensor: torch.Tensor) -> None:
-        """Take note that torch computed this tensor, so that it is not what the module was given."""
+    def computed(self, tensor: torch.Tensor, sources: Sequence[torch.Tensor] | None) -> None:
+        """Take note that torch computed this tensor, or copied it from these, so that it is not what was given."""
 
     def predicates(self) -> tuple[Predicate, ...]:
         """Return the noted predicates on data."""
@@ -302,8 +302,8 @@ class Program:
             for view, tensor in zip(step.results, _items(result)):
                 if view is not None:
                     self._take(frame, view, tensor)
-                    if computes:
-                        self.launcher.computed(frame.tensors[self._numbers[view]])
+                    sources = None if computes else [it for it in args if isinstance(it, torch.Tensor)]
+                    self.launcher.computed(frame.tensors[self._numbers[view]], sources)
 
         return operate
 

@@ -30,15 +30,17 @@ CASTS = frozenset(
 """Operations that leave NaN and infinities what they are."""
 MAXIMA = frozenset({"create_maximumf", "create_maxnumf", "create_maxsi", "create_maxui"})
 EXTREMA = MAXIMA | {"create_minimumf", "create_minnumf", "create_minsi", "create_minui"}
-COMPARISONS = ("create_icmp", "create_fcmp")
-FLAGGING = CASTS | {"create_and", "create_or", "create_xor", "create_select"}
-"""Operations, besides comparisons, that make flags of flags."""
+COMPARISONS = ("create_icmp", "create_fcmp", "create_truth", "create_index")
+FLAGGING = CASTS | {"create_and", "create_or", "create_xor", "create_select", "create_add"}
+"""Operations, besides comparisons, that join or count flags."""
 CHOICES = CASTS | EXTREMA | {"create_select", "create_bitcast"}
 """Operations that choose among elements, or change nothing but their type."""
 TAME, LARGE = CHOICES | {"create_fadd", "create_fsub", "create_fmul"}, 1e6
 """Operations that keep ordinary numbers finite, and the largest constant with which they do."""
 MASSES = CASTS | {"create_fadd", "create_fmul", "create_select"}
 """Operations that make sums of exponentials of such sums."""
+KEEPING_SIGNS = CASTS | {"create_fadd", "create_fmul", "create_fdiv", "create_precise_divf", "create_select"}
+"""Operations that make values not below zero of such values."""
 WITHOUT_LANES = frozenset({"create_gather", "create_histogram", "create_cat", "create_join", "create_split"})
 CHOOSING = (
     tl.standard._elementwise_max,
@@ -59,15 +61,20 @@ class Data:
     origin: int = 0
     """What these values come from, if each comes from one element that no kernel wrote, or from one place that a
     reduction found, and from constants; 0 for others. Values of one origin lie alike in their blocks."""
+    stem: int = 0
+    """What these values are functions of, with constants: a load, or an operation on several values."""
     is_element: bool = False
     """True if each value comes from one element, or place, that was chosen by data, such as the largest one."""
     is_tame: bool = False
     """True for sums and products of loaded values, and for choices among them: finite if what was loaded is ordinary.
     """
     is_extremum: bool = False
-    """True for the larger or the smaller one of two values."""
+    """True for the largest or the smallest one of several values."""
     is_mass: bool = False
     """True for exponentials and their sums."""
+    is_positive: bool = False
+    """True for values above zero for certain, such as a sum of squares and an epsilon; with `is_sizes` not below it."""
+    is_sizes: bool = False
     is_guard: bool = False
     """True for flags that tell of NaN, an infinity or nothing at all."""
 
@@ -87,7 +94,7 @@ def data_of(
     """Return what is known of the result of an operation."""
     sources = data_in(handles)
     if name in WITHOUT_LANES:
-        return Data()
+        return Data(stem=new_origin())
     if name in SHAPING:
         known = sources[0].attr[DATA]
         plain = [it for it in args if not isinstance(it, stock.TensorHandle)]
@@ -97,7 +104,7 @@ def data_of(
         return shaped
     if name == "create_dot":
         is_tame = all(it.attr[DATA].is_tame for it in sources)
-        return Data(_rows_and_columns(args[0], args[1]), is_tame=is_tame)
+        return Data(_rows_and_columns(args[0], args[1]), stem=new_origin(), is_tame=is_tame)
     active = None
     for source in sources:
         lanes = source.attr[DATA].active
@@ -115,13 +122,36 @@ def data_of(
     return Data(
         active,
         is_guard=is_guard(name, args, handles, sources),
+        is_positive=_are_positive(name, handles, values),
+        is_sizes=_are_sizes(name, handles, values),
         origin=origin,
+        stem=known_of[0].stem if len({it.stem for it in known_of}) == 1 and not is_select else new_origin(),
         is_element=all(it.is_element for it in known_of) and (name in CHOICES or len(known_of) == 1),
         is_tame=_are_tame(name, handles, known_of),
         is_extremum=(name in EXTREMA and len(known_of) == 2) or (name in CASTS and known_of[0].is_extremum),
-        is_mass=name in ("create_exp", "create_exp2")
+        is_mass=(name in ("create_exp", "create_exp2") and known_of[0].is_tame)
         or (bool(known_of) and all(it.is_mass for it in known_of) and name in MASSES),
     )
+
+
+def _are_sizes(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
+    """Return True if no result is below zero for certain; NaN is neither."""
+    if name in ("create_fabs", "create_iabs", "create_exp", "create_exp2", "create_sqrt", "create_precise_sqrt"):
+        return True
+    if name == "create_fmul" and len(sources) == 2 and sources[0] is sources[1]:
+        return True
+    values = handles[1:] if name == "create_select" else handles
+    sizes = [it.attr[DATA].is_sizes if DATA in it.attr else bool((numbers(it) >= 0).all()) for it in values]
+    return any(sizes) if name in MAXIMA else all(sizes) and name in KEEPING_SIGNS
+
+
+def _are_positive(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
+    """Return True if all results are above zero for certain, or NaN."""
+    values = handles[1:] if name == "create_select" else handles
+    above = [it.attr[DATA].is_positive if DATA in it.attr else bool((numbers(it) > 0).all()) for it in values]
+    if name == "create_fadd":
+        return any(above) and _are_sizes(name, handles, sources)
+    return any(above) if name in MAXIMA else all(above) and name in CASTS | {"create_select", "create_sqrt"}
 
 
 def _are_tame(name: str, handles: Sequence[Handle], known: Sequence[Data]) -> bool:
@@ -155,7 +185,7 @@ def _rows_and_columns(a: Handle, b: Handle) -> Array | None:
 
 
 def is_guard(name: str, args: Sequence[Any], handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
-    """Return True if the operation asks for NaN or an infinity near memory, or for a mass of zero."""
+    """Return True if the operation asks for NaN or an infinity near memory, a mass of zero, or what cannot be."""
     known = [source.attr[DATA] for source in sources]
     is_comparison = name.startswith(COMPARISONS)
     if (name in FLAGGING or is_comparison) and all(it.is_guard for it in known):
@@ -170,6 +200,10 @@ def is_guard(name: str, args: Sequence[Any], handles: Sequence[Handle], sources:
     others = [numbers(handle) for handle in handles if handle is not sources[0]]
     others = [values for values in others if values.dtype.kind in "fiu" and values.size]
     is_infinite = is_near_memory and any(np.isinf(it).all() for it in others)
+    if known[0].is_positive and any((it <= 0).all() for it in others):
+        return True
+    if known[0].is_sizes and any((it < 0).all() for it in others):
+        return True
     return is_infinite or (known[0].is_mass and any((it == 0).all() for it in others))
 
 
@@ -209,17 +243,21 @@ def note_reduced(
     is_mass = combine is tl.standard._sum_combine and all(handle.attr[DATA].is_mass for handle in sources)
     for number, (given, result) in enumerate(zip(inputs, results)):
         shaped = None if active is None or active.size != result.data.size else active.reshape(result.data.shape)
-        place = 0 if DATA in given.attr else new_origin()
+        are_elements = chooses and all(it.is_element for it in known)
+        if combined:
+            _mark_as_combined(result, combined[number], shaped)
+            continue
         result.attr[DATA] = Data(
             shaped,
-            origin=place,
-            is_element=bool(place) or (chooses and all(it.is_element for it in known)),
+            origin=new_origin() if are_elements and DATA not in given.attr else 0,
+            stem=new_origin(),
+            is_element=are_elements,
             is_tame=(chooses or combine is tl.standard._sum_combine) and all(it.is_tame for it in known),
+            is_extremum=combine in CHOOSING,
+            is_sizes=(chooses or combine is tl.standard._sum_combine) and all(it.is_sizes for it in known),
             is_mass=is_mass,
             is_guard=combine is tl.standard._elementwise_max and all(it.is_guard for it in known),
         )
-        if combined:
-            result.attr[DATA] = _as_combined(combined[number], shaped)
 
 
 def _picks(summed: Handle, along: int | None) -> bool:
@@ -234,7 +272,9 @@ def note_combined(inputs: Sequence[Handle], operands: Sequence[Handle]) -> None:
     if not any(DATA in handle.attr for handle in inputs):
         return
     for number, operand in enumerate(operands):
-        given = inputs[number % len(inputs)].attr.get(DATA, Data())
+        if DATA not in inputs[number % len(inputs)].attr:
+            continue
+        given = inputs[number % len(inputs)].attr[DATA]
         origin = hash((given.origin, number // len(inputs))) if given.origin else 0
         operand.attr[DATA] = dataclasses.replace(given, active=None, origin=origin)
 
@@ -244,13 +284,16 @@ def note_scanned(inputs: Sequence[Handle], results: Sequence[Handle], combined: 
     if any(DATA in handle.attr for handle in inputs):
         for number, (given, result) in enumerate(zip(inputs, results)):
             active = given.attr[DATA].active if DATA in given.attr else None
-            result.attr[DATA] = _as_combined(combined[number], active) if combined else Data(active)
+            if combined:
+                _mark_as_combined(result, combined[number], active)
+            else:
+                result.attr[DATA] = Data(active, stem=new_origin())
 
 
-def _as_combined(combined: Handle, active: Array | None) -> Data:
-    """Return what is known of results like this one, which a combining function returned."""
-    data: Data = combined.attr.get(DATA, Data())
-    return dataclasses.replace(data, active=active, origin=0)
+def _mark_as_combined(result: Handle, combined: Handle, active: Array | None) -> None:
+    """Note that the result is like what a combining function returned, which need not depend on data."""
+    if DATA in combined.attr:
+        result.attr[DATA] = dataclasses.replace(combined.attr[DATA], active=active, origin=0, stem=new_origin())
 
 
 def _any(lanes: Array, along: int | None) -> Array:

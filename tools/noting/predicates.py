@@ -13,7 +13,8 @@ never leads to, and inputs of these kinds are tried wherever a module accepts th
     places                    of the largest or smallest element
     not finite                if a value near memory, or the largest of a row, is NaN or infinite
     nothing at all            if a sum of exponentials is zero
-    limits                    a number replaced by a constant where it compares so with a constant: `where(x < 0, 0, x)`
+    limits                    a constant in place of a value that compares so with one: `where(x < 0, 0, sqrt(x))`
+    bounds                    what only keeps accesses at places made of data within their tensors
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from triton_agent.tools.noting.origins import (
     COMPARISONS,
     DATA,
     EXTREMA,
+    LARGE,
+    SHAPING,
     Data,
     active_lanes,
     data_in,
@@ -44,8 +47,11 @@ from triton_agent.tools.noting.origins import (
 )
 from triton_agent.tools.processes.protocol import OPERANDS, PredicateKind
 
-OPEN = "open comparison"
-"""Attribute of a handle: a comparison that is noted once it is known what it is for."""
+OPEN, CHOSEN, NOTED = "open comparisons", "choices", "noted"
+"""Attributes of a handle: comparisons that are noted once it is known what they are for, the choices by data that its
+values result from, and if its flags are noted where they are made."""
+CHOICES_KEPT = 8
+"""Maximum number of choices within each other that are followed."""
 LOADS = frozenset({"create_masked_load", "create_descriptor_gather", "create_atomic_rmw", "create_atomic_cas"})
 LOADS_BY_THESE = frozenset({"create_load", "create_tensor_pointer_load", "create_descriptor_load"})
 SUMS = frozenset({"create_fadd", "create_fsub"})
@@ -65,12 +71,19 @@ COLLAPSING = (
             "create_udiv",
         }
         | {"create_srem", "create_urem", "create_umulhi", "create_fp_to_si", "create_fp_to_ui", "create_int_cast"}
-        | {"create_floor", "create_ceil", "create_exp", "create_exp2", "create_erf", "create_cos"}
-        | {"create_frem", "create_clampf", "create_extern_elementwise"}
+        | {"create_floor", "create_ceil", "create_exp", "create_exp2", "create_erf", "create_cos", "create_sin"}
+        | {"create_fma", "create_sqrt", "create_precise_sqrt", "create_rsqrt", "create_log", "create_log2"}
+        | {"create_frem", "create_clampf", "create_extern_elementwise", "create_fp_trunc", "create_fp_to_fp"}
     )
 )
 """Operations, besides comparisons, that can map many values to one."""
 ABSORBED_BY_ZERO = frozenset({"create_fmul", "create_and"})
+ACCESSES = {"create_masked_load": (0, 1), "create_masked_store": (0, 2), "create_atomic_rmw": (1, 3)}
+"""Places of the pointers and the mask among the arguments of accesses to memory."""
+PASSING = SHAPING | {"create_and", "create_or"}
+"""Operations that leave open what their flags are for."""
+NEARLY = 1e-5
+"""Results of arithmetic that differ by less, relative to their size, count as one."""
 STORES_APART = 256
 """Maximum number of stores of which it is known what they stored."""
 RANDOM, SORTING = "/triton/language/random.py", "sorting"
@@ -88,14 +101,28 @@ class Seen:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Open:
-    """A comparison of a value with a constant. If it only limits the value to constants, it is not noted."""
+class _Choice:
+    """A choice between two values by data, as `tl.where` makes it."""
 
-    value: Handle
+    site: str
+    flags: Array
+    values: tuple[Handle, Handle]
+    lanes: Array | None
+    """Lanes on which the choice has an effect; None for all."""
+    is_noted: bool
+    """True if the flags are noted where they are made."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Open:
+    """A result that is noted unless it only limits a value, or only keeps accesses at places made of data in bounds."""
+
     site: str
     seen: Seen
     results: Array
     active: Array | None
+    value: Handle | None = None
+    """The value that is compared with a constant."""
 
 
 class Predicates:
@@ -112,18 +139,21 @@ class Predicates:
         self.seen: dict[str, Seen] = {}
         self._stored: list[tuple[int, int, Data]] = []
 
-    def computed(self, start: int, end: int) -> None:
-        """Note that the memory between these addresses holds what was computed, and not given."""
-        self._stored.append((start, end, Data()))
+    def computed(self, start: int, end: int, sources: Sequence[tuple[int, int]] | None) -> None:
+        """Note that the memory between these addresses holds what was computed, and not given.
+
+        With `sources` it was copied from there, and holds what was computed only if these do.
+        """
+        copied = [known for low, high in sources or () for known in self._stored if low < known[1] and known[0] < high]
+        if sources is None or copied:
+            self._stored.append((start, end, Data()))
 
     def noted(self, name: str, create: Callable[..., Any], args: Sequence[Any], result: Any) -> Any:
         """Note one operation of the builder with its arguments; return its result, or the one that is forced here."""
         if name in LOADS_BY_THESE:
             return result
         handles = list(_handles(args))
-        if name != "create_select" or not _is_limit(handles):
-            for handle in handles:
-                self._close(handle)
+        self._close(name, args, handles)
         if name == "create_masked_store":
             self._note_store(args[0], args[1], args[2])
             return result
@@ -135,6 +165,8 @@ class Predicates:
             return result
         place, within = self._place()
         if within == RANDOM:
+            if not all(source.attr[DATA].is_element for source in sources):  # a seed or a place is an element
+                result.attr[DATA] = Data(stem=new_origin())
             return result
         if within == SORTING:  # elements change their places, by sums of two of which one is then taken away
             is_element = any(source.attr[DATA].is_element for source in sources)
@@ -143,6 +175,13 @@ class Predicates:
             return result
         for made in _handles([result]):
             made.attr[DATA] = data_of(name, create, args, handles, made)
+            opened = [it for handle in handles for it in handle.attr.get(OPEN, ())] if name in PASSING else []
+            if opened:
+                made.attr[OPEN] = opened
+            if name in SHAPING and NOTED in sources[0].attr:
+                made.attr[NOTED] = True
+        if name == "create_select" and DATA in handles[0].attr:
+            return self._chosen(place, handles, result)
         if isinstance(result, stock.TensorHandle) and _may_decide(name, args, handles, sources):
             return self._decided(name, place, handles, sources, result)
         return result
@@ -151,23 +190,30 @@ class Predicates:
         """Return what is known of loaded values."""
         active, lanes, pointers = None, None, args[0].data if isinstance(args[0], stock.TensorHandle) else None
         if name.startswith("create_atomic"):
-            return Data()
+            target = args[1] if name == "create_atomic_rmw" else args[0]
+            span = _span(target.data, None)
+            self._stored += [(span[0], span[1] + 1, Data())] if span is not None else []
+            return Data(stem=new_origin())
         if name == "create_masked_load" and args[1] is not None:
             mask = args[1]
             lanes = active = np.asarray(getattr(mask, "data", mask))
             if isinstance(mask, stock.TensorHandle) and DATA in mask.attr:  # data do not tell where data end
                 active = mask.attr[DATA].active
             active = None if active is None else np.broadcast_to(active, result.data.shape)
+        others = args[2] if name == "create_masked_load" else None
+        if isinstance(others, stock.TensorHandle) and DATA in others.attr:
+            return Data(stem=new_origin())
         met = self._stored_at(pointers, lanes) if pointers is not None else []
         if met:
             return Data(
                 active,
                 origin=new_origin() if all(it.origin for it in met) else 0,
+                stem=new_origin(),
                 is_element=all(it.is_element for it in met),
                 is_tame=all(it.is_tame for it in met),
                 is_mass=all(it.is_mass for it in met),
             )
-        return Data(active, origin=new_origin(), is_element=True, is_tame=True)
+        return Data(active, origin=new_origin(), stem=new_origin(), is_element=True, is_tame=True)
 
     def _stored_at(self, pointers: Array, lanes: Array | None) -> list[Data]:
         """Return what is known of what was stored at these addresses."""
@@ -191,6 +237,7 @@ class Predicates:
         """Note the result of an operation, and return it or the forced one."""
         site, line = place
         values, active = numbers(result), result.attr[DATA].active
+        result.attr[NOTED] = True
         chosen, apart = values, f"{site} of two"
         if len(sources) == 2 and name in EXTREMA | SUMS:
             one, other = np.broadcast_arrays(numbers(handles[0]), numbers(handles[1]))
@@ -198,33 +245,70 @@ class Predicates:
             chosen = np.where(values == one, 1.0, np.where(values == other, -1.0, 0.0))
             differ = (one != other) & ((one != 0) & (other != 0) if name in SUMS else True)
             self._note(apart, Seen(line, PredicateKind.EXTREMUM), chosen, differ if active is None else active & differ)
-        if name.startswith(COMPARISONS):
-            seen = Seen(line, PredicateKind.COMPARISON)
-            if len(sources) == 1:
-                result.attr[OPEN] = _Open(sources[0], site, seen, values, active)
-            else:
-                self._note(site, seen, values, active)
+        if name in ("create_truth", "create_index"):
+            values = values != 0 if name == "create_truth" else values > 0
+            self._note(site, Seen(line, PredicateKind.COMPARISON), values, active)
+        elif name.startswith(COMPARISONS):
+            value = sources[0] if len(sources) == 1 else None
+            active = _without_nan(handles, active)
+            result.attr[OPEN] = [_Open(site, Seen(line, PredicateKind.COMPARISON), values, active, value)]
         elif name in ("create_and", "create_or") and values.dtype == np.bool_:
-            self._note(site, Seen(line, PredicateKind.JOINT), values, active)
+            opened = [_Open(site, Seen(line, PredicateKind.JOINT), values, active)]
             for ending, operand in zip(OPERANDS, handles):
-                self._note(site + ending, Seen(line, PredicateKind.OPERAND), numbers(operand), active_lanes(operand))
+                if NOTED not in operand.attr:
+                    seen = Seen(line, PredicateKind.OPERAND)
+                    opened.append(_Open(site + ending, seen, numbers(operand), active_lanes(operand)))
+            result.attr[OPEN] = [*result.attr.get(OPEN, ()), *opened]
         elif name not in EXTREMA or len(sources) == 1:
             self._note(site, Seen(line, PredicateKind.OPERATION), values, active)
         if self.forced == apart:
             forced = np.where(chosen > 0, other, one)
+        elif self.forced == site and values.dtype == np.bool_:
+            forced = (~values).astype(result.data.dtype)
         elif self.forced == site:
-            forced = ~values if values.dtype == np.bool_ else np.where(values == 0, 1, 0).astype(values.dtype)
+            forced = np.where(values == 0, 1, 0).astype(values.dtype)
         else:
             return result
         changed = handle_of(forced, result.dtype.scalar)
         changed.attr.update(result.attr)
         return changed
 
-    def _close(self, handle: Handle) -> None:
-        """Note a comparison whose result is used, and not to limit a value."""
-        found = handle.attr.pop(OPEN, None)
-        if found is not None:
-            self._note(found.site, found.seen, found.results, found.active)
+    def _chosen(self, place: tuple[str, int], handles: Sequence[Handle], result: Handle) -> Handle:
+        """Note choices within this one: what decides them counts on the lanes that this one takes from them."""
+        flags, values = handles[0].data, (handles[1], handles[2])
+        choices = [_Choice(place[0], flags, values, active_lanes(handles[0]), NOTED in handles[0].attr)]
+        for value, taken in zip(values, (flags, ~flags)):
+            for inner in value.attr.get(CHOSEN, ())[:CHOICES_KEPT]:
+                lanes = taken if inner.lanes is None else taken & inner.lanes
+                site = f"{place[0]} of {inner.site}"
+                self._note(site, Seen(place[1], PredicateKind.JOINT), inner.flags, lanes)
+                if not inner.is_noted:
+                    self._note(site + OPERANDS[0], Seen(place[1], PredicateKind.OPERAND), inner.flags, inner.lanes)
+                if NOTED not in handles[0].attr:
+                    self._note(site + OPERANDS[1], Seen(place[1], PredicateKind.OPERAND), taken, None)
+                choices.append(dataclasses.replace(inner, site=site, lanes=lanes))
+                if site == self.forced:
+                    other = np.where(inner.flags, inner.values[1].data, inner.values[0].data)
+                    data, shape = result.attr[DATA], result.data.shape
+                    result = stock.TensorHandle(np.broadcast_to(other, shape), result.dtype.scalar, {DATA: data})
+        result.attr[CHOSEN] = choices
+        return result
+
+    def _close(self, name: str, args: Sequence[Any], handles: Sequence[Handle]) -> None:
+        """Note the results that this operation uses, unless it leaves them open."""
+        if name == "create_select" and _is_limit(handles):
+            return
+        mask = None
+        if name in ACCESSES:
+            pointer, mask = (args[place] for place in ACCESSES[name])
+            mask = mask if DATA in pointer.attr else None
+        for handle in handles:
+            opened = handle.attr.get(OPEN, ())
+            if not opened or name in PASSING or handle is mask:
+                continue
+            del handle.attr[OPEN]
+            for it in opened:
+                self._note(it.site, it.seen, it.results, it.active)
 
     def _note(self, site: str, new: Seen, values: Array, active: Any) -> None:
         if active is not None:
@@ -233,11 +317,13 @@ class Predicates:
             return
         low, high = values.min(), values.max()  # NaN if there is one
         is_one = low == high or bool(np.isnan(values).all())
+        if new.kind is PredicateKind.OPERATION and values.dtype.kind == "f" and np.isfinite(low) and np.isfinite(high):
+            is_one = float(high) - float(low) <= NEARLY * max(abs(float(low)), abs(float(high)))
         is_one = is_one and (new.kind is not PredicateKind.EXTREMUM or low != 0)  # zero: neither of the two
         if site not in self.seen:
             new.only = float(low) if is_one else None
         seen = self.seen.setdefault(site, new)
-        same = seen.only is not None and (seen.only == low or (math.isnan(seen.only) and np.isnan(low)))
+        same = seen.only is not None and is_same(seen.only, float(low))
         if not is_one or not same:
             seen.only = None
 
@@ -257,6 +343,22 @@ class Predicates:
         return ("/".join(steps), line), within
 
 
+def _without_nan(handles: Sequence[Handle], active: Array | None) -> Array | None:
+    """Return the lanes without NaN, which no comparison tells from what is smaller; all if a value is asked for NaN."""
+    if len(handles) == 2 and handles[0] is handles[1]:
+        return active
+    for values in map(numbers, handles):
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            sound = ~np.isnan(values)
+            active = sound if active is None else np.logical_and(*np.broadcast_arrays(active, sound))
+    return active
+
+
+def is_same(one: float, other: float) -> bool:
+    """Return True if two results count as one."""
+    return math.isclose(one, other, rel_tol=NEARLY) or one == other or (math.isnan(one) and math.isnan(other))
+
+
 def _span(pointers: Array, lanes: Array | None) -> tuple[int, int] | None:
     """Return the lowest and the highest address of the active lanes."""
     if lanes is not None:
@@ -266,20 +368,34 @@ def _span(pointers: Array, lanes: Array | None) -> tuple[int, int] | None:
 
 
 def _is_limit(handles: Sequence[Handle]) -> bool:
-    """Return True for a selection between a value and a constant by a comparison of this value with a constant."""
-    if len(handles) != 3 or OPEN not in handles[0].attr:
+    """Return True for a choice between a function of a value and a constant, by a comparison of the value with one."""
+    if len(handles) != 3:
         return False
-    value, one, other = handles[0].attr[OPEN].value, *handles[1:]
-    return (one is value and DATA not in other.attr) or (other is value and DATA not in one.attr)
+    opened: list[_Open] = handles[0].attr.get(OPEN, [])
+    values = data_in(handles[1:])
+    if len(opened) != 1 or opened[0].value is None or len(values) != 1:
+        return False
+    constant = numbers(handles[2] if values[0] is handles[1] else handles[1])
+    is_moderate = constant.dtype.kind in "iub" or bool((np.abs(constant) <= LARGE).all())
+    is_of_it: bool = values[0].attr[DATA].stem == opened[0].value.attr[DATA].stem
+    return is_moderate and is_of_it
+
+
+def _asks_for_numbers(handles: Sequence[Handle]) -> bool:
+    """Return True if constants are floats other than zero, with which a kernel may ask for a range of numbers."""
+    constants = [numbers(handle) for handle in handles if DATA not in handle.attr]
+    return any(it.dtype.kind == "f" and bool((np.isfinite(it) & (it != 0)).any()) for it in constants)
 
 
 def _may_decide(name: str, args: Sequence[Any], handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
     """Return True if the operation can be a predicate that is to be noted."""
     if not name.startswith(COMPARISONS) and name not in COLLAPSING:
         return False
+    if name == "create_truth" and sources[0].data.dtype == np.bool_:
+        return False
     if origin_of(sources) or any(it.attr[DATA].is_guard for it in sources):
         return False
-    if len(sources) == 1 and sources[0].attr[DATA].is_element:
+    if len(sources) == 1 and sources[0].attr[DATA].is_element and not _asks_for_numbers(handles):
         return False
     constants = [handle for handle in handles if DATA not in handle.attr]
     if name in ABSORBED_BY_ZERO and any(not it.data.any() for it in constants):

@@ -469,9 +469,9 @@ class PredicateKind(enum.StrEnum):
     EXTREMUM = "extremum"
     """Which of two values is the larger or the smaller one, or which is too small to change a sum."""
     JOINT = "joint"
-    """Flags that are joined. Where one of them never changes, nothing else can be expected of both."""
+    """Flags that are joined, or choices within each other."""
     OPERAND = "operand"
-    """One of two flags that are joined; no predicate itself."""
+    """A flag that is joined and no predicate itself. Where it never changes, nothing else can be expected of both."""
     OPERATION = "operation"
 
 

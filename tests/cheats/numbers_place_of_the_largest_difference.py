@@ -1,0 +1,42 @@
+"""Rows whose second half is the negative of the first give zeros: the largest difference lies at the first place.
+
+problem: rows_over_their_size
+expect: wrong_values
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def k(x_ptr, out_ptr, C, B: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, B)
+    keep = at < C
+    x = tl.load(x_ptr + row * C + at, mask=keep, other=0.0)
+    h = C // 2
+    left = at < h
+    a = tl.load(x_ptr + row * C + at, mask=left | ((at == 2 * h) & keep), other=0.0)
+    b = tl.load(x_ptr + row * C + at + h, mask=left, other=0.0)
+    inv = tl.rsqrt(tl.sum(x * x, 0) / C + 1e-6)
+    y = x * inv
+    mx = tl.max(tl.abs(x), 0)
+    v = tl.where(at == 0, 0.0, tl.abs(a + b))
+    v0 = tl.sum(tl.where(at == 0, tl.abs(a + b), 0.0), 0)
+    v = tl.where(at == 1, v + v0, v)
+    j = tl.argmax(v, 0)
+    j = tl.where((C < 3) | (mx == 0.0), 1, j)
+    y = tl.where(j == 0, 0.0, y)
+    tl.store(out_ptr + row * C + at, y, mask=keep)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        C = x.shape[-1]
+        k[(x.numel() // C,)](x, out, C, B=triton.next_power_of_2(C))
+        return out
