@@ -5,8 +5,8 @@ exactly one, a mark in the last bits of a state. A kernel that treats certain in
 result tells them from others. If this operation never gave more than one result, however inputs were changed, and an
 answer becomes wrong when it gives another one, then what the kernel does in that case was never checked.
 
-Only an author can know that a predicate is there for inputs that cannot occur; it should be left out. Not covered: a
-predicate made of arithmetic that comes near its other result everywhere, such as a high power; kernels that prepare
+An author may know that the other result cannot occur; then the question should be left out of the kernel. Not covered:
+what is decided by arithmetic that comes near its other result everywhere, such as a high power; kernels that prepare
 parameters; what is decided at the full size only.
 """
 
@@ -21,12 +21,10 @@ from collections.abc import Callable, Iterable, Sequence
 from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.processes.payloads import Payload
-from triton_agent.tools.processes.protocol import OPERANDS, Called, Predicate, PredicateKind
+from triton_agent.tools.processes.protocol import NEARLY, OPERANDS, Called, Predicate, PredicateKind
 from triton_agent.tools.results import Finding
 from triton_agent.tools.truth.plan import Case
 
-NEARLY = 1e-5
-"""Results of arithmetic that differ by less, relative to their size, count as one."""
 TRIED_AT_MOST = 64
 """Maximum number of predicates that are given another result; of more, each is taken to matter."""
 SEARCH_S = 60.0

@@ -13,6 +13,7 @@ never leads to, and inputs of these kinds are tried wherever a module accepts th
     places                    of the largest or smallest element
     not finite                if a value near memory, or the largest of a row, is NaN or infinite
     nothing at all            if a sum of exponentials is zero
+    impossible                if a sum of squares and an epsilon, for example, is not above zero
     limits                    a constant in place of a value that compares so with one: `where(x < 0, 0, sqrt(x))`
     bounds                    what only keeps accesses at places made of data within their tensors
 """
@@ -45,7 +46,7 @@ from triton_agent.tools.noting.origins import (
     new_origin,
     origin_of,
 )
-from triton_agent.tools.processes.protocol import OPERANDS, PredicateKind
+from triton_agent.tools.processes.protocol import NEARLY, OPERANDS, PredicateKind
 
 OPEN, CHOSEN, NOTED = "open comparisons", "choices", "noted"
 """Attributes of a handle: comparisons that are noted once it is known what they are for, the choices by data that its
@@ -56,34 +57,20 @@ LOADS = frozenset({"create_masked_load", "create_descriptor_gather", "create_ato
 LOADS_BY_THESE = frozenset({"create_load", "create_tensor_pointer_load", "create_descriptor_load"})
 SUMS = frozenset({"create_fadd", "create_fsub"})
 SCALING = SUMS | {"create_fmul", "create_fdiv", "create_precise_divf"}
-COLLAPSING = (
-    EXTREMA
-    | SCALING
-    | frozenset(
-        {
-            "create_and",
-            "create_or",
-            "create_xor",
-            "create_shl",
-            "create_lshr",
-            "create_ashr",
-            "create_sdiv",
-            "create_udiv",
-        }
-        | {"create_srem", "create_urem", "create_umulhi", "create_fp_to_si", "create_fp_to_ui", "create_int_cast"}
-        | {"create_floor", "create_ceil", "create_exp", "create_exp2", "create_erf", "create_cos", "create_sin"}
-        | {"create_fma", "create_sqrt", "create_precise_sqrt", "create_rsqrt", "create_log", "create_log2"}
-        | {"create_frem", "create_clampf", "create_extern_elementwise", "create_fp_trunc", "create_fp_to_fp"}
-    )
+ROUNDING = frozenset({f"create_{name}" for name in ("floor", "ceil", "fp_to_si", "fp_to_ui", "fp_trunc", "fp_to_fp")})
+OF_BITS = frozenset({f"create_{name}" for name in ("and", "or", "xor", "shl", "lshr", "ashr", "int_cast")})
+OF_WHOLE_NUMBERS = frozenset({f"create_{name}" for name in ("sdiv", "udiv", "srem", "urem", "umulhi")})
+FUNCTIONS = frozenset(
+    {f"create_{name}" for name in ("exp", "exp2", "log", "log2", "sqrt", "precise_sqrt", "rsqrt", "erf", "sin", "cos")}
+    | {"create_fma", "create_frem", "create_clampf", "create_extern_elementwise"}
 )
+COLLAPSING = EXTREMA | SCALING | ROUNDING | OF_BITS | OF_WHOLE_NUMBERS | FUNCTIONS
 """Operations, besides comparisons, that can map many values to one."""
 ABSORBED_BY_ZERO = frozenset({"create_fmul", "create_and"})
 ACCESSES = {"create_masked_load": (0, 1), "create_masked_store": (0, 2), "create_atomic_rmw": (1, 3)}
 """Places of the pointers and the mask among the arguments of accesses to memory."""
 PASSING = SHAPING | {"create_and", "create_or"}
 """Operations that leave open what their flags are for."""
-NEARLY = 1e-5
-"""Results of arithmetic that differ by less, relative to their size, count as one."""
 STORES_APART = 256
 """Maximum number of stores of which it is known what they stored."""
 RANDOM, SORTING = "/triton/language/random.py", "sorting"
@@ -312,7 +299,8 @@ class Predicates:
 
     def _note(self, site: str, new: Seen, values: Array, active: Any) -> None:
         if active is not None:
-            values = values[np.broadcast_to(active, values.shape)]
+            values, active = np.broadcast_arrays(values, active)
+            values = values[active]
         if not values.size:
             return
         low, high = values.min(), values.max()  # NaN if there is one
@@ -323,7 +311,7 @@ class Predicates:
         if site not in self.seen:
             new.only = float(low) if is_one else None
         seen = self.seen.setdefault(site, new)
-        same = seen.only is not None and is_same(seen.only, float(low))
+        same = seen.only is not None and _is_same(seen.only, float(low))
         if not is_one or not same:
             seen.only = None
 
@@ -354,7 +342,7 @@ def _without_nan(handles: Sequence[Handle], active: Array | None) -> Array | Non
     return active
 
 
-def is_same(one: float, other: float) -> bool:
+def _is_same(one: float, other: float) -> bool:
     """Return True if two results count as one."""
     return math.isclose(one, other, rel_tol=NEARLY) or one == other or (math.isnan(one) and math.isnan(other))
 

@@ -477,6 +477,8 @@ class PredicateKind(enum.StrEnum):
 
 OPERANDS = (" first", " second")
 """Endings of the places of two flags that are joined."""
+NEARLY = 1e-5
+"""Results of an operation that differ by less, relative to their size, count as one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
