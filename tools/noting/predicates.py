@@ -168,7 +168,8 @@ class Predicates:
             if name in SHAPING and NOTED in sources[0].attr:
                 made.attr[NOTED] = True
         if name == "create_select" and DATA in handles[0].attr:
-            return self._chosen(place, handles, result)
+            is_free = _is_limit(handles) or handles[0].attr[DATA].is_guard
+            return result if is_free else self._chosen(place, handles, result)
         if isinstance(result, stock.TensorHandle) and _may_decide(name, args, handles, sources):
             return self._decided(name, place, handles, sources, result)
         return result
