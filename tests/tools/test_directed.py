@@ -848,6 +848,22 @@ def test_of_equal_elements_put_in_order_any_will_do_and_values_must_be_right() -
     assert not judge(swapped, places.yard).ok
 
 
+def test_positions_that_tie_in_every_draw_may_be_any(tmp_path: Path) -> None:
+    (tmp_path / "problem.py").write_text(
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+        "        return torch.softmax(x, -1).topk(2, -1)\n"
+        "def get_inputs():\n    return [1e4 * torch.randn(6, 8)]\n"
+    )
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given", remedies=False))
+    given = plan.trials[plan.main].cases[0].expectation
+    (x,), (_, places) = given.packed_inputs.unpack(), given.outputs
+    other = places.yard.truth.clone()
+    other[:, 1] = torch.softmax(x, -1).argsort(-1)[:, 0]  # zero, like all but the largest
+    assert judge(other, places.yard).ok
+    other[:, 0] = other[:, 1]
+    assert not judge(other, places.yard).ok
+
+
 def test_the_first_of_equal_largest_elements_is_promised() -> None:
     x = torch.zeros(4, 9)
     yard = expect(Does(lambda x: x.argmax(-1)), [x]).outputs[0].yard

@@ -178,9 +178,9 @@ class Predicates:
         """Return what is known of loaded values."""
         active, lanes, pointers = None, None, args[0].data if isinstance(args[0], stock.TensorHandle) else None
         if name.startswith("create_atomic"):
-            target = args[1] if name == "create_atomic_rmw" else args[0]
-            span = _span(target.data, None)
-            self._stored += [(span[0], span[1] + 1, Data())] if span is not None else []
+            span = _span((args[1] if name == "create_atomic_rmw" else args[0]).data, None)
+            if span is not None and DATA in args[2].attr:  # the value
+                self._stored.append((span[0], span[1] + 1, Data()))
             return Data(stem=new_origin())
         if name == "create_masked_load" and args[1] is not None:
             mask = args[1]
