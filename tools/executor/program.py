@@ -299,11 +299,12 @@ class Program:
         def operate(frame: _Frame) -> None:
             args = [self._value(frame, value) for value in step.args]
             result = operator(*args, **{name: self._value(frame, value) for name, value in step.kwargs})
+            sources = [it for it in args if isinstance(it, torch.Tensor)]
             for view, tensor in zip(step.results, _items(result)):
                 if view is not None:
                     self._take(frame, view, tensor)
-                    sources = None if computes else [it for it in args if isinstance(it, torch.Tensor)]
-                    self.launcher.computed(frame.tensors[self._numbers[view]], sources)
+                    if sources:
+                        self.launcher.computed(frame.tensors[self._numbers[view]], None if computes else sources)
 
         return operate
 
