@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.grading import grade, specimen, spoken
 
-from triton_agent.tools.answers.one_sided import Asked, Predicates
+from triton_agent.tools.answers.one_sided import Asked, KnownPredicates
 from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.processes.protocol import OPERANDS, Predicate, PredicateKind
 from triton_agent.tools.processes.zygotes import Nursery
@@ -37,7 +37,7 @@ def found(place: str, only: float | None, kind: PredicateKind = PredicateKind.CO
 
 
 def test_what_had_one_result_in_one_call_and_another_one_in_the_next_has_two_sides() -> None:
-    known = Predicates()
+    known = KnownPredicates()
     known.add(ASKED, [found("a", 0.0), found("b", 1.0), found("c", None)])
     assert {place for place, _ in known.one_sided()} == {"a", "b"}
     known.add(ASKED, [found("a", 1.0), found("b", 1.0)])
@@ -46,7 +46,7 @@ def test_what_had_one_result_in_one_call_and_another_one_in_the_next_has_two_sid
 
 @pytest.mark.parametrize(("first", "second", "counts"), [(None, None, True), (None, 0.0, False), (1.0, 1.0, False)])
 def test_flags_that_are_joined_count_where_both_change(first: float | None, second: float | None, counts: bool) -> None:
-    known = Predicates()
+    known = KnownPredicates()
     operands = [found("a" + end, it, PredicateKind.OPERAND) for end, it in zip(OPERANDS, (first, second))]
     known.add(ASKED, [found("a", 0.0, PredicateKind.JOINT), *operands])
     assert [place for place, _ in known.one_sided()] == (["a"] if counts else [])

@@ -49,14 +49,14 @@ Ask = Callable[[Asked, str], tuple[checks.Answer, Called]]
 
 @dataclasses.dataclass(slots=True)
 class Known:
-    """What is known of one predicate: where it is, its only result so far, and a call in which it was asked."""
+    """One predicate with its only result so far, if it had no other one, and a call in which it was asked."""
 
     predicate: Predicate
     only: float | None
     asked: Asked
 
 
-class Predicates:
+class KnownPredicates:
     """The predicates of one program over several calls."""
 
     def __init__(self) -> None:
@@ -69,7 +69,11 @@ class Predicates:
                 known.only = None
 
     def one_sided(self) -> list[tuple[str, Known]]:
-        """Return those that had one result; of joined flags only where those that are no predicates had several."""
+        """Return the predicates that had one result so far.
+
+        Flags that are joined always give one result if one of them never changes. Such flags count only if each that is
+        no predicate itself had several results.
+        """
 
         def varies(place: str) -> bool:
             return place not in self._known or self._known[place].only is None
@@ -83,7 +87,7 @@ class Predicates:
         ]
 
 
-def one_sided_of(predicates: Predicates, more: Iterable[Sequence[Asked]], ask: Ask) -> Known | None:
+def one_sided_of(predicates: KnownPredicates, more: Iterable[Sequence[Asked]], ask: Ask) -> Known | None:
     """Return a predicate that has one result in all calls, and on which an answer depends; None if there is none.
 
     `more` are calls to make until each predicate that matters had several results, in groups made when asked for.

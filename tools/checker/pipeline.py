@@ -39,7 +39,7 @@ from triton_agent.tools.answers.authorship import (
     work_of,
 )
 from triton_agent.tools.answers.chained_calls import check_chains, check_handing_on
-from triton_agent.tools.answers.one_sided import Asked, Predicates, SearchEnded, one_sided_of, refusal
+from triton_agent.tools.answers.one_sided import Asked, KnownPredicates, SearchEnded, one_sided_of, refusal
 from triton_agent.tools.answers.spot_checks import beginning_with, configurations_of
 from triton_agent.tools.answers.spot_stage import CONFIGURATIONS_AT_MOST, check_spots, first_in_mode, in_each
 from triton_agent.tools.candidate.screen import screen
@@ -228,7 +228,7 @@ class Met:
     `Called`. Each list is for a call of its own."""
     case: Case
     trial: Trial
-    predicates: Predicates
+    predicates: KnownPredicates
     """The predicates of the kernels on data in these calls."""
 
 
@@ -443,7 +443,7 @@ def _alike(job: Job, trial: Trial, first: Case) -> list[Case]:
 def _met(trial: Trial, cases: Sequence[Case], replies: Sequence[Called]) -> Met:
     first = replies[0]
     counterparts = list(filter(None, (first.counterparts, first.counterparts_of_sums)))
-    predicates = Predicates()
+    predicates = KnownPredicates()
     for case, reply in zip(cases, replies):
         predicates.add(Asked(case=case, state=trial.states[case.version]), reply.predicates)
     numbers = in_each(replies)

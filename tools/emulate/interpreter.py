@@ -241,7 +241,7 @@ def _yielding_to_tensors(operator: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _as_index(builder: GuardedBuilder, tensor: Any) -> Any:
-    """Return the tensor, which Python uses as a number of rounds."""
+    """Return the tensor, after telling the builder that it is the number of rounds of a loop."""
     return tl.tensor(builder.create_index(tensor.handle), tensor.type)
 
 

@@ -295,11 +295,12 @@ class Program:
         stand_in = ON_GPU.get(step.operator) if self.device == "cuda" else None
         operator = stand_in or operator_of(step.operator)
         computes = kind_of(step.operator) not in STILL
+        is_interpreted = self.device == "cpu"  # on a GPU this would be done in timed calls, for nothing
 
         def operate(frame: _Frame) -> None:
             args = [self._value(frame, value) for value in step.args]
             result = operator(*args, **{name: self._value(frame, value) for name, value in step.kwargs})
-            sources = [it for it in args if isinstance(it, torch.Tensor)]
+            sources = [it for it in args if isinstance(it, torch.Tensor)] if is_interpreted else []
             for view, tensor in zip(step.results, _items(result)):
                 if view is not None:
                     self._take(frame, view, tensor)

@@ -8,15 +8,15 @@ blocks of different numbers, such as one for every place.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import triton.language as tl
-import triton.runtime.interpreter as stock
 
 from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle, numbers
 from triton_agent.tools.noting.counterparts import Counterparts
+from triton_agent.tools.noting.origins import handles_in
 from triton_agent.tools.noting.predicates import Predicates
 
 NOTED_AT_MOST = 4096
@@ -24,7 +24,7 @@ NOTED_AT_MOST = 4096
 
 
 class Notes:
-    """What a builder's operations are given and return, from `start` to `stop`."""
+    """Notes the operands and the results of a builder's operations, from `start` to `stop`."""
 
     def __init__(self, builder: ArithmeticBuilder) -> None:
         self._builder = builder
@@ -53,7 +53,7 @@ class Notes:
         @functools.wraps(create)
         def noted(*args: Any, **kwargs: Any) -> Any:
             if self._notes_numbers:
-                for operand in _handles((*args, *kwargs.values())):
+                for operand in handles_in((*args, *kwargs.values())):
                     if len(self.numbers) < NOTED_AT_MOST:
                         self.numbers |= _same_in_a_row(operand)
             result = create(*args, **kwargs)
@@ -62,14 +62,6 @@ class Notes:
             return self.predicates.noted(name, create, (*args, *kwargs.values()), result)
 
         return noted
-
-
-def _handles(values: Any) -> Iterator[Handle]:
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from _handles(value)
-        elif isinstance(value, stock.TensorHandle) and isinstance(value.data, np.ndarray):
-            yield value
 
 
 def _same_in_a_row(operand: Handle) -> set[float]:

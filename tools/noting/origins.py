@@ -1,4 +1,4 @@
-"""What is known of values that kernels compute from loaded ones: where each comes from, and what it can be.
+"""Follows where the values that kernels compute come from, and what they can be.
 
 Kernels guard themselves against what their module never leads to: NaN, infinities, nothing at all, a place outside.
 These guards are told from other predicates by where their values come from (`predicates.py`).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ _NUMBERS = itertools.count(1)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Data:
-    """What is known of values that were computed from loaded ones."""
+    """Facts about values that were computed from loaded ones."""
 
     active: Array | None = None
     """Lanes that were not masked off; None if all are active."""
@@ -73,14 +73,24 @@ class Data:
     is_mass: bool = False
     """True for exponentials and their sums."""
     is_positive: bool = False
-    """True for values above zero for certain, such as a sum of squares and an epsilon; with `is_sizes` not below it."""
+    """True for values that are certainly above zero, or NaN, such as the sum of a square and an epsilon."""
     is_sizes: bool = False
+    """True for values that are certainly not below zero, or NaN, such as squares."""
     is_guard: bool = False
     """True for flags that tell of NaN, an infinity or nothing at all."""
 
 
 def new_origin() -> int:
     return next(_NUMBERS)
+
+
+def handles_in(values: Any) -> Iterator[Handle]:
+    """Return the handles with values among the arguments or the results of an operation, nested ones included."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from handles_in(value)
+        elif isinstance(value, stock.TensorHandle) and isinstance(value.data, np.ndarray):
+            yield value
 
 
 def data_in(handles: Sequence[Handle]) -> list[Handle]:
@@ -121,7 +131,7 @@ def data_of(
         origin = origin_of(values)
     return Data(
         active,
-        is_guard=is_guard(name, args, handles, sources),
+        is_guard=_is_guard(name, args, handles, sources),
         is_positive=_are_positive(name, handles, values),
         is_sizes=_are_sizes(name, handles, values),
         origin=origin,
@@ -135,7 +145,7 @@ def data_of(
 
 
 def _are_sizes(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
-    """Return True if no result is below zero for certain; NaN is neither."""
+    """Return True if the results are certainly not below zero, or NaN."""
     if name in ("create_fabs", "create_iabs", "create_exp", "create_exp2", "create_sqrt", "create_precise_sqrt"):
         return True
     if name == "create_fmul" and len(sources) == 2 and sources[0] is sources[1]:
@@ -146,7 +156,7 @@ def _are_sizes(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) 
 
 
 def _are_positive(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
-    """Return True if all results are above zero for certain, or NaN."""
+    """Return True if the results are certainly above zero, or NaN."""
     values = handles[1:] if name == "create_select" else handles
     above = [it.attr[DATA].is_positive if DATA in it.attr else bool((numbers(it) > 0).all()) for it in values]
     if name == "create_fadd":
@@ -184,7 +194,7 @@ def _rows_and_columns(a: Handle, b: Handle) -> Array | None:
     return found
 
 
-def is_guard(name: str, args: Sequence[Any], handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
+def _is_guard(name: str, args: Sequence[Any], handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
     """Return True if the operation asks for NaN or an infinity near memory, a mass of zero, or what cannot be."""
     known = [source.attr[DATA] for source in sources]
     is_comparison = name.startswith(COMPARISONS)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ from triton_agent.tools.noting.origins import (
     active_lanes,
     data_in,
     data_of,
-    is_guard,
+    handles_in,
     new_origin,
     origin_of,
 )
@@ -139,7 +139,7 @@ class Predicates:
         """Note one operation of the builder with its arguments; return its result, or the one that is forced here."""
         if name in LOADS_BY_THESE:
             return result
-        handles = list(_handles(args))
+        handles = list(handles_in(args))
         self._close(name, args, handles)
         if name == "create_masked_store":
             self._note_store(args[0], args[1], args[2])
@@ -157,10 +157,10 @@ class Predicates:
             return result
         if within == SORTING:  # elements change their places, by sums of two of which one is then taken away
             is_element = any(source.attr[DATA].is_element for source in sources)
-            for made in _handles([result]):
+            for made in handles_in([result]):
                 made.attr[DATA] = Data(is_element=is_element)
             return result
-        for made in _handles([result]):
+        for made in handles_in([result]):
             made.attr[DATA] = data_of(name, create, args, handles, made)
             opened = [it for handle in handles for it in handle.attr.get(OPEN, ())] if name in PASSING else []
             if opened:
@@ -170,7 +170,7 @@ class Predicates:
         if name == "create_select" and DATA in handles[0].attr:
             is_free = _is_limit(handles) or handles[0].attr[DATA].is_guard
             return result if is_free else self._chosen(place, handles, result)
-        if isinstance(result, stock.TensorHandle) and _may_decide(name, args, handles, sources):
+        if isinstance(result, stock.TensorHandle) and _may_decide(name, handles, sources, result):
             return self._decided(name, place, handles, sources, result)
         return result
 
@@ -376,7 +376,7 @@ def _asks_for_numbers(handles: Sequence[Handle]) -> bool:
     return any(it.dtype.kind == "f" and bool((np.isfinite(it) & (it != 0)).any()) for it in constants)
 
 
-def _may_decide(name: str, args: Sequence[Any], handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
+def _may_decide(name: str, handles: Sequence[Handle], sources: Sequence[Handle], result: Handle) -> bool:
     """Return True if the operation can be a predicate that is to be noted."""
     if not name.startswith(COMPARISONS) and name not in COLLAPSING:
         return False
@@ -389,12 +389,4 @@ def _may_decide(name: str, args: Sequence[Any], handles: Sequence[Handle], sourc
     constants = [handle for handle in handles if DATA not in handle.attr]
     if name in ABSORBED_BY_ZERO and any(not it.data.any() for it in constants):
         return False
-    return not is_guard(name, args, handles, sources)
-
-
-def _handles(values: Any) -> Iterator[Handle]:
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from _handles(value)
-        elif isinstance(value, stock.TensorHandle) and isinstance(value.data, np.ndarray):
-            yield value
+    return not result.attr[DATA].is_guard
