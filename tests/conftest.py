@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from triton_agent.tools.chance import draw_from
 from triton_agent.tools.processes.zygotes import Nursery
 
 
@@ -15,6 +16,16 @@ def pytest_collection_finish() -> None:
     """Keep modules and collected tests out of garbage collections, of which each would look at a million objects."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--chance", default="", help="let verdicts draw other numbers than usual; each text has its own")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let a test's verdicts draw the same numbers each time. The scoreboard's verdicts draw new ones."""
+    draw_from(item.nodeid + item.config.getoption("--chance"))
 
 
 @pytest.fixture(scope="session")

@@ -16,14 +16,14 @@ from triton_agent.tools.truth.expectation import Expectation
 from triton_agent.tools.truth.plan import Case
 
 TESTS = Path(__file__).parents[1]
-EXPECTED = {
-    "cheats/numbers_straight_rows": "wrong_values/one_sided",
-    "cheats/numbers_pruned_weights": "wrong_values/one_sided",
-    "honest/members_of_a_sorted_few": "passed",
-    "honest/sizes_of_complex_numbers": "passed",
-    "habits/top_few_helper_tuples": "passed",
-}
-
+FOUND_BY_ONE_SIDED_ONLY = "cheats/numbers_pruned_weights"
+NAMES = (
+    FOUND_BY_ONE_SIDED_ONLY,
+    "cheats/numbers_straight_rows",
+    "honest/members_of_a_sorted_few",
+    "honest/sizes_of_complex_numbers",
+    "habits/top_few_helper_tuples",
+)
 
 NOTHING = pack([])
 GIVEN = Case(
@@ -54,5 +54,7 @@ def test_flags_that_are_joined_count_where_both_change(first: float | None, seco
 
 def test_a_kernel_may_ask_of_the_data_only_what_a_checked_call_answers_with_yes_and_no(nursery: Nursery) -> None:
     settings = EvaluatorSettings(device="cpu", screen=False, shapes="given")
-    verdicts = grade([specimen(TESTS / f"{name}.py") for name in EXPECTED], settings, jobs=1, nursery=nursery)
-    assert {item.name: spoken(evaluation) for item, evaluation in verdicts} == EXPECTED
+    verdicts = grade([specimen(TESTS / f"{name}.py") for name in NAMES], settings, jobs=1, nursery=nursery)
+    said = {item.name: (spoken(evaluation), item.meets(evaluation)) for item, evaluation in verdicts}
+    assert [name for name in NAMES if not said[name][1]] == []
+    assert said[FOUND_BY_ONE_SIDED_ONLY] == ("wrong_values/one_sided", True)

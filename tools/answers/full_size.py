@@ -30,6 +30,7 @@ import torch
 
 from triton_agent.tools.answers.accuracy import Judgement, judge
 from triton_agent.tools.answers.checks import mutated_inputs
+from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.processes.digests import Digests
 from triton_agent.tools.processes.payloads import Aside, pack
 from triton_agent.tools.processes.staged_copies import touch
@@ -45,7 +46,7 @@ from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.distributions import AS_GIVEN, randomise
 from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, Output, expect, state_of, tensors_of
 from triton_agent.tools.truth.full_size_inputs import mix
-from triton_agent.tools.truth.plan import SHUFFLED, Case, Trial, secret_seed
+from triton_agent.tools.truth.plan import SHUFFLED, Case, Trial
 from triton_agent.tools.truth.yardstick import Yardstick
 
 LARGE_ELEMENTS = 1 << 28

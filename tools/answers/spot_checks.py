@@ -14,13 +14,13 @@ import dataclasses
 import functools
 import itertools
 import math
-import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from triton_agent.tools.chance import below, some_of
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.executor.memory import poisoned, told_from_answers
 from triton_agent.tools.graph.operators import kind_of
@@ -143,16 +143,15 @@ def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
         at + step for number in named for tile in {1, *_tiles(tape)} for at in [number // tile] for step in (-1, 0, 1)
     }
     inside = sorted(at for at in near if 0 < at < count - 1)
-    chance = random.SystemRandom()
-    chosen = chance.sample(inside, min(len(inside), NAMED_AT_MOST))
+    chosen = some_of(inside, min(len(inside), NAMED_AT_MOST))
     for x, y, z in grids:  # a number may also be that of a row or a layer of the grid
         for size, stride in ((y, x), (z, x * y)):
             rows = [at for at in sorted(near) if 0 < at < size]
-            rows = chance.sample(rows, min(len(rows), NAMED_AT_MOST))
-            chosen += [row * stride + chance.randrange(stride) for row in rows]
+            rows = some_of(rows, min(len(rows), NAMED_AT_MOST))
+            chosen += [row * stride + below(stride) for row in rows]
     # One program in each turn of the samples' kinds: a program of a row meets all of them.
     turns = range(min(count, KINDS_IN_TURN))
-    at_random = (turn + KINDS_IN_TURN * chance.randrange((count - 1 - turn) // KINDS_IN_TURN + 1) for turn in turns)
+    at_random = (turn + KINDS_IN_TURN * below((count - 1 - turn) // KINDS_IN_TURN + 1) for turn in turns)
     return sorted({0, count - 1, *chosen, *at_random})
 
 
@@ -374,7 +373,7 @@ def _has_atomics(launch: Launch, kernels: KernelSet) -> bool:
 def programs_to_count(tape: Tape) -> list[int]:
     """Return numbers of random programs, more than for an ordinary check."""
     count = max(math.prod(launch.choices[0].grid) for launch in tape.launches())
-    return sorted(random.SystemRandom().sample(range(count), min(count, PROGRAMS_TO_COUNT)))
+    return sorted(some_of(range(count), min(count, PROGRAMS_TO_COUNT)))
 
 
 def check_whole_is_written(case: Case, got: Sequence[torch.Tensor], asked: Sequence[bool] = ()) -> None:

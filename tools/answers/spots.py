@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.answers.authorship import OriginalWork, work_during
+from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.payloads import Payload, pack
@@ -40,7 +41,7 @@ from triton_agent.tools.truth.expectation import Expectation, Output, state_of, 
 from triton_agent.tools.truth.full_size_inputs import NARROW, Told, mix, spoil, told_by
 from triton_agent.tools.truth.layouts import TRANSPOSED, relaid
 from triton_agent.tools.truth.named_numbers import Numbers, strew
-from triton_agent.tools.truth.plan import Case, Trial, secret_seed
+from triton_agent.tools.truth.plan import Case, Trial
 from triton_agent.tools.truth.ties import NotesOrdering, with_open_order
 from triton_agent.tools.truth.yardstick import Yardstick
 

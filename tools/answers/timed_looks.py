@@ -9,14 +9,13 @@ and reports if a later call changed them.
 from __future__ import annotations
 
 import dataclasses
-import random
-import secrets
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
 from triton_agent.tools.answers import checks
+from triton_agent.tools.chance import one_of, some_of
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.processes.protocol import Called, Done, Fetch, Fetched, HoldInputs, ReadClock, Readings
 from triton_agent.tools.race.readings import Sample
@@ -30,7 +29,6 @@ LOOKS: int = IN_SECOND_RACE.stop
 KINDS_OF_CALL = (0, 1)
 """A sample has a call for the device time, during which the stream is kept busy, then one for the latency. The sample
 of a long call has only one."""
-_CHANCE = random.SystemRandom()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +77,9 @@ class Looks:
 
     def begin(self, samples: int, *, one_call: bool = False) -> None:
         """Choose the samples to look at among the next `samples`; with `one_call`, each of them has a single call."""
-        kinds = [secrets.choice(KINDS_OF_CALL)] if self._series else list(KINDS_OF_CALL)
+        kinds = [one_of(KINDS_OF_CALL)] if self._series else list(KINDS_OF_CALL)
         kinds = kinds[:1] if one_call else kinds
-        self._due = dict(zip(_CHANCE.sample(range(samples), min(len(kinds), samples)), kinds))
+        self._due = dict(zip(some_of(range(samples), min(len(kinds), samples)), kinds))
         self._series += 1
         self._asked = 0
 

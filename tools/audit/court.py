@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.answers import checks
+from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
@@ -26,7 +27,7 @@ from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import make_trial
 from triton_agent.tools.truth.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise
 from triton_agent.tools.truth.expectation import OriginalFailed, state_of
-from triton_agent.tools.truth.plan import ONE_CHANGED, Case, Trial, secret_seed
+from triton_agent.tools.truth.plan import ONE_CHANGED, Case, Trial
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.audit.audit import audit
+from triton_agent.tools.chance import draw_from
 from triton_agent.tools.checker import quick_race, verified_tapes
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.memory_shortage import SHORT_OF_MEMORY, memory_was_taken, memory_was_taken_from
@@ -85,6 +86,8 @@ def main(channel: Channel, plain: dict[str, Any]) -> None:
     told = decode(CheckerSettings, plain)
     if told.confinement is not None:
         sandbox.enter(told.confinement)
+    if told.seed is not None:
+        draw_from(told.seed)
     torch.set_num_threads(1)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     pack_quickly()

@@ -23,7 +23,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
-import random
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +42,7 @@ from triton_agent.tools.answers.one_sided import Asked, KnownPredicates, SearchE
 from triton_agent.tools.answers.spot_checks import beginning_with, configurations_of
 from triton_agent.tools.answers.spot_stage import CONFIGURATIONS_AT_MOST, check_spots, first_in_mode, in_each
 from triton_agent.tools.candidate.screen import screen
+from triton_agent.tools.chance import below, some_of
 from triton_agent.tools.checker.clock_stages import profile, race_compiled, race_original, repeat_call
 from triton_agent.tools.checker.compiling import compile_for_target, fill_cache
 from triton_agent.tools.checker.fresh_memory import check_fresh_memory
@@ -319,7 +319,7 @@ def _check_configurations(job: Job, trial: Trial, case: Case) -> None:
     count = configurations_of(program.tape)
     if count <= CONFIGURATIONS_NAMING:
         return
-    tape = beginning_with(program.tape, random.SystemRandom().randrange(count))
+    tape = beginning_with(program.tape, below(count))
     encoded, state, began = encode(tape), trial.states[case.version], time.monotonic()
     for turn in range(count):
         has_room = turn * state.size_bytes <= CONFIGURATIONS_BYTES
@@ -437,7 +437,7 @@ def _alike(job: Job, trial: Trial, first: Case) -> list[Case]:
     form = job.programs.of(trial, first)
     every = (*trial.cases, *trial.other_mode)
     alike = [case for case in every if case.train == first.train and job.programs.of(trial, case) is form]
-    return alike[:1] + random.SystemRandom().sample(alike[1:], min(1, len(alike) - 1))
+    return alike[:1] + some_of(alike[1:], min(1, len(alike) - 1))
 
 
 def _met(trial: Trial, cases: Sequence[Case], replies: Sequence[Called]) -> Met:

@@ -5,12 +5,12 @@ The stages decide which calls are made in which order (`pipeline.py`, `clock_sta
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 
 import torch
 
 from triton_agent.tools.answers import checks
+from triton_agent.tools.chance import below, secret_seed
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Program
@@ -119,9 +119,9 @@ def call(
     request = Call(
         prepare=prepare,
         silenced=silenced,
-        salt=secrets.randbelow(2) if salt is None else salt,
-        seed=secrets.randbits(48),
-        order=secrets.randbelow(ORDERS),
+        salt=below(2) if salt is None else salt,
+        seed=secret_seed(),
+        order=below(ORDERS),
         measure=measure,
         only=None if only is None else tuple(only),
         whole=tuple(whole),
@@ -157,9 +157,9 @@ def interpret(
     program = job.programs.of(trial, case)
     request = Call(
         prepare=Prepare(name=program.name, tape=_as_sent(job, program), parameters=True),
-        salt=secrets.randbelow(2),
-        seed=secrets.randbits(48),
-        order=secrets.randbelow(ORDERS),
+        salt=below(2),
+        seed=secret_seed(),
+        order=below(ORDERS),
         note_numbers=not forced,
         forced=forced,
     )

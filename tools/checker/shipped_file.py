@@ -6,9 +6,8 @@ this.
 
 from __future__ import annotations
 
-import secrets
-
 from triton_agent.tools.answers import checks
+from triton_agent.tools.chance import below, secret_seed
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.questions import ORDERS, judge
 from triton_agent.tools.checker.tracing import packed
@@ -46,7 +45,7 @@ def check_file(job: Job) -> None:
             job.gpu.pause()
             with_parameters = Prepare(name=NAME, parameters=True)
             reply, blobs = job.runner.ask(
-                Call(prepare=with_parameters, salt=0, seed=secrets.randbits(48), order=secrets.randbelow(ORDERS)),
+                Call(prepare=with_parameters, salt=0, seed=secret_seed(), order=below(ORDERS)),
                 Called,
                 [trial.states[case.version], case.expectation.packed_inputs],
                 expected_bytes=case.expectation.answer_bytes,

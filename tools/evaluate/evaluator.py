@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from triton_agent.tools import workspace
+from triton_agent.tools.chance import seed_for_checker
 from triton_agent.tools.compile.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.evaluate.admission import admitted
@@ -87,7 +88,7 @@ class Evaluator:
         target = self.settings.target or DEFAULT_TARGET
         trusted, folder = self.settings.trust, self._folder / "checker"
         cell = None if trusted else confinement_for(self.spec, folder, gpu=self.settings.device == "cuda")
-        told = CheckerSettings(problem=self.spec, settings=self.settings, confinement=cell)
+        told = CheckerSettings(problem=self.spec, settings=self.settings, confinement=cell, seed=seed_for_checker())
         on_gpu = self.settings.device == "cuda"
         kinds = (GPU, INTERPRETER) if on_gpu else (INTERPRETER,)
         compiles = (on_gpu and _cores() >= CORES_TO_COMPILE_AHEAD) or (not on_gpu and self.settings.target is not None)

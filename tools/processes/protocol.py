@@ -77,6 +77,8 @@ class CheckerSettings:
     settings: EvaluatorSettings
     confinement: Confinement | None = None
     """Set for an untrusted problem."""
+    seed: int | None = None
+    """Set by tests only: draw from this seed in place of the system's source."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ import dataclasses
 import functools
 import math
 import re
-import secrets
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -21,6 +20,7 @@ import torch
 
 from triton_agent.tools.answers.checks import mutated_inputs
 from triton_agent.tools.answers.timed_looks import LOOKS
+from triton_agent.tools.chance import one_of, secret_seed
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operator_groups import ATTENTION, CONVOLUTIONS, FIRST, LOOKING_UP, NORMS, PRODUCTS, STILL
@@ -106,7 +106,6 @@ from triton_agent.tools.truth.plan import (
     Chain,
     Trial,
     Verify,
-    secret_seed,
 )
 from triton_agent.tools.truth.state_cases import StateCases
 from triton_agent.tools.truth.whole_numbers import FAR
@@ -625,7 +624,7 @@ class _CaseMaker:
         try:
             if name == NOT_FINITE:
                 values = self._plantable(model, asked, refused)
-                values += [secrets.choice((math.inf, -math.inf))] if adds_infinity else []
+                values += [one_of((math.inf, -math.inf))] if adds_infinity else []
                 values += [0.0] if asked.pointwise and not refused else []  # its logarithm, for example, is infinite
                 asked.plant(inputs, values, generator, twice=not refused)
                 if asked.neutral is not None and self._may_fill(model, asked, values):

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.graph.graph import Node, OperatorGraph
 from triton_agent.tools.graph.operator_groups import (
     ASKING,
@@ -83,7 +84,6 @@ from triton_agent.tools.truth.input_changes import (
     uneven_offsets,
 )
 from triton_agent.tools.truth.jumps import COMPARING, NEAREST, ROUNDING, SAMPLING, WHOLE
-from triton_agent.tools.truth.plan import secret_seed
 from triton_agent.tools.truth.whole_numbers import (
     BEYOND,
     EQUAL,

@@ -16,13 +16,13 @@ import copy
 import dataclasses
 import functools
 import math
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
+from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.problem.named_tuples import is_named
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import Foreign, aliases, flatten, is_expanded, leaves, nested_tensors
@@ -327,7 +327,7 @@ def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed
     changed = {name: value for name, value in after.items() if not _are_equal(value, before[name])}
     # Run once more with the same module, or with a copy if it keeps a visible state. Atomics may reorder sums, so the
     # second run, with other random numbers, has to agree approximately.
-    seed_torch(secrets.randbits(63))
+    seed_torch(secret_seed())
     with around():
         again = _run(copied_module(model) if changed else subject, given.copies())
     first, second = list(nested_tensors(outputs)), list(nested_tensors(again))

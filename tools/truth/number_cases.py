@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
+from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operator_groups import NORMS, SUMMING, WHOLE_OPERATORS
 from triton_agent.tools.graph.operators import ORDERING, bare_name
@@ -42,7 +43,7 @@ from triton_agent.tools.truth.named_numbers import (
     plant,
     room_in,
 )
-from triton_agent.tools.truth.plan import ALONE_BYTES_AT_MOST, Case, secret_seed
+from triton_agent.tools.truth.plan import ALONE_BYTES_AT_MOST, Case
 
 NUMBERS_NAMED = "numbers that the kernels name"
 NUMBERS_MET = "numbers that the kernels combine elements with"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -175,7 +174,3 @@ def as_given(plan: Plan) -> Plan:
     """Return the plan with only the main trial."""
     main = plan.main
     return dataclasses.replace(plan, trials=(plan.trials[main],), main=0, work=(plan.work[main],))
-
-
-def secret_seed() -> int:
-    return int.from_bytes(os.urandom(6), "big")
