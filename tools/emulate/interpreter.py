@@ -375,7 +375,7 @@ def _checked_multiple_of(input: Any, values: Any, **_: Any) -> Any:
 
 
 def _checked_neighbours(input: Any, values: Any, **_: Any) -> Any:
-    """Replacement for `tl.max_contiguous`: refuse a row of which no group begins with neighbours or equals.
+    """Replacement for `tl.max_contiguous`: refuse a row of which no group has neighbours or equals beside each other.
 
     Kernels also promise this of a row that starts over where a tensor ends (`at % n`), and do not use what lies beyond.
     """
@@ -384,7 +384,7 @@ def _checked_neighbours(input: Any, values: Any, **_: Any) -> Any:
     along = input.handle.data if isinstance(input, tl.tensor) and len(input.shape) == 1 else None
     if along is not None and isinstance(length, int) and 1 < length <= along.shape[1] and not along.shape[1] % length:
         groups = along.reshape(-1, length)
-        if not np.isin(groups[:, 1] - groups[:, 0], (0, 1)).any():
+        if not np.isin(np.diff(groups, axis=1), (0, 1)).any():
             raise ValueError(f"tl.max_contiguous(..., {length}) of numbers that are no neighbours")
     return input
 

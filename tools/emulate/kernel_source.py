@@ -25,12 +25,30 @@ _EXTREMES = {"min": "minimum", "max": "maximum"}
 
 
 class WholeConstant(int):
-    """A loop variable, or an argument of one, which the compiler takes for a constant: an int with a tensor's `to`."""
+    """A loop variable, or an argument of one, which the compiler takes for a constant: an int with a tensor's `to`.
+
+    So are numbers that are computed from it.
+    """
 
     _semantic: Any = None
 
     def to(self, dtype: Any, **_: Any) -> Any:
         return self._semantic.cast(self._semantic.to_tensor(int(self)), tl.core._unwrap_if_constexpr(dtype))
+
+
+def _keeping_kind(name: str) -> Callable[..., Any]:
+    """Return an operator of integers whose whole results are of the kind of the first operand."""
+    operator = getattr(int, name)
+
+    def operated(self: WholeConstant, *others: Any) -> Any:
+        result = operator(self, *others)
+        return type(self)(result) if type(result) is int else result
+
+    return operated
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "floordiv", "rfloordiv", "mod", "rmod", "neg"):
+    setattr(WholeConstant, f"__{_name}__", _keeping_kind(f"__{_name}__"))
 
 
 class KernelLanguage:

@@ -230,6 +230,8 @@ def prove(
             model = _model(reference, seed).to(device)
         with refusing(on_gpu=device != "cpu"), meter, counter, calls:
             outputs = reference.call(model, inputs)
+        if any(tensor.is_floating_point() and tensor.itemsize == 1 for tensor in tensors_in(outputs)):
+            raise ProblemError("an output is float8, which cannot be judged", remedy="return another dtype")
         finite = tuple(bool(torch.isfinite(tensor).all()) for tensor in tensors_in(outputs))
     return dataclasses.replace(_footprint(model, inputs, outputs, *measured), finite=finite)
 
