@@ -139,7 +139,7 @@ def with_leading(make: Callable[[int], list[Any]], seed: int, *, batch: int) -> 
     """Make inputs whose common leading size is `batch`: cut them, or append the rows of further draws.
 
     They lie in memory as the inputs given do, with gaps and repeated elements. Beyond `DRAWS_AT_MOST` draws their rows
-    are repeated, draws in random order.
+    are repeated, draws in random order. Offsets that divide the rows into segments divide the new ones.
     """
     given = make(seed)
     common = leading_size(given)
@@ -155,7 +155,19 @@ def with_leading(make: Callable[[int], list[Any]], seed: int, *, batch: int) -> 
             parts = [part.detach() for part in (tensor, *others)]
             whole = torch.cat([*parts, *_repeated(parts, repeats)]) if others else parts[0]
             changed[id(tensor)] = _laid_out_as(tensor, whole[:batch]).requires_grad_(tensor.requires_grad)
+    for tensor in tensors_in(given):
+        if id(tensor) not in changed and _divides(tensor, common):
+            changed[id(tensor)] = torch.cat((tensor[:-1].clamp(max=batch), torch.full_like(tensor[-1:], batch)))
     return [map_tensors(value, lambda tensor: changed.get(id(tensor), tensor)) for value in given]
+
+
+def _divides(offsets: torch.Tensor, rows: int) -> bool:
+    """Return True for whole numbers in order from zero to the number of rows."""
+    if offsets.dim() != 1 or len(offsets) < 2 or offsets.dtype not in (torch.int32, torch.int64):
+        return False
+    if isinstance(offsets, FakeTensor):  # has no values
+        return False
+    return int(offsets[0]) == 0 and int(offsets[-1]) == rows and bool((offsets.diff() >= 0).all())
 
 
 def lies_in_order(tensor: torch.Tensor) -> bool:

@@ -92,6 +92,7 @@ from triton_agent.tools.truth.whole_numbers import (
     ZERO,
     far_together,
     is_small,
+    is_written_at,
     may_be_zero,
     may_repeat,
     move_beyond,
@@ -337,6 +338,8 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
         halves: dict[int, tuple[Rule, Feed]] = {}
         for rule in (rule for rule in RULES if rule.case == case):
             for feed in _feeds(graph, rule, tensors, known):
+                if rule.kind == "whole" and is_written_at(tensors[feed.position], reaches[feed.position]):
+                    continue  # the places have to differ
                 feed = dataclasses.replace(
                     feed,
                     exists_beside=names,
@@ -519,8 +522,8 @@ def _choosing_flags(graph: OperatorGraph, tensors: Sequence[torch.Tensor]) -> se
 def passes_nan_on(graph: OperatorGraph, reach: Reach) -> bool:
     """Return True if NaN in the source of this reach must come to the output.
 
-    It need not beside masked products, of which kernels skip parts, and in a table of which elements may be masked out.
-    It may do anything if it is cast to an integer, or decides about a place.
+    It need not beside masked products and products of diagonals, of which kernels skip parts, and in a table of which
+    elements may be masked out. It may do anything if it is cast to an integer, or decides about a place.
     """
     computing = [node for node in reach.nodes if node.kind not in STILL]
     picking = [node for node in computing if _only_picks_from(node, reach)]
@@ -529,8 +532,11 @@ def passes_nan_on(graph: OperatorGraph, reach: Reach) -> bool:
     whole = any(_makes_whole(node, graph) for node in reach.nodes)
     heavy = any(node.kind in ("heavy", "random") and bare_name(node.operator) not in PRODUCTS for node in reach.nodes)
     everything = {bare_name(node.operator) for node in graph.nodes if node.kind not in STILL}
-    masked = bool(found & PRODUCTS and everything & MASKED_OUT) or bool(everything & PRODUCTS and found & MASKED_OUT)
+    weighs = bool(everything & PEAKED) and "sum" in everything  # a product of weights may be written out
+    products = PRODUCTS | {"mul"} if weighs else PRODUCTS
+    masked = bool(found & products and everything & MASKED_OUT) or bool(everything & PRODUCTS and found & MASKED_OUT)
     masked |= bool(picking and found & MASKING_PICKS)
+    masked |= bool(everything & PRODUCTS) and any(bare_name(node.operator) == "diag_embed" for node in graph.nodes)
     return not (whole or heavy or masked or graph.data_dependent or unknown or _uses_positions(graph, reach))
 
 

@@ -28,7 +28,7 @@ from triton_agent.tools.graph.operator_groups import (
 from triton_agent.tools.graph.operators import bare_name
 from triton_agent.tools.graph.values import references_in
 from triton_agent.tools.truth.feeds import Feed
-from triton_agent.tools.truth.whole_numbers import LARGE
+from triton_agent.tools.truth.whole_numbers import LARGE, is_in_order
 
 LEAST_WIDTH_OF_RUNS, RUNS_AT_MOST = 8, 64
 """Least width of rows of flags in which runs are cleared, and maximum number of such rows."""
@@ -312,6 +312,8 @@ def exceed_half_range(tensor: torch.Tensor, feed: Feed, generator: torch.Generat
 
 def fill_samples(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
     """Fill a third of the samples with the number for padding or ignored labels; after a refusal a single one."""
+    if is_in_order(tensor):  # offsets
+        return
     samples = tensor.reshape(-1, 1) if tensor.dim() < 2 else tensor
     chosen = torch.rand(len(samples), generator=generator) < (1 / 3 if not refused else 0.0)
     chosen[int(torch.randint(len(samples), (), generator=generator))] = True
@@ -345,6 +347,8 @@ def set_otherwise(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, 
 
 def repeat_and_count_back(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
     """Repeat an index many times, count from the end if the operator allows it, and use the ignored label of losses."""
+    if is_in_order(tensor):  # offsets
+        return
     first = tensor.reshape(-1)[:1].clone()
     tensor.copy_(torch.where(_some(tensor, generator, 0.25), first, tensor))
     name = bare_name(feed.node.operator)

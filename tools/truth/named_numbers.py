@@ -168,6 +168,10 @@ def _elements_of(constant: Constant, dtype_name: str) -> torch.Tensor:
     return torch.frombuffer(whole, dtype=dtype) if whole and not dtype.is_complex else torch.empty(0)
 
 
+OF_AN_AXIS = frozenset({"program_id", "num_programs"})
+"""Functions of the language whose argument has nothing to do with their result."""
+
+
 def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[int | float]:
     """Yield literals, globals and defaults, and results of operators and functions of the language on them.
 
@@ -188,8 +192,8 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
             left, right = value_of(node.left), value_of(node.right)
             value = None if left is None or right is None else calculated(node.op, left, right)
         elif isinstance(node, ast.Call) and len(node.args) == 1:
-            argument = value_of(node.args[0])
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            argument = value_of(node.args[0]) if name not in OF_AN_AXIS else None
             with contextlib.suppress(ArithmeticError, ValueError):
                 value = MATHEMATICS[name](argument) if argument is not None and name in MATHEMATICS else argument
         return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
@@ -305,7 +309,8 @@ def make_equal(inputs: Sequence[torch.Tensor], own: Sequence[torch.Tensor], gene
 def strew(tensors: Sequence[torch.Tensor], numbers: Numbers, seed: int) -> None:
     """Replace a share of the elements of each tensor by these numbers, where only a part of it will be looked at.
 
-    Floats are at most a few times as large as the largest element, integers in the range of their tensor.
+    Floats are at most a few times as large as the largest element, integers in the range of their tensor. Integers
+    that all differ may have to.
     """
     generator = torch.Generator().manual_seed(seed)
     for tensor in (it for it in tensors if is_plain(it) and it.numel() and 0 not in it.stride()):
@@ -314,7 +319,8 @@ def strew(tensors: Sequence[torch.Tensor], numbers: Numbers, seed: int) -> None:
             chosen: list[float] = [number for number in numbers.floats() if abs(number) <= largest]
         elif tensor.dtype in WHOLE_DTYPES:
             low, high = int(tensor.min()), int(tensor.max())
-            chosen = [] if is_sorted(tensor) else [number for number in numbers.wholes() if low <= number <= high]
+            is_free = not is_sorted(tensor) and len(set(tensor.flatten().tolist())) < tensor.numel()
+            chosen = [] if not is_free else [number for number in numbers.wholes() if low <= number <= high]
         else:
             continue
         if chosen:

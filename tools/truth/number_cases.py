@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import threading
 from collections.abc import Iterable, Sequence
@@ -31,6 +32,7 @@ from triton_agent.tools.truth.expectation import (
     non_finite_share,
     state_of,
 )
+from triton_agent.tools.truth.feeds import reach_of
 from triton_agent.tools.truth.input_changes import largest_asked, makes_scores
 from triton_agent.tools.truth.jumps import WHOLE as WHOLE_DTYPES
 from triton_agent.tools.truth.named_numbers import (
@@ -44,6 +46,7 @@ from triton_agent.tools.truth.named_numbers import (
     room_in,
 )
 from triton_agent.tools.truth.plan import ALONE_BYTES_AT_MOST, Case
+from triton_agent.tools.truth.whole_numbers import is_written_at
 
 NUMBERS_NAMED = "numbers that the kernels name"
 NUMBERS_MET = "numbers that the kernels combine elements with"
@@ -157,7 +160,10 @@ class NumberCases:
             model = copied_module(latest).train(train) if small else _in_mode(latest, train)
             version = len(self._source.models)
             with torch.no_grad():
-                target = _target_in(inputs, model, places if small else "inputs")
+                told = [
+                    it for it, is_fixed in zip(real_parts(nested_tensors(inputs)), self._written_at) if not is_fixed
+                ]
+                target = _target_in(told, model, places if small else "inputs")
             try:
                 with torch.no_grad():
                     if turn:
@@ -245,7 +251,7 @@ class NumberCases:
                 return None
             with torch.no_grad():
                 for number, tensor in enumerate(told):
-                    if not tensor.is_contiguous() or not tensor.numel():
+                    if not tensor.is_contiguous() or not tensor.numel() or self._written_at[number]:
                         continue
                     if not tensor.is_floating_point():
                         self._meet_wholes(tensor, [(at, it) for place, at, it in counterparts if place == number])
@@ -287,6 +293,14 @@ class NumberCases:
         room = min((room_in(it) for it in tensors if it.is_floating_point() and it.numel()), default=named)
         return min(TURNS_AT_MOST, math.ceil(named / room)) if room else 0
 
+    @functools.cached_property
+    def _written_at(self) -> tuple[bool, ...]:
+        """For each input: True if an operator writes to the places that it gives, which therefore have to differ."""
+        tensors, graph = list(nested_tensors(self._source.last)), self._source.graph
+        if graph is None or len(graph.inputs) != len(tensors):
+            return len(tensors) * (False,)
+        return tuple(is_written_at(it, reach_of(graph, f"x{number}")) for number, it in enumerate(tensors))
+
     @property
     def _products(self) -> int:
         """Number of products in the reference, where a recurrent cell counts as one.
@@ -309,14 +323,14 @@ def _in_mode(model: torch.nn.Module, train: bool) -> torch.nn.Module:
     return model if model.training == train else copied_module(model).train(train)
 
 
-def _target_in(inputs: list[Any], model: torch.nn.Module, places: str) -> _Target:
+def _target_in(inputs: list[torch.Tensor], model: torch.nn.Module, places: str) -> _Target:
     """Return the tensors for `places`, one of `PLANTED_IN`. Variances and sorted buffers keep their values."""
     parameters = [it.data for it in model.parameters()] if places in ("everywhere", "parameters") else []
     buffers = []
     for name, buffer in model.named_buffers() if places == "everywhere" else ():
         if "running_var" not in name and buffer.is_floating_point() and not is_sorted(buffer):
             buffers.append((buffer, *torch.unique(buffer, return_inverse=True)))
-    return _Target(inputs=real_parts(nested_tensors(inputs)), parameters=parameters, buffers=buffers)
+    return _Target(inputs=inputs, parameters=parameters, buffers=buffers)
 
 
 def _fill_small(target: _Target, named: Sequence[float], turn: int, generator: torch.Generator) -> None:

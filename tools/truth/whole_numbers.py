@@ -64,10 +64,10 @@ FEWEST_FOR_RUNS, ROWS_WITH_RUNS = 8, 256
 
 def may_repeat(tensor: torch.Tensor, reach: Reach, norms: frozenset[str]) -> bool:
     """Return True if elements of this input may be equal. The norm of equal numbers is only rounding error."""
-    if tensor.numel() < 2 or _is_in_order(tensor):
+    if tensor.numel() < 2 or is_in_order(tensor):
         return False
     left_out = AS_SIZES if tensor.dtype is torch.bool else AS_SIZES | norms
-    return not reach.operators & left_out and not _is_written_at(tensor, reach)
+    return not reach.operators & left_out and not is_written_at(tensor, reach)
 
 
 def may_be_zero(tensor: torch.Tensor, reach: Reach, looking_up: frozenset[str]) -> bool:
@@ -133,7 +133,7 @@ def _is_positive(argument: Argument) -> bool:
     return isinstance(argument, int) and argument > 0
 
 
-def _is_in_order(tensor: torch.Tensor) -> bool:
+def is_in_order(tensor: torch.Tensor) -> bool:
     """Return True if rows hold different numbers in order, as offsets and positions do."""
     if tensor.dtype is torch.bool or tensor.dim() == 0 or tensor.shape[-1] < 3:
         return False
@@ -141,7 +141,7 @@ def _is_in_order(tensor: torch.Tensor) -> bool:
     return bool((steps >= 0).all()) and bool((steps > 0).any())
 
 
-def _is_written_at(tensor: torch.Tensor, reach: Reach) -> bool:
+def is_written_at(tensor: torch.Tensor, reach: Reach) -> bool:
     """Return True if the input gives places that an operator writes to, one after the other."""
     return tensor.dtype is not torch.bool and any(
         bare_name(node.operator) in WRITING
