@@ -55,8 +55,10 @@ guard cannot check them without reading them, and they differ from call to call.
   are tried.
 - A kernel may ask something of the values, such as if a number is negative or a row in order. But both outcomes have to
   occur in calls that are checked. If one never does, whatever is tried of the list below, and answers would be wrong
-  with it, the file is refused (`one_sided`). Not concerned are single elements and their places, limits of a value,
-  bounds of accesses, and guards against NaN, infinities, sums of exponentials that are zero, and what cannot be.
+  with it, the file is refused (`one_sided`). Not concerned are single elements and their places, lengths and other
+  whole numbers computed from those of an input, limits of a value, bounds of accesses, guards against NaN, infinities
+  and sums of exponentials that are zero, numbers beyond what a value can be, and a comparison with a number that the
+  reference compares with, too, always with the same outcome.
 - If the reference does the same in training and evaluation mode, but a file does not, the file is checked with the same
   cases in both modes.
 - A mode in which the reference draws random numbers (dropout in training mode) is not checked, since two right answers

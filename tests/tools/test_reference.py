@@ -8,6 +8,7 @@ import inspect
 import random
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.graph.own_limits import Limit, OwnLimits
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.reference.input_tensors import DRAWS_AT_MOST, with_leading
 from triton_agent.tools.reference.module_copy import copied_module
@@ -464,3 +466,32 @@ def test_inputs_of_another_leading_size_lie_in_memory_as_those_given(batch: int)
     assert all(torch.equal(tensor, draw[:batch]) for tensor, draw in zip(made, draws))
     steps = [(1, batch), (28, 2), (28, 0), (28, 1), (1, 1)]
     assert [tensor.stride() for tensor in made[:4]] == steps[:4] and made[4].is_contiguous()
+
+
+@pytest.mark.parametrize(("batch", "expected"), [(30, [0, 5, 5, 30]), (8, [0, 5, 5, 8]), (3, [0, 3, 3, 3])])
+def test_offsets_divide_the_rows_of_another_leading_size(batch: int, expected: list[int]) -> None:
+    def make(seed: int) -> list[torch.Tensor]:
+        return [torch.randn(12, 2), torch.randn(12), torch.tensor([0, 5, 5, 12]), torch.tensor([0, 5, 11])]
+
+    rows, _, offsets, others = with_leading(make, 0, batch=batch)
+    assert len(rows) == batch and offsets.tolist() == expected and others.tolist() == [0, 5, 11]
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: torch.where(x.abs() > 0, x, 1.0), {(0.0, "above"), (0.0, "unequal")}),
+        (lambda x: torch.where(x > 0, x, 1.0), set()),
+        (lambda x: x.sigmoid().clamp(-40, 40), {(-40.0, "above"), (40.0, "below"), (40.0, "unequal")}),
+        (lambda x: torch.where(x == 5, 0.0, x), {(5.0, "unequal")}),
+    ],
+)
+def test_limits_of_its_own_that_a_reference_never_reaches(
+    function: Callable[[torch.Tensor], torch.Tensor], expected: set[Limit]
+) -> None:
+    limits = OwnLimits()
+    for _ in range(2):
+        limits.begin()
+        with limits:
+            function(torch.tensor([-1.5, 0.5, 2.0, float("nan")]))
+    assert limits.one_sided() == expected

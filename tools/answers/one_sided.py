@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.graph.own_limits import Limit
 from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.processes.protocol import NEARLY, OPERANDS, Called, Predicate, PredicateKind
 from triton_agent.tools.results import Finding
@@ -29,6 +30,17 @@ TRIED_AT_MOST = 64
 """Maximum number of predicates that are given another result; of more, each is taken to matter."""
 SEARCH_S = 60.0
 """Time after which no more calls are made to find the other result."""
+
+
+TOLD = {
+    "GT": ("above", "below"),
+    "GE": ("above", "below"),
+    "LT": ("below", "above"),
+    "LE": ("below", "above"),
+    "EQ": ("equal", "unequal"),
+    "NE": ("unequal", "equal"),
+}
+"""What comparisons tell of a value, if they are true and if not."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +61,7 @@ Ask = Callable[[Asked, str], tuple[checks.Answer, Called]]
 
 @dataclasses.dataclass(slots=True)
 class Known:
-    """One predicate with its only result so far, if it had no other one, and a call in which it was asked."""
+    """One predicate with its only result so far, if it had no other one, and the call that it decides most of."""
 
     predicate: Predicate
     only: float | None
@@ -65,6 +77,9 @@ class KnownPredicates:
     def add(self, asked: Asked, found: Iterable[Predicate]) -> None:
         for it in found:
             known = self._known.setdefault(it.place, Known(predicate=it, only=it.only, asked=asked))
+            was_guard = known.predicate.kind is PredicateKind.GUARD
+            if not was_guard and (it.kind is PredicateKind.GUARD or it.lanes > known.predicate.lanes):
+                known.predicate, known.asked = it, asked
             if it.only is None or known.only is None or not math.isclose(known.only, it.only, rel_tol=NEARLY):
                 known.only = None
 
@@ -82,15 +97,32 @@ class KnownPredicates:
             (place, known)
             for place, known in self._known.items()
             if known.only is not None
-            and known.predicate.kind is not PredicateKind.OPERAND
+            and known.predicate.kind not in (PredicateKind.OPERAND, PredicateKind.GUARD)
             and (known.predicate.kind is not PredicateKind.JOINT or all(varies(place + ending) for ending in OPERANDS))
         ]
 
+    def is_of_reference(self, known: Known, limits: frozenset[Limit]) -> bool:
+        """Return True if the reference compares with the same number, always with the same result as well."""
+        if known.predicate.kind is PredicateKind.JOINT:
+            parts = (self._known.get(place) for place in known.predicate.asked)
+            return any(part is not None and self.is_of_reference(part, limits) for part in parts)
+        if known.only is None or known.predicate.limit is None:
+            return False
+        number, relation = known.predicate.limit
+        told = TOLD[relation][0 if known.only else 1]
+        return any(told == side and math.isclose(number, limit, rel_tol=NEARLY) for limit, side in limits)
 
-def one_sided_of(predicates: KnownPredicates, more: Iterable[Sequence[Asked]], ask: Ask) -> Known | None:
+
+def one_sided_of(
+    predicates: KnownPredicates,
+    more: Iterable[Sequence[Asked]],
+    ask: Ask,
+    own_limits: Callable[[], frozenset[Limit]] = frozenset,
+) -> Known | None:
     """Return a predicate that has one result in all calls, and on which an answer depends; None if there is none.
 
     `more` are calls to make until each predicate that matters had several results, in groups made when asked for.
+    `own_limits` finds the numbers that the reference compares values with, always with one result as well.
     """
     began, left = time.monotonic(), itertools.chain.from_iterable(more)
     matters: dict[str, bool] = {}
@@ -99,7 +131,8 @@ def one_sided_of(predicates: KnownPredicates, more: Iterable[Sequence[Asked]], a
         for place, known in open_:
             if place not in matters:
                 matters[place] = len(matters) >= TRIED_AT_MOST or _matters(place, known, ask)
-        suspect = next((known for place, known in open_ if matters[place]), None)
+        suspects = [known for place, known in open_ if matters[place]]
+        suspect = next((known for known in suspects if not predicates.is_of_reference(known, own_limits())), None)
         if suspect is None:
             return None
         asked = next(left, None) if time.monotonic() < began + SEARCH_S else None
@@ -135,4 +168,6 @@ def _spoken(known: Known) -> str:
         return f"a comparison of values computed from the data is {'true' if known.only else 'false'}"
     if known.predicate.kind is PredicateKind.EXTREMUM:
         return f"the {'first' if known.only == 1 else 'second'} of two values computed from the data is taken"
+    if known.predicate.kind is PredicateKind.JOINT:
+        return "two conditions on the data taken together have the same result"
     return f"an operation on the data gives {known.only:g}"

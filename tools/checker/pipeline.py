@@ -385,7 +385,7 @@ def _check_predicates(
         return call(job, trial, asked.case, program=tape, note_numbers=not forced, forced=forced)
 
     with contextlib.suppress(SearchEnded):
-        found = one_sided_of(met.predicates, groups(), ask)
+        found = one_sided_of(met.predicates, groups(), ask, trial.own_limits)
         if found is not None:
             raise refusal(found, _line_of(job.source, found.predicate.line))
 

@@ -47,10 +47,18 @@ class InterpretedLauncher:
         self._interpreter.notes.predicates.computed(*_span(tensor), spans)
 
     def predicates(self) -> tuple[Predicate, ...]:
-        seen = self._interpreter.notes.predicates.seen
         line_of = self._kernels.line_of
         return tuple(
-            Predicate(place=place, line=line_of(it.line), kind=it.kind, only=it.only) for place, it in seen.items()
+            Predicate(
+                place=place,
+                line=line_of(it.line),
+                kind=it.kind,
+                only=it.only,
+                lanes=it.lanes,
+                limit=it.limit,
+                asked=it.asked,
+            )
+            for place, it in self._interpreter.notes.predicates.seen.items()
         )
 
     def numbers(self) -> tuple[float, ...]:

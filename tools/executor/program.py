@@ -300,12 +300,13 @@ class Program:
         def operate(frame: _Frame) -> None:
             args = [self._value(frame, value) for value in step.args]
             result = operator(*args, **{name: self._value(frame, value) for name, value in step.kwargs})
-            sources = [it for it in args if isinstance(it, torch.Tensor)] if is_interpreted else []
+            sources = [it for it in args if isinstance(it, torch.Tensor)]
             for view, tensor in zip(step.results, _items(result)):
                 if view is not None:
                     self._take(frame, view, tensor)
-                    if sources:
-                        self.launcher.computed(frame.tensors[self._numbers[view]], None if computes else sources)
+                    if is_interpreted:
+                        made = frame.tensors[self._numbers[view]]
+                        self.launcher.computed(made, None if computes and sources else sources)
 
         return operate
 

@@ -17,6 +17,17 @@ import triton.runtime.interpreter as stock
 
 from triton_agent.tools.emulate.arithmetic import Handle, numbers
 from triton_agent.tools.emulate.floats import Array
+from triton_agent.tools.noting.bounds import (
+    ANY,
+    Bounds,
+    bounds_of,
+    compare,
+    decides,
+    of_any_number,
+    of_constant,
+    of_product,
+    of_sum,
+)
 
 DATA = "data"
 """Attribute of a handle whose values were computed from loaded ones."""
@@ -30,6 +41,8 @@ CASTS = frozenset(
 """Operations that leave NaN and infinities what they are."""
 MAXIMA = frozenset({"create_maximumf", "create_maxnumf", "create_maxsi", "create_maxui"})
 EXTREMA = MAXIMA | {"create_minimumf", "create_minnumf", "create_minsi", "create_minui"}
+TURNED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
+"""The same comparisons with operands exchanged."""
 COMPARISONS = ("create_icmp", "create_fcmp", "create_truth", "create_index")
 FLAGGING = CASTS | {"create_and", "create_or", "create_xor", "create_select", "create_add"}
 """Operations, besides comparisons, that join or count flags."""
@@ -37,10 +50,15 @@ CHOICES = CASTS | EXTREMA | {"create_select", "create_bitcast"}
 """Operations that choose among elements, or change nothing but their type."""
 TAME, LARGE = CHOICES | {"create_fadd", "create_fsub", "create_fmul"}, 1e6
 """Operations that keep ordinary numbers finite, and the largest constant with which they do."""
+QUOTIENTS = ("create_fdiv", "create_precise_divf")
+MODERATE = 10.0
+"""Largest number for which bounds tell that values are ordinary. Its exponential is far from zero and infinity."""
 MASSES = CASTS | {"create_fadd", "create_fmul", "create_select"}
 """Operations that make sums of exponentials of such sums."""
-KEEPING_SIGNS = CASTS | {"create_fadd", "create_fmul", "create_fdiv", "create_precise_divf", "create_select"}
-"""Operations that make values not below zero of such values."""
+OF_LENGTHS = frozenset(
+    {f"create_{name}" for name in ("add", "sub", "mul", "sdiv", "srem", "int_cast", "maxsi", "minsi", "select")}
+)
+"""Operations that make lengths and places of such numbers."""
 WITHOUT_LANES = frozenset({"create_gather", "create_histogram", "create_cat", "create_join", "create_split"})
 CHOOSING = (
     tl.standard._elementwise_max,
@@ -49,6 +67,8 @@ CHOOSING = (
     tl.standard._argmin_combine_tie_break_left,
 )
 """Triton's functions that combine elements by choosing one of them."""
+COUNTING = (tl.standard._elementwise_max, tl.standard._sum_combine)
+"""Those that tell if any flag is set."""
 _NUMBERS = itertools.count(1)
 
 
@@ -72,12 +92,16 @@ class Data:
     """True for the largest or the smallest one of several values."""
     is_mass: bool = False
     """True for exponentials and their sums."""
-    is_positive: bool = False
-    """True for values that are certainly above zero, or NaN, such as the sum of a square and an epsilon."""
-    is_sizes: bool = False
-    """True for values that are certainly not below zero, or NaN, such as squares."""
+    is_length: bool = False
+    """True for what was computed, element by element, from loaded whole numbers."""
+    picked: Array | None = None
+    """Lanes on which a choice took these values in place of zero."""
+    asked: tuple[str, ...] = ()
+    """Places of the comparisons that flags come from."""
     is_guard: bool = False
-    """True for flags that tell of NaN, an infinity or nothing at all."""
+    """True for flags that tell of NaN, an infinity, nothing at all, or what cannot be."""
+    bounds: Bounds = ANY
+    """Between which numbers the values certainly lie, or are NaN."""
 
 
 def new_origin() -> int:
@@ -99,9 +123,9 @@ def data_in(handles: Sequence[Handle]) -> list[Handle]:
 
 
 def data_of(
-    name: str, create: Callable[..., Any], args: Sequence[Any], handles: Sequence[Handle], result: Handle
+    name: str, create: Callable[..., Any], args: Sequence[Any], handles: Sequence[Handle], result: Handle, place: str
 ) -> Data:
-    """Return what is known of the result of an operation."""
+    """Return what is known of the result of an operation at this place."""
     sources = data_in(handles)
     if name in WITHOUT_LANES:
         return Data(stem=new_origin())
@@ -110,11 +134,14 @@ def data_of(
         plain = [it for it in args if not isinstance(it, stock.TensorHandle)]
         moves = known.origin and name not in ("create_broadcast", "create_splat", "create_unsplat")
         origin = hash((known.origin, name, str(plain))) if moves else known.origin
-        shaped: Data = dataclasses.replace(known, active=_shaped(create, args, sources[0]), origin=origin)
+        shaped: Data = dataclasses.replace(known, active=_shaped(create, args, sources[0]), origin=origin, picked=None)
         return shaped
     if name == "create_dot":
         is_tame = all(it.attr[DATA].is_tame for it in sources)
-        return Data(_rows_and_columns(args[0], args[1]), stem=new_origin(), is_tame=is_tame)
+        product = of_sum(of_product(bounds_in(args[0]), bounds_in(args[1])), args[0].data.shape[-1])
+        before = bounds_in(args[2])
+        bounds = before[0] + product[0], before[1] + product[1]
+        return Data(_rows_and_columns(args[0], args[1]), stem=new_origin(), is_tame=is_tame, bounds=bounds)
     active = None
     for source in sources:
         lanes = source.attr[DATA].active
@@ -125,51 +152,73 @@ def data_of(
     is_select = name == "create_select"
     values = [it for it in handles[1:] if DATA in it.attr] if is_select else sources
     known_of = [it.attr[DATA] for it in values]
+    bounds = bounds_of(name, args, handles, [*map(bounds_in, handles)], [DATA in it.attr for it in handles], result)
     if is_select and not values:  # constants chosen by data
         origin = new_origin() if result.data.dtype.kind in "iu" else 0
     else:
         origin = origin_of(values)
     return Data(
         active,
-        is_guard=_is_guard(name, args, handles, sources),
-        is_positive=_are_positive(name, handles, values),
-        is_sizes=_are_sizes(name, handles, values),
+        is_length=name in OF_LENGTHS and all(it.is_length for it in known_of),
+        picked=_picked(name, handles, known_of),
+        asked=(place,) if name.startswith(COMPARISONS) else _asked(name, sources),
+        is_guard=_is_guard(name, args, handles, sources, result, active),
+        bounds=bounds,
         origin=origin,
         stem=known_of[0].stem if len({it.stem for it in known_of}) == 1 and not is_select else new_origin(),
         is_element=all(it.is_element for it in known_of) and (name in CHOICES or len(known_of) == 1),
-        is_tame=_are_tame(name, handles, known_of),
+        is_tame=_are_tame(name, handles, known_of, bounds),
         is_extremum=(name in EXTREMA and len(known_of) == 2) or (name in CASTS and known_of[0].is_extremum),
         is_mass=(name in ("create_exp", "create_exp2") and known_of[0].is_tame)
         or (bool(known_of) and all(it.is_mass for it in known_of) and name in MASSES),
     )
 
 
-def _are_sizes(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
-    """Return True if the results are certainly not below zero, or NaN."""
-    if name in ("create_fabs", "create_iabs", "create_exp", "create_exp2", "create_sqrt", "create_precise_sqrt"):
-        return True
-    if name == "create_fmul" and len(sources) == 2 and sources[0] is sources[1]:
-        return True
-    values = handles[1:] if name == "create_select" else handles
-    sizes = [it.attr[DATA].is_sizes if DATA in it.attr else bool((numbers(it) >= 0).all()) for it in values]
-    return any(sizes) if name in MAXIMA else all(sizes) and name in KEEPING_SIGNS
+def _picked(name: str, handles: Sequence[Handle], known: Sequence[Data]) -> Array | None:
+    """Return the lanes on which a choice between zero and other values took these."""
+    if name in CASTS:
+        return known[0].picked
+    if name != "create_select" or len(known) != 1:
+        return None
+    flags: Array = handles[0].data
+    taken, other = (flags, handles[2]) if DATA in handles[1].attr else (~flags, handles[1])
+    if other.data.any():
+        return None
+    return taken if known[0].picked is None else np.logical_and(taken, known[0].picked)
 
 
-def _are_positive(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
-    """Return True if the results are certainly above zero, or NaN."""
-    values = handles[1:] if name == "create_select" else handles
-    above = [it.attr[DATA].is_positive if DATA in it.attr else bool((numbers(it) > 0).all()) for it in values]
-    if name == "create_fadd":
-        return any(above) and _are_sizes(name, handles, sources)
-    return any(above) if name in MAXIMA else all(above) and name in CASTS | {"create_select", "create_sqrt"}
+def _asked(name: str, sources: Sequence[Handle]) -> tuple[str, ...]:
+    """Return the places of the comparisons that the flags which an operation joins or counts come from."""
+    joined = [place for source in sources for place in source.attr[DATA].asked] if name in FLAGGING else []
+    return tuple(dict.fromkeys(joined))
 
 
-def _are_tame(name: str, handles: Sequence[Handle], known: Sequence[Data]) -> bool:
+def limit_of(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) -> tuple[float, str] | None:
+    """Return the number that a comparison compares values with, and how: `LT`, for example, if they are below it."""
+    if len(handles) != 2 or len(sources) != 1:
+        return None
+    is_first = sources[0] is handles[0]
+    low, high = bounds_in(handles[1 if is_first else 0])
+    return (low, name[-2:] if is_first else TURNED.get(name[-2:], name[-2:])) if low == high else None
+
+
+def bounds_in(handle: Handle) -> Bounds:
+    """Return bounds of the values of a handle."""
+    known: Bounds = handle.attr[DATA].bounds if DATA in handle.attr else of_constant(numbers(handle))
+    return known
+
+
+def _are_tame(name: str, handles: Sequence[Handle], known: Sequence[Data], bounds: Bounds) -> bool:
     """Return True if results are as finite as what they are made of, and no constant is huge."""
-    if name not in TAME or not all(it.is_tame for it in known):
+    if not all(it.is_tame for it in known):
         return False
+    if max(map(abs, bounds)) <= MODERATE:
+        return True
     constants = [numbers(handle) for handle in handles if DATA not in handle.attr]
-    return not any(it.dtype.kind == "f" and (np.abs(it[np.isfinite(it)]) > LARGE).any() for it in constants)
+    constants = [np.abs(it[np.isfinite(it)]) for it in constants if it.dtype.kind == "f"]
+    if name in QUOTIENTS:
+        return DATA not in handles[1].attr and all((it >= 1 / LARGE).all() for it in constants)
+    return name in TAME and all((it <= LARGE).all() for it in constants)
 
 
 def _shaped(create: Callable[..., Any], args: Sequence[Any], source: Handle) -> Array | None:
@@ -194,27 +243,45 @@ def _rows_and_columns(a: Handle, b: Handle) -> Array | None:
     return found
 
 
-def _is_guard(name: str, args: Sequence[Any], handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
-    """Return True if the operation asks for NaN or an infinity near memory, a mass of zero, or what cannot be."""
+def _is_guard(
+    name: str,
+    args: Sequence[Any],
+    handles: Sequence[Handle],
+    sources: Sequence[Handle],
+    result: Handle,
+    active: Array | None,
+) -> bool:
+    """Return True if the operation asks for NaN or an infinity near memory, a mass of zero, or what cannot be.
+
+    Only if it found nothing of the kind, though: a kernel may ask whether values are numbers, and treat these wrongly.
+    """
     known = [source.attr[DATA] for source in sources]
     is_comparison = name.startswith(COMPARISONS)
     if (name in FLAGGING or is_comparison) and all(it.is_guard for it in known):
         return True
     is_near_memory = all(it.is_tame or it.is_extremum or it.is_element for it in known)
     if name == "create_extern_elementwise":
-        return is_near_memory and any(word in str(args[2]) for word in ("isnan", "isinf", "finite"))
-    if not is_comparison:
+        asked = next((word for word in ("isnan", "isinf", "finite") if word in str(args[2])), None)
+        return is_near_memory and asked is not None and _are_all(result, asked == "finite", active)
+    if not is_comparison or len(handles) != 2:
         return False
+    if sources[0] is sources[-1] and len(sources) == 2:
+        return is_near_memory and _are_all(result, compare(name, 1.0, 1.0), active)
+    if decides(name, *map(bounds_in, handles)):
+        are_whole = not any(it.dtype.scalar.is_floating() for it in sources)
+        return is_near_memory or are_whole or _are_all(result, compare(name, 1.0, np.nan), active)
     if len(sources) == 2:
-        return sources[0] is sources[1] and is_near_memory
-    others = [numbers(handle) for handle in handles if handle is not sources[0]]
-    others = [values for values in others if values.dtype.kind in "fiu" and values.size]
-    is_infinite = is_near_memory and any(np.isinf(it).all() for it in others)
-    if known[0].is_positive and any((it <= 0).all() for it in others):
-        return True
-    if known[0].is_sizes and any((it < 0).all() for it in others):
-        return True
-    return is_infinite or (known[0].is_mass and any((it == 0).all() for it in others))
+        return False
+    values = [np.ones(1) if handle is sources[0] else numbers(handle) for handle in handles]
+    constant = values[1 if handles[0] is sources[0] else 0]
+    is_guard = (is_near_memory and np.isinf(constant).all()) or (known[0].is_mass and not constant.any())
+    return bool(is_guard) and constant.size > 0 and _are_all(result, compare(name, *values), active)
+
+
+def _are_all(result: Handle, expected: Any, active: Array | None) -> bool:
+    """Return True if the active lanes have these flags."""
+    are = result.data == expected
+    return bool((are | ~active).all() if active is not None else are.all())
 
 
 def origin_of(sources: Sequence[Handle]) -> int:
@@ -255,7 +322,7 @@ def note_reduced(
         shaped = None if active is None or active.size != result.data.size else active.reshape(result.data.shape)
         are_elements = chooses and all(it.is_element for it in known)
         if combined:
-            _mark_as_combined(result, combined[number], shaped)
+            _mark_as_combined(result, combined[number], shaped, given)
             continue
         result.attr[DATA] = Data(
             shaped,
@@ -264,17 +331,26 @@ def note_reduced(
             is_element=are_elements,
             is_tame=(chooses or combine is tl.standard._sum_combine) and all(it.is_tame for it in known),
             is_extremum=combine in CHOOSING,
-            is_sizes=(chooses or combine is tl.standard._sum_combine) and all(it.is_sizes for it in known),
+            bounds=_of_reduced(given, result, combine),
             is_mass=is_mass,
-            is_guard=combine is tl.standard._elementwise_max and all(it.is_guard for it in known),
+            is_guard=combine in COUNTING and all(it.is_guard for it in known),
         )
 
 
+def _of_reduced(given: Handle, result: Handle, combine: Any) -> Bounds:
+    """Return bounds of what one of Triton's functions makes of many values."""
+    if combine is tl.standard._sum_combine:
+        return of_sum(bounds_in(given), given.data.size // max(result.data.size, 1))
+    return bounds_in(given) if combine in CHOOSING else ANY
+
+
 def _picks(summed: Handle, along: int | None) -> bool:
-    """Return True if sums have one term, as in `sum(where(at == place, x, 0))`; some elements may be zero."""
-    terms = (summed.data != 0).reshape(len(summed.data), -1) if along is None else summed.data != 0
+    """Return True if sums have one term, as in `sum(where(at == place, x, 0))` or `sum(x * (at == place))`."""
+    picked = summed.attr[DATA].picked if DATA in summed.attr else None
+    taken = np.broadcast_to(summed.data != 0 if picked is None else picked, summed.data.shape)
+    terms = taken.reshape(len(taken), -1) if along is None else taken
     counts = np.count_nonzero(terms, axis=1 if along is None else along)
-    return bool((counts <= 1).all()) and float(counts.mean()) > 0.5
+    return bool((counts <= 1).all()) and float(counts.mean()) > 0.5  # some terms may be zero
 
 
 def note_combined(inputs: Sequence[Handle], operands: Sequence[Handle]) -> None:
@@ -286,7 +362,8 @@ def note_combined(inputs: Sequence[Handle], operands: Sequence[Handle]) -> None:
             continue
         given = inputs[number % len(inputs)].attr[DATA]
         origin = hash((given.origin, number // len(inputs))) if given.origin else 0
-        operand.attr[DATA] = dataclasses.replace(given, active=None, origin=origin)
+        bounds = of_any_number(given.bounds)  # it may also combine what it returned before
+        operand.attr[DATA] = dataclasses.replace(given, active=None, origin=origin, bounds=bounds)
 
 
 def note_scanned(inputs: Sequence[Handle], results: Sequence[Handle], combined: Sequence[Handle]) -> None:
@@ -295,15 +372,17 @@ def note_scanned(inputs: Sequence[Handle], results: Sequence[Handle], combined: 
         for number, (given, result) in enumerate(zip(inputs, results)):
             active = given.attr[DATA].active if DATA in given.attr else None
             if combined:
-                _mark_as_combined(result, combined[number], active)
+                _mark_as_combined(result, combined[number], active, given)
             else:
                 result.attr[DATA] = Data(active, stem=new_origin())
 
 
-def _mark_as_combined(result: Handle, combined: Handle, active: Array | None) -> None:
+def _mark_as_combined(result: Handle, combined: Handle, active: Array | None, given: Handle) -> None:
     """Note that the result is like what a combining function returned, which need not depend on data."""
     if DATA in combined.attr:
-        result.attr[DATA] = dataclasses.replace(combined.attr[DATA], active=active, origin=0, stem=new_origin())
+        known, sign = combined.attr[DATA], of_any_number(bounds_in(given))
+        bounds = sign if sign[0] <= known.bounds[0] and known.bounds[1] <= sign[1] else ANY
+        result.attr[DATA] = dataclasses.replace(known, active=active, origin=0, stem=new_origin(), bounds=bounds)
 
 
 def _any(lanes: Array, along: int | None) -> Array:

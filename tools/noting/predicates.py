@@ -11,9 +11,11 @@ never leads to, and inputs of these kinds are tried wherever a module accepts th
     random numbers            what they decide
     single elements           as they were given: numbers that kernels name or meet are planted in inputs
     places                    of the largest or smallest element
+    parts                     whether the extremum of one part of a row is beyond that of another
+    lengths                   what is asked of whole numbers as given, or computed from them element by element
     not finite                if a value near memory, or the largest of a row, is NaN or infinite
     nothing at all            if a sum of exponentials is zero
-    impossible                if a sum of squares and an epsilon, for example, is not above zero
+    impossible                if a value is beyond its bounds, such as a sum of squares below zero
     limits                    a constant in place of a value that compares so with one: `where(x < 0, 0, sqrt(x))`
     bounds                    what only keeps accesses at places made of data within their tensors
 """
@@ -32,6 +34,7 @@ import triton.runtime.interpreter as stock
 from triton_agent.tools.emulate.arithmetic import Handle, handle_of, numbers
 from triton_agent.tools.emulate.faults import LIBRARIES
 from triton_agent.tools.emulate.floats import Array
+from triton_agent.tools.noting.bounds import of_type
 from triton_agent.tools.noting.origins import (
     COMPARISONS,
     DATA,
@@ -43,6 +46,7 @@ from triton_agent.tools.noting.origins import (
     data_in,
     data_of,
     handles_in,
+    limit_of,
     new_origin,
     origin_of,
 )
@@ -71,6 +75,8 @@ ACCESSES = {"create_masked_load": (0, 1), "create_masked_store": (0, 2), "create
 """Places of the pointers and the mask among the arguments of accesses to memory."""
 PASSING = SHAPING | {"create_and", "create_or"}
 """Operations that leave open what their flags are for."""
+COMPUTED_BY_TORCH = Data()
+"""What is known of memory that torch computed from data."""
 STORES_APART = 256
 """Maximum number of stores of which it is known what they stored."""
 RANDOM, SORTING = "/triton/language/random.py", "sorting"
@@ -85,6 +91,12 @@ class Seen:
     line: int
     kind: PredicateKind
     only: float | None = None
+    lanes: int = 0
+    """Number of results."""
+    limit: tuple[float, str] | None = None
+    """The number that values are compared with, and how; see `limit_of`."""
+    asked: tuple[str, ...] = ()
+    """Places of the comparisons that flags come from."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,6 +110,8 @@ class _Choice:
     """Lanes on which the choice has an effect; None for all."""
     is_noted: bool
     """True if the flags are noted where they are made."""
+    asked: tuple[str, ...]
+    """Places of the comparisons that the flags come from."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,15 +139,18 @@ class Predicates:
     def clear(self) -> None:
         self.seen: dict[str, Seen] = {}
         self._stored: list[tuple[int, int, Data]] = []
+        self._constant: list[tuple[int, int]] = []
 
     def computed(self, start: int, end: int, sources: Sequence[tuple[int, int]] | None) -> None:
         """Note that the memory between these addresses holds what was computed, and not given.
 
-        With `sources` it was copied from there, and holds what was computed only if these do.
+        With `sources` it was copied from there, and holds what was computed only if these do; without any, constants.
         """
+        if sources is not None and not sources:
+            self._constant.append((start, end))
         copied = [known for low, high in sources or () for known in self._stored if low < known[1] and known[0] < high]
         if sources is None or copied:
-            self._stored.append((start, end, Data()))
+            self._stored.append((start, end, COMPUTED_BY_TORCH))
 
     def noted(self, name: str, create: Callable[..., Any], args: Sequence[Any], result: Any) -> Any:
         """Note one operation of the builder with its arguments; return its result, or the one that is forced here."""
@@ -146,6 +163,8 @@ class Predicates:
             return result
         if name in LOADS:
             result.attr[DATA] = self._loaded(name, args, result)
+            if name == "create_masked_load" and self._is_answer(args):
+                return self._decided(name, self._place()[0], [], [], result)
             return result
         sources = data_in(handles)
         if not sources or result is None:
@@ -161,7 +180,7 @@ class Predicates:
                 made.attr[DATA] = Data(is_element=is_element)
             return result
         for made in handles_in([result]):
-            made.attr[DATA] = data_of(name, create, args, handles, made)
+            made.attr[DATA] = data_of(name, create, args, handles, made, place[0])
             opened = [it for handle in handles for it in handle.attr.get(OPEN, ())] if name in PASSING else []
             if opened:
                 made.attr[OPEN] = opened
@@ -170,7 +189,10 @@ class Predicates:
         if name == "create_select" and DATA in handles[0].attr:
             is_free = _is_limit(handles) or handles[0].attr[DATA].is_guard
             return result if is_free else self._chosen(place, handles, result)
-        if isinstance(result, stock.TensorHandle) and _may_decide(name, handles, sources, result):
+        if isinstance(result, stock.TensorHandle) and _may_decide(name, handles, sources):
+            if result.attr[DATA].is_guard or any(source.attr[DATA].is_guard for source in sources):
+                self._note(place[0], Seen(place[1], PredicateKind.GUARD), numbers(result), result.attr[DATA].active)
+                return result
             return self._decided(name, place, handles, sources, result)
         return result
 
@@ -201,7 +223,24 @@ class Predicates:
                 is_tame=all(it.is_tame for it in met),
                 is_mass=all(it.is_mass for it in met),
             )
-        return Data(active, origin=new_origin(), stem=new_origin(), is_element=True, is_tame=True)
+        return Data(
+            active,
+            origin=new_origin(),
+            stem=new_origin(),
+            is_element=True,
+            is_tame=True,
+            is_length=result.data.dtype.kind in "iu",
+            bounds=of_type(result),
+        )
+
+    def _is_answer(self, args: Sequence[Any]) -> bool:
+        """Return True for loads of what torch computed, or of constants at places made of data."""
+        pointers, mask = args[0].data, args[1]
+        lanes = None if mask is None else np.asarray(getattr(mask, "data", mask))
+        if any(it is COMPUTED_BY_TORCH for it in self._stored_at(pointers, lanes)):
+            return True
+        span = _span(pointers, lanes) if DATA in args[0].attr and self._constant else None
+        return span is not None and any(span[0] < end and start <= span[1] for start, end in self._constant)
 
     def _stored_at(self, pointers: Array, lanes: Array | None) -> list[Data]:
         """Return what is known of what was stored at these addresses."""
@@ -210,7 +249,14 @@ class Predicates:
 
     def _note_store(self, pointers: Handle, value: Handle, mask: Any) -> None:
         span = _span(pointers.data, None if mask is None else np.asarray(getattr(mask, "data", mask)))
-        if span is None or DATA not in value.attr:
+        if span is None:
+            return
+        if DATA not in value.attr:
+            self._constant.append((span[0], span[1] + 1))
+            if len(self._constant) > STORES_APART:
+                low, high = self._constant.pop()
+                start, end = self._constant[-1]
+                self._constant[-1] = min(start, low), max(end, high)
             return
         data = dataclasses.replace(value.attr[DATA], active=None)
         if len(self._stored) < STORES_APART:
@@ -227,7 +273,8 @@ class Predicates:
         values, active = numbers(result), result.attr[DATA].active
         result.attr[NOTED] = True
         chosen, apart = values, f"{site} of two"
-        if len(sources) == 2 and name in EXTREMA | SUMS:
+        are_peaks = name in EXTREMA and all(source.attr[DATA].is_extremum for source in sources)
+        if len(sources) == 2 and name in EXTREMA | SUMS and not are_peaks:
             one, other = np.broadcast_arrays(numbers(handles[0]), numbers(handles[1]))
             other = -other if name == "create_fsub" else other
             chosen = np.where(values == one, 1.0, np.where(values == other, -1.0, 0.0))
@@ -237,11 +284,11 @@ class Predicates:
             values = values != 0 if name == "create_truth" else values > 0
             self._note(site, Seen(line, PredicateKind.COMPARISON), values, active)
         elif name.startswith(COMPARISONS):
+            seen = Seen(line, PredicateKind.COMPARISON, limit=limit_of(name, handles, sources))
             value = sources[0] if len(sources) == 1 else None
-            active = _without_nan(handles, active)
-            result.attr[OPEN] = [_Open(site, Seen(line, PredicateKind.COMPARISON), values, active, value)]
+            result.attr[OPEN] = [_Open(site, seen, values, _without_nan(handles, active), value)]
         elif name in ("create_and", "create_or") and values.dtype == np.bool_:
-            opened = [_Open(site, Seen(line, PredicateKind.JOINT), values, active)]
+            opened = [_Open(site, Seen(line, PredicateKind.JOINT, asked=result.attr[DATA].asked), values, active)]
             for ending, operand in zip(OPERANDS, handles):
                 if NOTED not in operand.attr:
                     seen = Seen(line, PredicateKind.OPERAND)
@@ -264,17 +311,19 @@ class Predicates:
     def _chosen(self, place: tuple[str, int], handles: Sequence[Handle], result: Handle) -> Handle:
         """Note choices within this one: what decides them counts on the lanes that this one takes from them."""
         flags, values = handles[0].data, (handles[1], handles[2])
-        choices = [_Choice(place[0], flags, values, active_lanes(handles[0]), NOTED in handles[0].attr)]
+        asked = handles[0].attr[DATA].asked
+        choices = [_Choice(place[0], flags, values, active_lanes(handles[0]), NOTED in handles[0].attr, asked)]
         for value, taken in zip(values, (flags, ~flags)):
             for inner in value.attr.get(CHOSEN, ())[:CHOICES_KEPT]:
                 lanes = taken if inner.lanes is None else taken & inner.lanes
                 site = f"{place[0]} of {inner.site}"
-                self._note(site, Seen(place[1], PredicateKind.JOINT), inner.flags, lanes)
+                both = (*asked, *inner.asked)
+                self._note(site, Seen(place[1], PredicateKind.JOINT, asked=both), inner.flags, lanes)
                 if not inner.is_noted:
                     self._note(site + OPERANDS[0], Seen(place[1], PredicateKind.OPERAND), inner.flags, inner.lanes)
                 if NOTED not in handles[0].attr:
                     self._note(site + OPERANDS[1], Seen(place[1], PredicateKind.OPERAND), taken, None)
-                choices.append(dataclasses.replace(inner, site=site, lanes=lanes))
+                choices.append(dataclasses.replace(inner, site=site, lanes=lanes, asked=both))
                 if site == self.forced:
                     other = np.where(inner.flags, inner.values[1].data, inner.values[0].data)
                     data, shape = result.attr[DATA], result.data.shape
@@ -312,6 +361,9 @@ class Predicates:
         if site not in self.seen:
             new.only = float(low) if is_one else None
         seen = self.seen.setdefault(site, new)
+        seen.lanes += values.size
+        if new.kind is PredicateKind.GUARD:
+            seen.kind = new.kind
         same = seen.only is not None and _is_same(seen.only, float(low))
         if not is_one or not same:
             seen.only = None
@@ -376,17 +428,17 @@ def _asks_for_numbers(handles: Sequence[Handle]) -> bool:
     return any(it.dtype.kind == "f" and bool((np.isfinite(it) & (it != 0)).any()) for it in constants)
 
 
-def _may_decide(name: str, handles: Sequence[Handle], sources: Sequence[Handle], result: Handle) -> bool:
+def _may_decide(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
     """Return True if the operation can be a predicate that is to be noted."""
     if not name.startswith(COMPARISONS) and name not in COLLAPSING:
         return False
     if name == "create_truth" and sources[0].data.dtype == np.bool_:
         return False
-    if origin_of(sources) or any(it.attr[DATA].is_guard for it in sources):
+    if name.startswith(COMPARISONS) and all(source.attr[DATA].is_length for source in sources):
+        return False
+    if origin_of(sources):
         return False
     if len(sources) == 1 and sources[0].attr[DATA].is_element and not _asks_for_numbers(handles):
         return False
     constants = [handle for handle in handles if DATA not in handle.attr]
-    if name in ABSORBED_BY_ZERO and any(not it.data.any() for it in constants):
-        return False
-    return not result.attr[DATA].is_guard
+    return not (name in ABSORBED_BY_ZERO and any(not it.data.any() for it in constants))

@@ -475,6 +475,8 @@ class PredicateKind(enum.StrEnum):
     OPERAND = "operand"
     """A flag that is joined and no predicate itself. Where it never changes, nothing else can be expected of both."""
     OPERATION = "operation"
+    GUARD = "guard"
+    """One that tells of NaN, infinities or nothing at all, and did not. Such places are never one-sided."""
 
 
 OPERANDS = (" first", " second")
@@ -492,6 +494,12 @@ class Predicate:
     kind: PredicateKind
     only: float | None
     """The result that it always had in this call; None if it had several."""
+    lanes: int = 0
+    """Number of results."""
+    limit: tuple[float, str] | None = None
+    """The number that a comparison compares values with, and the last letters of its name: `LT` for `x < 1`."""
+    asked: tuple[str, ...] = ()
+    """Places of the comparisons that joined flags come from."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

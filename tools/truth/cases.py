@@ -25,6 +25,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operator_groups import ATTENTION, CONVOLUTIONS, FIRST, LOOKING_UP, NORMS, PRODUCTS, STILL
 from triton_agent.tools.graph.operators import ORDERING, bare_name
+from triton_agent.tools.graph.own_limits import Limit, OwnLimits
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.graph.values import order_in_memory
 from triton_agent.tools.graph.written_out import is_centring, operators_of
@@ -181,6 +182,7 @@ def make_trial(
         meeting=maker.number_cases.meeting if settings.remedies else None,
         at_other_branches=maker.cases_in_second_mode if main else maker.cases_at_other_branches,
         chain=maker.chain if settings.remedies else None,
+        own_limits=functools.cache(functools.partial(maker.own_limits, tuple(cases))),
         following=StateCases(maker).following if settings.remedies else None,
     )
     return trial, models[0].train(cases[0].train)
@@ -777,6 +779,16 @@ class _CaseMaker:
                 self._add_directed_cases(cases, 0, kinds, train=train)
                 self._at_other_branches = tuple(cases[1:])
             return self._at_other_branches
+
+    def own_limits(self, cases: Sequence[Case]) -> frozenset[Limit]:
+        """Return the limits of the reference's own that no value reaches in these cases."""
+        limits = OwnLimits()
+        for case in cases:
+            limits.begin()
+            model = copied_module(self.models[case.version]).train(case.train)
+            with limits, contextlib.suppress(OriginalFailed):
+                self.runs.behaviour(model, case.expectation.packed_inputs)
+        return limits.one_sided()
 
     def looks(self, count: int, cases: Sequence[Case]) -> list[Case]:
         """Return cases for timed calls; none if a call depends on earlier calls.

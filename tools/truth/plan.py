@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 
 from triton_agent.tools.answers.authorship import OriginalWork
+from triton_agent.tools.graph.own_limits import Limit
 from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS
 from triton_agent.tools.truth.expectation import Expectation
@@ -134,6 +135,9 @@ take another branch than there: at this size or, in the main variant, in the sec
 
     following: Callable[[Case, Mapping[int, torch.Tensor], Mapping[str, torch.Tensor]], Following | None] | None = None
     """Makes a call that gets these inputs, by number, and begins with these buffers; all else is as in the case."""
+
+    own_limits: Callable[[], frozenset[Limit]] = frozenset
+    """Finds the numbers that the reference compares values with, always with the same result; see `OwnLimits`."""
 
     def begins_mode(self, case: Case) -> bool:
         """Return True for the first case in training mode and the first one in evaluation mode."""
