@@ -64,8 +64,10 @@ first: with an infinity and a zero among these it gives NaN, whatever they are m
 NAN_DROPPED = words("relu hardtanh leaky_relu clamp clamp_min clamp_max maximum minimum hardswish") | FIRST | ORDERING
 NAN_DROPPED |= words("amax amin")
 """Comparisons. Kernels often drop NaN in one, in an epilogue or at the end of a reduction."""
-MASKED_OUT = NAN_DROPPED | words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul")
+MASKED_OUT = NAN_DROPPED | words("where masked_fill softmax _softmax _safe_softmax index gather mul")
 """Operators that may hide NaN from a product: kernels skip the masked parts of the product."""
+WITH_ZEROS = words("tril triu diag_embed block_diag")
+"""Operators that make matrices of which kernels skip the zeros."""
 PASSING_NAN = PRODUCTS | words(
     """
     add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal square

@@ -51,6 +51,7 @@ from triton_agent.tools.graph.operator_groups import (
     STEPS_OF_A_RECURRENCE,
     STILL,
     SUMMING,
+    WITH_ZEROS,
 )
 from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
@@ -522,7 +523,7 @@ def _choosing_flags(graph: OperatorGraph, tensors: Sequence[torch.Tensor]) -> se
 def passes_nan_on(graph: OperatorGraph, reach: Reach) -> bool:
     """Return True if NaN in the source of this reach must come to the output.
 
-    It need not beside masked products and products of diagonals, of which kernels skip parts, and in a table of which
+    It need not beside masked products and products of triangles, of which kernels skip parts, and in a table of which
     elements may be masked out. It may do anything if it is cast to an integer, or decides about a place.
     """
     computing = [node for node in reach.nodes if node.kind not in STILL]
@@ -536,7 +537,7 @@ def passes_nan_on(graph: OperatorGraph, reach: Reach) -> bool:
     products = PRODUCTS | {"mul"} if weighs else PRODUCTS
     masked = bool(found & products and everything & MASKED_OUT) or bool(everything & PRODUCTS and found & MASKED_OUT)
     masked |= bool(picking and found & MASKING_PICKS)
-    masked |= bool(everything & PRODUCTS) and any(bare_name(node.operator) == "diag_embed" for node in graph.nodes)
+    masked |= bool(found & PRODUCTS) and any(bare_name(node.operator) in WITH_ZEROS for node in graph.nodes)
     return not (whole or heavy or masked or graph.data_dependent or unknown or _uses_positions(graph, reach))
 
 

@@ -25,7 +25,7 @@ from triton_agent.tools.graph.operator_groups import (
     SCALING,
     WHOLE_OPERATORS,
 )
-from triton_agent.tools.graph.operators import bare_name
+from triton_agent.tools.graph.operators import bare_name, words
 from triton_agent.tools.graph.values import references_in
 from triton_agent.tools.truth.feeds import Feed
 from triton_agent.tools.truth.whole_numbers import LARGE, is_in_order
@@ -71,8 +71,15 @@ TINY_DEVIATION = 1e-15
 other."""
 
 
+SIGNED_ZEROS = words("div true_divide reciprocal rsqrt pow atan2 copysign signbit log")
+"""Operators of which the sign of a zero changes the result."""
+
+
 def quantise_half(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Give every second sample few distinct values, with the largest and the smallest repeated many times."""
+    """Give every second sample few distinct values, with the largest and the smallest repeated many times.
+
+    The largest of some are zeros of both signs, which are equal, and the smallest of others.
+    """
     part = _every_second(tensor, 0)
     if tensor.is_floating_point():
         values = part.float()
@@ -80,6 +87,10 @@ def quantise_half(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, 
         if step > 0 and math.isfinite(step):
             middle = float(values.mean())
             part.copy_(((values - middle) / step).round().clamp(-3, 3) * step + middle)
+        if len(part) > 2 and not refused and not feed.reach.operators & SIGNED_ZEROS:
+            for some, limits in ((part[1::4], {"max": 0.0}), (part[2::4], {"min": 0.0})):
+                some.clamp_(**limits)
+                some.copy_(torch.where((some == 0) & _some(some, generator, 0.75), -0.0, some))
     elif part.numel():
         ordered = part.reshape(-1).sort().values
         part.clamp_(int(ordered[len(ordered) // 4]), int(ordered[3 * len(ordered) // 4]))

@@ -27,7 +27,7 @@ from triton_agent.tools.truth.feeds import Feed, Reach
 REPEATED, EQUAL, ZERO = "repeated whole numbers", "equal whole numbers", "whole numbers of zero"
 FAR, BEYOND = "whole numbers far from zero", "whole numbers of some thousands"
 
-AS_SIZES = words("repeat_interleave segment_reduce ctc_loss _ctc_loss _cudnn_ctc_loss _pack_padded_sequence one_hot")
+AS_SIZES = words("repeat_interleave segment_reduce ctc_loss _ctc_loss _cudnn_ctc_loss _pack_padded_sequence")
 """Operators for which integers are sizes or bounds."""
 WRITING = words("index_put _unsafe_index_put put scatter index_copy slice_scatter select_scatter")
 DIVISIONS = words("floor_divide remainder fmod")
