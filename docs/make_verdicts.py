@@ -57,8 +57,8 @@ guard cannot check them without reading them, and they differ from call to call.
   occur in calls that are checked. If one never does, whatever is tried of the list below, and answers would be wrong
   with it, the file is refused (`one_sided`). Not concerned are single elements and their places, lengths and other
   whole numbers computed from those of an input, limits of a value, bounds of accesses, guards against NaN, infinities
-  and sums of exponentials that are zero, numbers beyond what a value can be, and a comparison with a number that the
-  reference compares with, too, always with the same outcome.
+  and sums of exponentials that are zero, numbers beyond what a value can be, and a comparison that the reference makes,
+  too, of the same values.
 - If the reference does the same in training and evaluation mode, but a file does not, the file is checked with the same
   cases in both modes.
 - A mode in which the reference draws random numbers (dropout in training mode) is not checked, since two right answers

@@ -28,6 +28,8 @@ from triton_agent.tools.truth.plan import Case
 
 TRIED_AT_MOST = 64
 """Maximum number of predicates that are given another result; of more, each is taken to matter."""
+SAME = 1e-3
+"""Numbers of a kernel and of the reference that differ by less are the same: their sums may be rounded differently."""
 SEARCH_S = 60.0
 """Time after which no more calls are made to find the other result."""
 
@@ -101,28 +103,31 @@ class KnownPredicates:
             and (known.predicate.kind is not PredicateKind.JOINT or all(varies(place + ending) for ending in OPERANDS))
         ]
 
-    def is_of_reference(self, known: Known, limits: frozenset[Limit]) -> bool:
-        """Return True if the reference compares with the same number, always with the same result as well."""
+    def is_of_reference(self, known: Known, own_limits: Callable[[Case], frozenset[Limit]]) -> bool:
+        """Return True if the reference compares the same values with the same number in this call."""
         if known.predicate.kind is PredicateKind.JOINT:
             parts = (self._known.get(place) for place in known.predicate.asked)
-            return any(part is not None and self.is_of_reference(part, limits) for part in parts)
+            return any(part is not None and self.is_of_reference(part, own_limits) for part in parts)
         if known.only is None or known.predicate.limit is None:
             return False
         number, relation = known.predicate.limit
-        told = TOLD[relation][0 if known.only else 1]
-        return any(told == side and math.isclose(number, limit, rel_tol=NEARLY) for limit, side in limits)
+        side, (low, high) = TOLD[relation][0 if known.only else 1], known.predicate.between
+        return any(
+            side == it.side and _are_same(number, it.number) and _are_same(low, it.low) and _are_same(high, it.high)
+            for it in own_limits(known.asked.case)
+        )
 
 
 def one_sided_of(
     predicates: KnownPredicates,
     more: Iterable[Sequence[Asked]],
     ask: Ask,
-    own_limits: Callable[[], frozenset[Limit]] = frozenset,
+    own_limits: Callable[[Case], frozenset[Limit]] = lambda case: frozenset(),
 ) -> Known | None:
     """Return a predicate that has one result in all calls, and on which an answer depends; None if there is none.
 
     `more` are calls to make until each predicate that matters had several results, in groups made when asked for.
-    `own_limits` finds the numbers that the reference compares values with, always with one result as well.
+    `own_limits` finds the numbers that the reference compares values with in a case, with one result for all of them.
     """
     began, left = time.monotonic(), itertools.chain.from_iterable(more)
     matters: dict[str, bool] = {}
@@ -132,7 +137,7 @@ def one_sided_of(
             if place not in matters:
                 matters[place] = len(matters) >= TRIED_AT_MOST or _matters(place, known, ask)
         suspects = [known for place, known in open_ if matters[place]]
-        suspect = next((known for known in suspects if not predicates.is_of_reference(known, own_limits())), None)
+        suspect = next((known for known in suspects if not predicates.is_of_reference(known, own_limits)), None)
         if suspect is None:
             return None
         asked = next(left, None) if time.monotonic() < began + SEARCH_S else None
@@ -151,6 +156,10 @@ def _matters(place: str, known: Known, ask: Ask) -> bool:
         return checks.measure(case, answer)[1] is not None
     except Failed:
         return True
+
+
+def _are_same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=SAME, abs_tol=SAME)
 
 
 def refusal(known: Known, code: str) -> Failed:

@@ -56,6 +56,7 @@ class InterpretedLauncher:
                 only=it.only,
                 lanes=it.lanes,
                 limit=it.limit,
+                between=(it.low, it.high),
                 asked=it.asked,
             )
             for place, it in self._interpreter.notes.predicates.seen.items()

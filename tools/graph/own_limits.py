@@ -1,12 +1,12 @@
-"""Finds the limits of the reference's own that it never reaches.
+"""Finds the limits of the reference's own that it does not reach in a call.
 
-A reference may ask whether a norm is zero, or clamp what stays far within its limits. A kernel that does the same has a
-predicate with one result in all calls, as the reference has, and nothing is wrong with it (`answers/one_sided.py`).
+A reference may ask whether a norm is zero, or clamp what stays far within its limits. A kernel that asks the same of
+the same values has a predicate with one result in all calls, and nothing is wrong with it (`answers/one_sided.py`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +15,20 @@ import torch
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.graph.operators import bare_name
 
-Limit = tuple[float, str]
-"""A number with `above`, `below`, `equal` or `unequal`: all values that are compared with it are so."""
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limit:
+    """A number that values are compared with, all with the same result."""
+
+    number: float
+    side: str
+    """`above`, `below`, `equal` or `unequal`: where all values are. Those above or below may be equal, too."""
+    low: float
+    """The least of the values."""
+    high: float
+    """The largest of the values."""
+
+
 COMPARING = {
     "gt": (("above", "unequal"), ("below",)),
     "ge": (("above",), ("below", "unequal")),
@@ -42,25 +54,11 @@ DIFFERING = frozenset({"huber_loss", "smooth_l1_loss"})
 
 
 class OwnLimits(UncompiledMode):  # type: ignore[no-untyped-call]
-    """While this mode is on, notes the numbers that operators compare values with, and with which results."""
+    """While this mode is on, notes the numbers that operators compare values with where all results are the same."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._results: dict[tuple[int, str, float], set[bool]] = defaultdict(set)
-        self._order = 0
-
-    def begin(self) -> None:
-        """Begin another run of the reference, in which the same operators come in the same order."""
-        self._order = 0
-
-    def one_sided(self) -> frozenset[Limit]:
-        """Return the limits on one side of which all values were in all runs."""
-        return frozenset(
-            (limit, told)
-            for (_, name, limit), results in self._results.items()
-            if len(results) == 1
-            for told in COMPARING[name][0 if True in results else 1]
-        )
+        self.found: set[Limit] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -75,7 +73,8 @@ class OwnLimits(UncompiledMode):  # type: ignore[no-untyped-call]
         return result
 
     def _note(self, name: str, limit: float, values: torch.Tensor, flags: torch.Tensor) -> None:
-        self._order += 1
-        numbers = flags[values == values]  # NaN is neither above nor below
-        if len(numbers):
-            self._results[self._order, name, limit] |= {bool(numbers.any()), bool(numbers.all())}
+        are_numbers = values == values  # NaN is neither above nor below
+        numbers, flags = values[are_numbers], flags[are_numbers]
+        if len(numbers) and bool(flags.any()) == bool(flags.all()):
+            low, high = float(numbers.min()), float(numbers.max())
+            self.found |= {Limit(limit, side, low, high) for side in COMPARING[name][0 if flags.any() else 1]}

@@ -53,6 +53,8 @@ TAME, LARGE = CHOICES | {"create_fadd", "create_fsub", "create_fmul"}, 1e6
 QUOTIENTS = ("create_fdiv", "create_precise_divf")
 MODERATE = 10.0
 """Largest number for which bounds tell that values are ordinary. Its exponential is far from zero and infinity."""
+SCALED = CASTS | {"create_fmul", "create_select"}
+"""Operations that leave the largest value the largest, if the factor is above zero."""
 MASSES = CASTS | {"create_fadd", "create_fmul", "create_select"}
 """Operations that make sums of exponentials of such sums."""
 OF_LENGTHS = frozenset(
@@ -60,6 +62,7 @@ OF_LENGTHS = frozenset(
 )
 """Operations that make lengths and places of such numbers."""
 WITHOUT_LANES = frozenset({"create_gather", "create_histogram", "create_cat", "create_join", "create_split"})
+LARGEST = (tl.standard._elementwise_max, tl.standard._argmax_combine_tie_break_left)
 CHOOSING = (
     tl.standard._elementwise_max,
     tl.standard._elementwise_min,
@@ -88,10 +91,12 @@ class Data:
     is_tame: bool = False
     """True for sums and products of loaded values, and for choices among them: finite if what was loaded is ordinary.
     """
-    is_extremum: bool = False
-    """True for the largest or the smallest one of several values."""
+    extremum: int = 0
+    """1 for the largest of several values, -1 for the smallest."""
+    is_depth: bool = False
+    """True for differences to an extremum."""
     is_mass: bool = False
-    """True for exponentials and their sums."""
+    """True for exponentials of such differences, and their sums."""
     is_length: bool = False
     """True for what was computed, element by element, from loaded whole numbers."""
     picked: Array | None = None
@@ -168,10 +173,25 @@ def data_of(
         stem=known_of[0].stem if len({it.stem for it in known_of}) == 1 and not is_select else new_origin(),
         is_element=all(it.is_element for it in known_of) and (name in CHOICES or len(known_of) == 1),
         is_tame=_are_tame(name, handles, known_of, bounds),
-        is_extremum=(name in EXTREMA and len(known_of) == 2) or (name in CASTS and known_of[0].is_extremum),
-        is_mass=(name in ("create_exp", "create_exp2") and known_of[0].is_tame)
+        extremum=_extremum(name, known_of),
+        is_depth=_is_depth(name, handles, known_of),
+        is_mass=(name in ("create_exp", "create_exp2") and known_of[0].is_tame and known_of[0].is_depth)
         or (bool(known_of) and all(it.is_mass for it in known_of) and name in MASSES),
     )
+
+
+def _extremum(name: str, known: Sequence[Data]) -> int:
+    """Return 1 if results are the largest of several values, and -1 if they are the smallest."""
+    if name in EXTREMA and (len(known) == 2 or known[0].extremum):
+        return 1 if name in MAXIMA else -1
+    return known[0].extremum if len(known) == 1 and name in SCALED else 0
+
+
+def _is_depth(name: str, handles: Sequence[Handle], known: Sequence[Data]) -> bool:
+    """Return True if results are differences to an extremum, or made of such by a factor."""
+    if name == "create_fsub":
+        return bool(DATA in handles[1].attr and handles[1].attr[DATA].extremum)
+    return bool(known) and name in SCALED and all(it.is_depth for it in known)
 
 
 def _picked(name: str, handles: Sequence[Handle], known: Sequence[Data]) -> Array | None:
@@ -259,7 +279,7 @@ def _is_guard(
     is_comparison = name.startswith(COMPARISONS)
     if (name in FLAGGING or is_comparison) and all(it.is_guard for it in known):
         return True
-    is_near_memory = all(it.is_tame or it.is_extremum or it.is_element for it in known)
+    is_near_memory = all(it.is_tame or it.extremum or it.is_element for it in known)
     if name == "create_extern_elementwise":
         asked = next((word for word in ("isnan", "isinf", "finite") if word in str(args[2])), None)
         return is_near_memory and asked is not None and _are_all(result, asked == "finite", active)
@@ -274,6 +294,8 @@ def _is_guard(
         return False
     values = [np.ones(1) if handle is sources[0] else numbers(handle) for handle in handles]
     constant = values[1 if handles[0] is sources[0] else 0]
+    may_be_empty = known[0].extremum and (constant == -np.inf * known[0].extremum).all()
+    is_near_memory = known[0].is_tame or known[0].is_element or may_be_empty
     is_guard = (is_near_memory and np.isinf(constant).all()) or (known[0].is_mass and not constant.any())
     return bool(is_guard) and constant.size > 0 and _are_all(result, compare(name, *values), active)
 
@@ -330,7 +352,7 @@ def note_reduced(
             stem=new_origin(),
             is_element=are_elements,
             is_tame=(chooses or combine is tl.standard._sum_combine) and all(it.is_tame for it in known),
-            is_extremum=combine in CHOOSING,
+            extremum=1 if combine in LARGEST else -1 if combine in CHOOSING else 0,
             bounds=_of_reduced(given, result, combine),
             is_mass=is_mass,
             is_guard=combine in COUNTING and all(it.is_guard for it in known),

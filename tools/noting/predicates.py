@@ -34,7 +34,7 @@ import triton.runtime.interpreter as stock
 from triton_agent.tools.emulate.arithmetic import Handle, handle_of, numbers
 from triton_agent.tools.emulate.faults import LIBRARIES
 from triton_agent.tools.emulate.floats import Array
-from triton_agent.tools.noting.bounds import of_type
+from triton_agent.tools.noting.bounds import compare, of_constant, of_type
 from triton_agent.tools.noting.origins import (
     COMPARISONS,
     DATA,
@@ -55,6 +55,9 @@ from triton_agent.tools.processes.protocol import NEARLY, OPERANDS, PredicateKin
 OPEN, CHOSEN, NOTED = "open comparisons", "choices", "noted"
 """Attributes of a handle: comparisons that are noted once it is known what they are for, the choices by data that its
 values result from, and if its flags are noted where they are made."""
+IMPLIED = "implied"
+"""Attribute of flags: numbers of the flags that are all set where these are, and of those that are not where these are
+not. Each operation that gives flags has a number of its own each time."""
 CHOICES_KEPT = 8
 """Maximum number of choices within each other that are followed."""
 LOADS = frozenset({"create_masked_load", "create_descriptor_gather", "create_atomic_rmw", "create_atomic_cas"})
@@ -95,6 +98,9 @@ class Seen:
     """Number of results."""
     limit: tuple[float, str] | None = None
     """The number that values are compared with, and how; see `limit_of`."""
+    low: float = math.inf
+    high: float = -math.inf
+    """The least and the largest of the compared values."""
     asked: tuple[str, ...] = ()
     """Places of the comparisons that flags come from."""
 
@@ -108,6 +114,8 @@ class _Choice:
     values: tuple[Handle, Handle]
     lanes: Array | None
     """Lanes on which the choice has an effect; None for all."""
+    implied: tuple[frozenset[int], frozenset[int]]
+    """`IMPLIED` of the flags."""
     is_noted: bool
     """True if the flags are noted where they are made."""
     asked: tuple[str, ...]
@@ -123,7 +131,9 @@ class _Open:
     results: Array
     active: Array | None
     value: Handle | None = None
-    """The value that is compared with a constant."""
+    """The value that is compared with a constant, or with itself."""
+    is_nan: bool | None = None
+    """The result for NaN, if a value is compared with itself."""
 
 
 class Predicates:
@@ -179,6 +189,8 @@ class Predicates:
             for made in handles_in([result]):
                 made.attr[DATA] = Data(is_element=is_element)
             return result
+        if isinstance(result, stock.TensorHandle) and result.data.dtype == np.bool_:
+            result.attr[IMPLIED] = _implied_by_result(name, handles, result)
         for made in handles_in([result]):
             made.attr[DATA] = data_of(name, create, args, handles, made, place[0])
             opened = [it for handle in handles for it in handle.attr.get(OPEN, ())] if name in PASSING else []
@@ -273,7 +285,7 @@ class Predicates:
         values, active = numbers(result), result.attr[DATA].active
         result.attr[NOTED] = True
         chosen, apart = values, f"{site} of two"
-        are_peaks = name in EXTREMA and all(source.attr[DATA].is_extremum for source in sources)
+        are_peaks = name in EXTREMA and all(source.attr[DATA].extremum for source in sources)
         if len(sources) == 2 and name in EXTREMA | SUMS and not are_peaks:
             one, other = np.broadcast_arrays(numbers(handles[0]), numbers(handles[1]))
             other = -other if name == "create_fsub" else other
@@ -285,10 +297,14 @@ class Predicates:
             self._note(site, Seen(line, PredicateKind.COMPARISON), values, active)
         elif name.startswith(COMPARISONS):
             seen = Seen(line, PredicateKind.COMPARISON, limit=limit_of(name, handles, sources))
-            value = sources[0] if len(sources) == 1 else None
-            result.attr[OPEN] = [_Open(site, seen, values, _without_nan(handles, active), value)]
+            is_itself = len(sources) == 2 and sources[0] is sources[1]
+            value = sources[0] if len(sources) == 1 or is_itself else None
+            is_nan = bool(compare(name, math.nan, math.nan)) if is_itself else None
+            result.attr[OPEN] = [_Open(site, seen, values, _without_nan(handles, active), value, is_nan)]
         elif name in ("create_and", "create_or") and values.dtype == np.bool_:
-            opened = [_Open(site, Seen(line, PredicateKind.JOINT, asked=result.attr[DATA].asked), values, active)]
+            joint = _Open(site, Seen(line, PredicateKind.JOINT, asked=result.attr[DATA].asked), values, active)
+            first, second = (_implied(handle)[0 if name == "create_and" else 1] for handle in handles)
+            opened = [] if first <= second or second <= first else [joint]
             for ending, operand in zip(OPERANDS, handles):
                 if NOTED not in operand.attr:
                     seen = Seen(line, PredicateKind.OPERAND)
@@ -312,9 +328,12 @@ class Predicates:
         """Note choices within this one: what decides them counts on the lanes that this one takes from them."""
         flags, values = handles[0].data, (handles[1], handles[2])
         asked = handles[0].attr[DATA].asked
-        choices = [_Choice(place[0], flags, values, active_lanes(handles[0]), NOTED in handles[0].attr, asked)]
-        for value, taken in zip(values, (flags, ~flags)):
+        implied, is_noted = _implied(handles[0]), NOTED in handles[0].attr
+        choices = [_Choice(place[0], flags, values, active_lanes(handles[0]), implied, is_noted, asked)]
+        for value, taken, told in zip(values, (flags, ~flags), (0, 1)):
             for inner in value.attr.get(CHOSEN, ())[:CHOICES_KEPT]:
+                if inner.implied[told] <= implied[told]:  # was asked before
+                    continue
                 lanes = taken if inner.lanes is None else taken & inner.lanes
                 site = f"{place[0]} of {inner.site}"
                 both = (*asked, *inner.asked)
@@ -345,14 +364,16 @@ class Predicates:
                 continue
             del handle.attr[OPEN]
             for it in opened:
-                self._note(it.site, it.seen, it.results, it.active)
+                seen = self._note(it.site, it.seen, it.results, it.active)
+                if seen is not None and seen.limit is not None and it.value is not None:
+                    low, high = of_constant(_on_lanes(numbers(it.value), it.active))
+                    seen.low, seen.high = min(seen.low, low), max(seen.high, high)
 
-    def _note(self, site: str, new: Seen, values: Array, active: Any) -> None:
-        if active is not None:
-            values, active = np.broadcast_arrays(values, active)
-            values = values[active]
+    def _note(self, site: str, new: Seen, values: Array, active: Array | None) -> Seen | None:
+        """Note results; return what is known of the place, or None if there were none."""
+        values = _on_lanes(values, active)
         if not values.size:
-            return
+            return None
         low, high = values.min(), values.max()  # NaN if there is one
         is_one = low == high or bool(np.isnan(values).all())
         if new.kind is PredicateKind.OPERATION and values.dtype.kind == "f" and np.isfinite(low) and np.isfinite(high):
@@ -367,6 +388,7 @@ class Predicates:
         same = seen.only is not None and _is_same(seen.only, float(low))
         if not is_one or not same:
             seen.only = None
+        return seen
 
     def _place(self) -> tuple[tuple[str, int], str]:
         """Return the place of the operation that is under way with its line, and a part of Triton that it lies in."""
@@ -384,6 +406,28 @@ class Predicates:
         return ("/".join(steps), line), within
 
 
+def _implied(flags: Handle) -> tuple[frozenset[int], frozenset[int]]:
+    if IMPLIED not in flags.attr:
+        alone = frozenset([new_origin()])
+        flags.attr[IMPLIED] = alone, alone
+    known: tuple[frozenset[int], frozenset[int]] = flags.attr[IMPLIED]
+    return known
+
+
+def _implied_by_result(name: str, handles: Sequence[Handle], result: Handle) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the flags that are all set where the result is, and those that are not where it is not."""
+    alone = frozenset([new_origin()])
+    known = [_implied(handle) for handle in handles] if name in PASSING else []
+    if name == "create_and":
+        return frozenset().union(*(every for every, _ in known)), alone
+    if name == "create_or":
+        return alone, frozenset().union(*(none for _, none in known))
+    if name in SHAPING:
+        every, none = (frozenset(hash((it, name, result.data.shape)) for it in part) for part in known[0])
+        return every, none
+    return alone, alone
+
+
 def _without_nan(handles: Sequence[Handle], active: Array | None) -> Array | None:
     """Return the lanes without NaN, which no comparison tells from what is smaller; all if a value is asked for NaN."""
     if len(handles) == 2 and handles[0] is handles[1]:
@@ -393,6 +437,13 @@ def _without_nan(handles: Sequence[Handle], active: Array | None) -> Array | Non
             sound = ~np.isnan(values)
             active = sound if active is None else np.logical_and(*np.broadcast_arrays(active, sound))
     return active
+
+
+def _on_lanes(values: Array, active: Array | None) -> Array:
+    if active is None:
+        return values
+    values, active = np.broadcast_arrays(values, active)
+    return values[active]
 
 
 def _is_same(one: float, other: float) -> bool:
@@ -409,10 +460,16 @@ def _span(pointers: Array, lanes: Array | None) -> tuple[int, int] | None:
 
 
 def _is_limit(handles: Sequence[Handle]) -> bool:
-    """Return True for a choice between a function of a value and a constant, by a comparison of the value with one."""
+    """Return True for a choice between a function of a value and a constant, by a comparison of the value with one.
+
+    So is a choice that passes the value on if it is NaN.
+    """
     if len(handles) != 3:
         return False
     opened: list[_Open] = handles[0].attr.get(OPEN, [])
+    if len(opened) == 1 and opened[0].is_nan is not None:
+        taken = handles[1 if opened[0].is_nan else 2]
+        return taken is opened[0].value or (DATA not in taken.attr and bool(np.isnan(numbers(taken)).all()))
     values = data_in(handles[1:])
     if len(opened) != 1 or opened[0].value is None or len(values) != 1:
         return False

@@ -498,6 +498,8 @@ class Predicate:
     """Number of results."""
     limit: tuple[float, str] | None = None
     """The number that a comparison compares values with, and the last letters of its name: `LT` for `x < 1`."""
+    between: tuple[float, float] = (0.0, 0.0)
+    """The least and the largest of the compared values."""
     asked: tuple[str, ...] = ()
     """Places of the comparisons that joined flags come from."""
 

@@ -182,7 +182,7 @@ def make_trial(
         meeting=maker.number_cases.meeting if settings.remedies else None,
         at_other_branches=maker.cases_in_second_mode if main else maker.cases_at_other_branches,
         chain=maker.chain if settings.remedies else None,
-        own_limits=functools.cache(functools.partial(maker.own_limits, tuple(cases))),
+        own_limits=maker.own_limits,
         following=StateCases(maker).following if settings.remedies else None,
     )
     return trial, models[0].train(cases[0].train)
@@ -780,15 +780,12 @@ class _CaseMaker:
                 self._at_other_branches = tuple(cases[1:])
             return self._at_other_branches
 
-    def own_limits(self, cases: Sequence[Case]) -> frozenset[Limit]:
-        """Return the limits of the reference's own that no value reaches in these cases."""
-        limits = OwnLimits()
-        for case in cases:
-            limits.begin()
-            model = copied_module(self.models[case.version]).train(case.train)
-            with limits, contextlib.suppress(OriginalFailed):
-                self.runs.behaviour(model, case.expectation.packed_inputs)
-        return limits.one_sided()
+    def own_limits(self, case: Case) -> frozenset[Limit]:
+        """Return the limits of the reference's own that no value reaches in this case."""
+        limits, model = OwnLimits(), copied_module(self.models[min(case.version, len(self.models) - 1)])
+        with limits, contextlib.suppress(OriginalFailed):
+            self.runs.behaviour(model.train(case.train), case.expectation.packed_inputs)
+        return frozenset(limits.found)
 
     def looks(self, count: int, cases: Sequence[Case]) -> list[Case]:
         """Return cases for timed calls; none if a call depends on earlier calls.

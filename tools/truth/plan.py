@@ -136,8 +136,8 @@ take another branch than there: at this size or, in the main variant, in the sec
     following: Callable[[Case, Mapping[int, torch.Tensor], Mapping[str, torch.Tensor]], Following | None] | None = None
     """Makes a call that gets these inputs, by number, and begins with these buffers; all else is as in the case."""
 
-    own_limits: Callable[[], frozenset[Limit]] = frozenset
-    """Finds the numbers that the reference compares values with, always with the same result; see `OwnLimits`."""
+    own_limits: Callable[[Case], frozenset[Limit]] = lambda case: frozenset()
+    """Finds the numbers that the reference compares values with in a case, with one result for all of them."""
 
     def begins_mode(self, case: Case) -> bool:
         """Return True for the first case in training mode and the first one in evaluation mode."""
