@@ -66,7 +66,7 @@ NAN_DROPPED |= words("amax amin")
 """Comparisons. Kernels often drop NaN in one, in an epilogue or at the end of a reduction."""
 MASKED_OUT = NAN_DROPPED | words("where masked_fill softmax _softmax _safe_softmax index gather mul")
 """Operators that may hide NaN from a product: kernels skip the masked parts of the product."""
-WITH_ZEROS = words("tril triu diag_embed block_diag")
+WITH_ZEROS = words("tril triu diag_embed block_diag one_hot scatter eye")
 """Operators that make matrices of which kernels skip the zeros."""
 PASSING_NAN = PRODUCTS | words(
     """
