@@ -84,9 +84,9 @@ guard cannot check them without reading them, and they differ from call to call.
   Numbers between 0 and 1 (or -1 and 1) reach both ends, and bfloat16 exceeds what float16 holds. NaN is asked of
   each input that the reference passes it on from, single ones and half a row.
 - Integers and flags: some repeat within an input, alone and in runs, and between inputs, or are zero; all are equal;
-  all of one input are zero; all are some thousands, or large. Lengths and places are drawn up to the end. Some samples
-  hold nothing but padding or ignored labels. Rows of flags begin or end with a run of cleared ones. Sizes, offsets and
-  places that are written to keep what the file draws.
+  all of one input are zero; all are some thousands, or large; rows of 8 or 16 bits lie at a limit. Lengths and places
+  are drawn up to the end. Some samples hold nothing but padding or ignored labels. Rows of flags begin or end with a
+  run of cleared ones. Sizes, offsets and places that are written to keep what the file draws.
 - Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed, and
   with gaps in its rows, between samples and between planes; any two of up to six inputs lie differently once. Samples,
   heads, or columns of several inputs are repeated with a stride of zero.

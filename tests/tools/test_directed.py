@@ -374,6 +374,17 @@ def test_ignored_labels_are_asked_of_a_cross_entropy() -> None:
     assert bool((y == -7).any()) and bool((y != -7).any())
 
 
+def test_rows_of_narrow_integers_lie_at_both_limits_unless_they_are_places() -> None:
+    x, y = (torch.randint(-8, 8, size, dtype=torch.int8) for size in ((24, 64), (64, 16)))
+    for made in changed(lambda x, y: x.int() @ y.int(), NUMBERS, x, y):
+        at_limits = {number: int((made == number).all(-1).sum()) for number in (-128, 127)}
+        assert all(at_limits.values()) and sum(at_limits.values()) < len(made) / 2
+    assert NUMBERS not in asked(lambda x, y: x + y, torch.randn(24, 64), torch.randn(24, 64)).feeds
+    table, codes = torch.randn(16), torch.randint(0, 16, (24, 64), dtype=torch.uint8)
+    _, drawn = changed(lambda table, codes: table[codes.long()], NUMBERS, table, codes)
+    assert not any(bool((drawn == number).all(-1).any()) for number in (0, 255))
+
+
 def test_places_that_are_written_to_stay_different() -> None:
     def put(values: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
         made = torch.zeros(16, 4).index_copy(0, slots.clamp(min=0), values)

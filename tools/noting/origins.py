@@ -171,13 +171,21 @@ def data_of(
         bounds=bounds,
         origin=origin,
         stem=known_of[0].stem if len({it.stem for it in known_of}) == 1 and not is_select else new_origin(),
-        is_element=all(it.is_element for it in known_of) and (name in CHOICES or len(known_of) == 1),
+        is_element=all(it.is_element for it in known_of)
+        and (name in CHOICES or len(known_of) == 1)
+        and not (name.startswith(COMPARISONS) and asks_for_numbers(handles)),
         is_tame=_are_tame(name, handles, known_of, bounds),
         extremum=_extremum(name, known_of),
         is_depth=_is_depth(name, handles, known_of),
         is_mass=(name in ("create_exp", "create_exp2") and known_of[0].is_tame and known_of[0].is_depth)
         or (bool(known_of) and all(it.is_mass for it in known_of) and name in MASSES),
     )
+
+
+def asks_for_numbers(handles: Sequence[Handle]) -> bool:
+    """Return True if constants are floats other than zero, with which a kernel may ask for a range of numbers."""
+    constants = [numbers(handle) for handle in handles if DATA not in handle.attr]
+    return any(it.dtype.kind == "f" and bool((np.isfinite(it) & (it != 0)).any()) for it in constants)
 
 
 def _extremum(name: str, known: Sequence[Data]) -> int:

@@ -43,6 +43,7 @@ from triton_agent.tools.noting.origins import (
     SHAPING,
     Data,
     active_lanes,
+    asks_for_numbers,
     data_in,
     data_of,
     handles_in,
@@ -64,9 +65,14 @@ LOADS = frozenset({"create_masked_load", "create_descriptor_gather", "create_ato
 LOADS_BY_THESE = frozenset({"create_load", "create_tensor_pointer_load", "create_descriptor_load"})
 SUMS = frozenset({"create_fadd", "create_fsub"})
 SCALING = SUMS | {"create_fmul", "create_fdiv", "create_precise_divf"}
-ROUNDING = frozenset({f"create_{name}" for name in ("floor", "ceil", "fp_to_si", "fp_to_ui", "fp_trunc", "fp_to_fp")})
+ROUNDING = frozenset(
+    {
+        f"create_{name}"
+        for name in ("floor", "ceil", "fp_to_si", "fp_to_ui", "si_to_fp", "ui_to_fp", "fp_trunc", "fp_to_fp")
+    }
+)
 OF_BITS = frozenset({f"create_{name}" for name in ("and", "or", "xor", "shl", "lshr", "ashr", "int_cast")})
-OF_WHOLE_NUMBERS = frozenset({f"create_{name}" for name in ("sdiv", "udiv", "srem", "urem", "umulhi")})
+OF_WHOLE_NUMBERS = frozenset({f"create_{name}" for name in ("sdiv", "udiv", "srem", "urem", "umulhi", "mul")})
 FUNCTIONS = frozenset(
     {f"create_{name}" for name in ("exp", "exp2", "log", "log2", "sqrt", "precise_sqrt", "rsqrt", "erf", "sin", "cos")}
     | {"create_fma", "create_frem", "create_clampf", "create_extern_elementwise"}
@@ -294,7 +300,8 @@ class Predicates:
             self._note(apart, Seen(line, PredicateKind.EXTREMUM), chosen, differ if active is None else active & differ)
         if name in ("create_truth", "create_index"):
             values = values != 0 if name == "create_truth" else values > 0
-            self._note(site, Seen(line, PredicateKind.COMPARISON), values, active)
+            kind = PredicateKind.COMPARISON if name == "create_truth" else PredicateKind.BOUND
+            self._note(site, Seen(line, kind), values, active)
         elif name.startswith(COMPARISONS):
             seen = Seen(line, PredicateKind.COMPARISON, limit=limit_of(name, handles, sources))
             is_itself = len(sources) == 2 and sources[0] is sources[1]
@@ -479,12 +486,6 @@ def _is_limit(handles: Sequence[Handle]) -> bool:
     return is_moderate and is_of_it
 
 
-def _asks_for_numbers(handles: Sequence[Handle]) -> bool:
-    """Return True if constants are floats other than zero, with which a kernel may ask for a range of numbers."""
-    constants = [numbers(handle) for handle in handles if DATA not in handle.attr]
-    return any(it.dtype.kind == "f" and bool((np.isfinite(it) & (it != 0)).any()) for it in constants)
-
-
 def _may_decide(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
     """Return True if the operation can be a predicate that is to be noted."""
     if not name.startswith(COMPARISONS) and name not in COLLAPSING:
@@ -495,7 +496,7 @@ def _may_decide(name: str, handles: Sequence[Handle], sources: Sequence[Handle])
         return False
     if origin_of(sources):
         return False
-    if len(sources) == 1 and sources[0].attr[DATA].is_element and not _asks_for_numbers(handles):
+    if len(sources) == 1 and sources[0].attr[DATA].is_element and not asks_for_numbers(handles):
         return False
     constants = [handle for handle in handles if DATA not in handle.attr]
     return not (name in ABSORBED_BY_ZERO and any(not it.data.any() for it in constants))

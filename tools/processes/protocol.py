@@ -475,6 +475,8 @@ class PredicateKind(enum.StrEnum):
     OPERAND = "operand"
     """A flag that is joined and no predicate itself. Where it never changes, nothing else can be expected of both."""
     OPERATION = "operation"
+    BOUND = "bound"
+    """If a bound of a loop is above zero."""
     GUARD = "guard"
     """One that tells of NaN, infinities or nothing at all, and did not. Such places are never one-sided."""
 

@@ -61,10 +61,12 @@ from triton_agent.tools.truth.distributions import NOT_FINITE, share_memory
 from triton_agent.tools.truth.feeds import Change, Feed, Reach, reach_of, reduced_dims
 from triton_agent.tools.truth.input_changes import (
     FEWEST_LINES,
+    NARROW,
     clear_runs,
     ends_of,
     enlarge_some,
     exceed_half_range,
+    fill_narrow_rows,
     fill_rows_at_limits,
     fill_samples,
     half_way,
@@ -173,6 +175,7 @@ RULES: tuple[Rule, ...] = (
         traced_only=True,
     ),
     Rule(case=NUMBERS, operators=ASKING, kind="whole", change=set_otherwise, traced_only=True),
+    Rule(case=NUMBERS, operators=None, kind="whole", change=fill_narrow_rows),
     Rule(case=NUMBERS, operators=MASKING, kind="flag", change=mask_rows),
     Rule(case=RUNS, operators=MASKING | ATTENTION, kind="flag", change=clear_runs),
     Rule(case=NUMBERS, operators=None, kind="whole", change=uneven_offsets),
@@ -339,8 +342,11 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
         halves: dict[int, tuple[Rule, Feed]] = {}
         for rule in (rule for rule in RULES if rule.case == case):
             for feed in _feeds(graph, rule, tensors, known):
-                if rule.kind == "whole" and is_written_at(tensors[feed.position], reaches[feed.position]):
+                tensor = tensors[feed.position]
+                if rule.kind == "whole" and is_written_at(tensor, reaches[feed.position]):
                     continue  # the places have to differ
+                if rule.change is fill_narrow_rows and tensor.dtype not in NARROW:
+                    continue
                 feed = dataclasses.replace(
                     feed,
                     exists_beside=names,

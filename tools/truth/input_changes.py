@@ -331,6 +331,10 @@ def fill_samples(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, r
     samples[chosen.to(tensor.device)] = int(feed.numbers[0])
 
 
+NARROW = (torch.int8, torch.uint8, torch.int16)
+"""Integers whose sums and products soon exceed their dtype."""
+
+
 def _is_index(feed: Feed) -> bool:
     return any(feed.reach.is_in(node, "index", "indices") for node in feed.reach.nodes)
 
@@ -346,6 +350,16 @@ def fill_rows_at_limits(tensor: torch.Tensor, feed: Feed, generator: torch.Gener
     for number, (low, high) in zip(chosen, ((ends.min, ends.min + near), (ends.max - near, ends.max))):
         line = lines[tuple(int(i) for i in numpy.unravel_index(number, outer))]
         line.copy_(torch.randint(low, high, line.shape, generator=generator))
+
+
+def fill_narrow_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Fill a quarter of the rows of small integers with one of the limits of their dtype, but not of places."""
+    if refused or tensor.dim() < 2 or _is_index(feed) or is_in_order(tensor):
+        return
+    ends, rows = torch.iinfo(tensor.dtype), tensor.shape[:-1]
+    limits = torch.where(torch.rand(rows, generator=generator) < 0.5, ends.min, ends.max).to(tensor)
+    chosen = (torch.rand(rows, generator=generator) < 0.25).to(tensor.device)
+    tensor.copy_(torch.where(chosen[..., None], limits[..., None], tensor))
 
 
 def set_otherwise(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
