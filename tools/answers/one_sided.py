@@ -13,6 +13,7 @@ parameters; what is decided at the full size only.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import time
@@ -129,7 +130,7 @@ def one_sided_of(
     `more` are calls to make until each predicate that matters had several results, in groups made when asked for.
     `own_limits` finds the numbers that the reference compares values with in a case, with one result for all of them.
     """
-    began, left = time.monotonic(), itertools.chain.from_iterable(more)
+    began, left, own_limits = time.monotonic(), itertools.chain.from_iterable(more), functools.cache(own_limits)
     matters: dict[str, bool] = {}
     while True:
         open_ = predicates.one_sided()
@@ -159,7 +160,7 @@ def _matters(place: str, known: Known, ask: Ask) -> bool:
 
 
 def _are_same(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=SAME, abs_tol=SAME)
+    return math.isclose(one, other, rel_tol=SAME, abs_tol=1e-6)
 
 
 def refusal(known: Known, code: str) -> Failed:
