@@ -23,12 +23,12 @@ def draw_from(seed: int | str) -> None:
 
 def seed_for_checker() -> int | None:
     """Return the seed that a checker is to draw from; None if this process draws from the system's source."""
-    return None if isinstance(_source, random.SystemRandom) else _source.getrandbits(48)
+    return None if isinstance(_source, random.SystemRandom) else secret_seed()
 
 
-def secret_seed(bits: int = 48) -> int:
-    """Return a number of so many bits, for a generator or for another process."""
-    return _source.getrandbits(bits)
+def secret_seed() -> int:
+    """Return a number of 48 bits, for a generator or for another process."""
+    return _source.getrandbits(48)
 
 
 def below(limit: int) -> int:

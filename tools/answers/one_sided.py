@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.session import Failed
-from triton_agent.tools.graph.own_limits import Limit
+from triton_agent.tools.graph.own_limits import Limit, told
 from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.processes.protocol import NEARLY, OPERANDS, Called, Predicate, PredicateKind
 from triton_agent.tools.results import Finding
@@ -33,17 +33,6 @@ SAME = 1e-3
 """Numbers of a kernel and of the reference that differ by less are the same: their sums may be rounded differently."""
 SEARCH_S = 60.0
 """Time after which no more calls are made to find the other result."""
-
-
-TOLD = {
-    "GT": ("above", "below"),
-    "GE": ("above", "below"),
-    "LT": ("below", "above"),
-    "LE": ("below", "above"),
-    "EQ": ("equal", "unequal"),
-    "NE": ("unequal", "equal"),
-}
-"""What comparisons tell of a value, if they are true and if not."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +101,7 @@ class KnownPredicates:
         if known.only is None or known.predicate.limit is None:
             return False
         number, relation = known.predicate.limit
-        side, (low, high) = TOLD[relation][0 if known.only else 1], known.predicate.between
+        (side, *_), (low, high) = told(relation.lower(), bool(known.only)), known.predicate.between
         return any(
             side == it.side and _are_same(number, it.number) and _are_same(low, it.low) and _are_same(high, it.high)
             for it in own_limits(known.asked.case)

@@ -37,7 +37,7 @@ COMPARING = {
     "eq": (("equal",), ("unequal",)),
     "ne": (("unequal",), ("equal",)),
 }
-"""Comparisons with what their results tell of a value, true ones first; a value above a limit may be equal to it."""
+"""Sides of a limit that values are on if a comparison is true, and if it is false; those above may be equal to it."""
 LIMITS = {
     "clamp": (1, 2),
     "clamp_min": (1,),
@@ -50,7 +50,12 @@ LIMITS = {
 }
 """Positions of the limits among the arguments of operators that have some."""
 DIFFERING = frozenset({"huber_loss", "smooth_l1_loss"})
-"""Operators whose limit is for the distance of their first two arguments."""
+"""Operators that compare the distance between their first two arguments with the limit."""
+
+
+def told(name: str, result: bool) -> tuple[str, ...]:
+    """Return the sides of a limit that values are on if a comparison has this result, the main one first."""
+    return COMPARING[name][0 if result else 1]
 
 
 class OwnLimits(UncompiledMode):  # type: ignore[no-untyped-call]
@@ -77,4 +82,4 @@ class OwnLimits(UncompiledMode):  # type: ignore[no-untyped-call]
         numbers, flags = values[are_numbers], flags[are_numbers]
         if len(numbers) and bool(flags.any()) == bool(flags.all()):
             low, high = float(numbers.min()), float(numbers.max())
-            self.found |= {Limit(limit, side, low, high) for side in COMPARING[name][0 if flags.any() else 1]}
+            self.found |= {Limit(limit, side, low, high) for side in told(name, bool(flags.any()))}

@@ -88,7 +88,7 @@ def of_type(values: Handle) -> Bounds:
 
 
 def of_sum(terms: Bounds, count: int) -> Bounds:
-    """Return bounds of the sum of so many values, some of which may be left out."""
+    """Return bounds of the sum of `count` values, some of which may be left out."""
     return min(terms[0] * count, 0.0), max(terms[1] * count, 0.0)
 
 

@@ -56,11 +56,11 @@ MODERATE = 10.0
 SCALED = CASTS | {"create_fmul", "create_select"}
 """Operations that leave the largest value the largest, if the factor is above zero."""
 MASSES = CASTS | {"create_fadd", "create_fmul", "create_select"}
-"""Operations that make sums of exponentials of such sums."""
+"""Operations that make masses of masses: see `Data.is_mass`."""
 OF_LENGTHS = frozenset(
     {f"create_{name}" for name in ("add", "sub", "mul", "sdiv", "srem", "int_cast", "maxsi", "minsi", "select")}
 )
-"""Operations that make lengths and places of such numbers."""
+"""Operations that make lengths and places of loaded whole numbers."""
 WITHOUT_LANES = frozenset({"create_gather", "create_histogram", "create_cat", "create_join", "create_split"})
 LARGEST = (tl.standard._elementwise_max, tl.standard._argmax_combine_tie_break_left)
 CHOOSING = (
@@ -71,7 +71,7 @@ CHOOSING = (
 )
 """Triton's functions that combine elements by choosing one of them."""
 COUNTING = (tl.standard._elementwise_max, tl.standard._sum_combine)
-"""Those that tell if any flag is set."""
+"""Triton's functions that tell if any flag is set."""
 _NUMBERS = itertools.count(1)
 
 
@@ -303,9 +303,11 @@ def _is_guard(
     values = [np.ones(1) if handle is sources[0] else numbers(handle) for handle in handles]
     constant = values[1 if handles[0] is sources[0] else 0]
     may_be_empty = known[0].extremum and (constant == -np.inf * known[0].extremum).all()
-    is_near_memory = known[0].is_tame or known[0].is_element or may_be_empty
-    is_guard = (is_near_memory and np.isinf(constant).all()) or (known[0].is_mass and not constant.any())
-    return bool(is_guard) and constant.size > 0 and _are_all(result, compare(name, *values), active)
+    asks_if_finite = np.isinf(constant).all() and (known[0].is_tame or known[0].is_element or may_be_empty)
+    asks_for_mass = known[0].is_mass and not constant.any()
+    if not constant.size or not (asks_if_finite or asks_for_mass):
+        return False
+    return _are_all(result, compare(name, *values), active)
 
 
 def _are_all(result: Handle, expected: Any, active: Array | None) -> bool:

@@ -85,7 +85,7 @@ ACCESSES = {"create_masked_load": (0, 1), "create_masked_store": (0, 2), "create
 PASSING = SHAPING | {"create_and", "create_or"}
 """Operations that leave open what their flags are for."""
 COMPUTED_BY_TORCH = Data()
-"""What is known of memory that torch computed from data."""
+"""The facts about all memory that torch computed from data."""
 STORES_APART = 256
 """Maximum number of stores of which it is known what they stored."""
 RANDOM, SORTING = "/triton/language/random.py", "sorting"
@@ -224,7 +224,7 @@ class Predicates:
             return Data(stem=new_origin())
         if name == "create_masked_load" and args[1] is not None:
             mask = args[1]
-            lanes = active = np.asarray(getattr(mask, "data", mask))
+            lanes = active = _lanes_of(mask)
             if isinstance(mask, stock.TensorHandle) and DATA in mask.attr:  # data do not tell where data end
                 active = mask.attr[DATA].active
             active = None if active is None else np.broadcast_to(active, result.data.shape)
@@ -253,8 +253,9 @@ class Predicates:
 
     def _is_answer(self, args: Sequence[Any]) -> bool:
         """Return True for loads of what torch computed, or of constants at places made of data."""
-        pointers, mask = args[0].data, args[1]
-        lanes = None if mask is None else np.asarray(getattr(mask, "data", mask))
+        if not self._stored and not self._constant:
+            return False
+        pointers, lanes = args[0].data, _lanes_of(args[1])
         if any(it is COMPUTED_BY_TORCH for it in self._stored_at(pointers, lanes)):
             return True
         span = _span(pointers, lanes) if DATA in args[0].attr and self._constant else None
@@ -262,11 +263,11 @@ class Predicates:
 
     def _stored_at(self, pointers: Array, lanes: Array | None) -> list[Data]:
         """Return what is known of what was stored at these addresses."""
-        span = _span(pointers, lanes)
+        span = _span(pointers, lanes) if self._stored else None
         return [data for start, end, data in self._stored if span[0] < end and start <= span[1]] if span else []
 
     def _note_store(self, pointers: Handle, value: Handle, mask: Any) -> None:
-        span = _span(pointers.data, None if mask is None else np.asarray(getattr(mask, "data", mask)))
+        span = _span(pointers.data, _lanes_of(mask))
         if span is None:
             return
         if DATA not in value.attr:
@@ -422,7 +423,7 @@ def _implied(flags: Handle) -> tuple[frozenset[int], frozenset[int]]:
 
 
 def _implied_by_result(name: str, handles: Sequence[Handle], result: Handle) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the flags that are all set where the result is, and those that are not where it is not."""
+    """Return the numbers of the flags that are set wherever the result is, and of those cleared wherever it is."""
     alone = frozenset([new_origin()])
     known = [_implied(handle) for handle in handles] if name in PASSING else []
     if name == "create_and":
@@ -446,6 +447,11 @@ def _without_nan(handles: Sequence[Handle], active: Array | None) -> Array | Non
     return active
 
 
+def _lanes_of(mask: Any) -> Array | None:
+    """Return the flags of an access's mask, which may be a handle or a plain value; None if there is none."""
+    return None if mask is None else np.asarray(getattr(mask, "data", mask))
+
+
 def _on_lanes(values: Array, active: Array | None) -> Array:
     if active is None:
         return values
@@ -460,9 +466,7 @@ def _is_same(one: float, other: float) -> bool:
 
 def _span(pointers: Array, lanes: Array | None) -> tuple[int, int] | None:
     """Return the lowest and the highest address of the active lanes."""
-    if lanes is not None:
-        pointers, lanes = np.broadcast_arrays(pointers, lanes)
-        pointers = pointers[lanes]
+    pointers = _on_lanes(pointers, lanes)
     return (int(pointers.min()), int(pointers.max())) if pointers.size else None
 
 

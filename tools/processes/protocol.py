@@ -476,7 +476,7 @@ class PredicateKind(enum.StrEnum):
     """A flag that is joined and no predicate itself. Where it never changes, nothing else can be expected of both."""
     OPERATION = "operation"
     BOUND = "bound"
-    """If a bound of a loop is above zero."""
+    """A bound of a loop, which is above zero or not."""
     GUARD = "guard"
     """One that tells of NaN, infinities or nothing at all, and did not. Such places are never one-sided."""
 

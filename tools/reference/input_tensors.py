@@ -167,7 +167,7 @@ def _divides(offsets: torch.Tensor, rows: int) -> bool:
         return False
     if isinstance(offsets, FakeTensor):  # has no values
         return False
-    return int(offsets[0]) == 0 and int(offsets[-1]) == rows and bool((offsets.diff() >= 0).all())
+    return int(offsets[0]) == 0 and int(offsets[-1]) == rows and is_sorted(offsets)
 
 
 def lies_in_order(tensor: torch.Tensor) -> bool:

@@ -61,7 +61,7 @@ from triton_agent.tools.truth.distributions import NOT_FINITE, share_memory
 from triton_agent.tools.truth.feeds import Change, Feed, Reach, reach_of, reduced_dims
 from triton_agent.tools.truth.input_changes import (
     FEWEST_LINES,
-    NARROW,
+    NARROW_WHOLE,
     clear_runs,
     ends_of,
     enlarge_some,
@@ -345,7 +345,7 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                 tensor = tensors[feed.position]
                 if rule.kind == "whole" and is_written_at(tensor, reaches[feed.position]):
                     continue  # the places have to differ
-                if rule.change is fill_narrow_rows and tensor.dtype not in NARROW:
+                if rule.change is fill_narrow_rows and tensor.dtype not in NARROW_WHOLE:
                     continue
                 feed = dataclasses.replace(
                     feed,

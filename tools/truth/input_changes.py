@@ -72,7 +72,7 @@ other."""
 
 
 SIGNED_ZEROS = words("div true_divide reciprocal rsqrt pow atan2 copysign signbit log")
-"""Operators of which the sign of a zero changes the result."""
+"""Operators whose result depends on the sign of a zero."""
 
 
 def quantise_half(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
@@ -331,7 +331,7 @@ def fill_samples(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, r
     samples[chosen.to(tensor.device)] = int(feed.numbers[0])
 
 
-NARROW = (torch.int8, torch.uint8, torch.int16)
+NARROW_WHOLE = (torch.int8, torch.uint8, torch.int16)
 """Integers whose sums and products soon exceed their dtype."""
 
 

@@ -319,7 +319,7 @@ def strew(tensors: Sequence[torch.Tensor], numbers: Numbers, seed: int) -> None:
             chosen: list[float] = [number for number in numbers.floats() if abs(number) <= largest]
         elif tensor.dtype in WHOLE_DTYPES:
             low, high = int(tensor.min()), int(tensor.max())
-            is_free = not is_sorted(tensor) and len(set(tensor.flatten().tolist())) < tensor.numel()
+            is_free = not is_sorted(tensor) and torch.unique(tensor).numel() < tensor.numel()
             chosen = [] if not is_free else [number for number in numbers.wholes() if low <= number <= high]
         else:
             continue
