@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -24,8 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let a test's verdicts draw the same numbers each time. The scoreboard's verdicts draw new ones."""
-    draw_from(item.nodeid + item.config.getoption("--chance"))
+    """Let a test and its verdicts draw the same numbers each time. The scoreboard's verdicts draw new ones."""
+    chance = item.nodeid + item.config.getoption("--chance")
+    draw_from(chance)
+    torch.manual_seed(zlib.crc32(chance.encode()))
 
 
 @pytest.fixture(scope="session")
