@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from triton_agent.tools.race.readings import Overheads, Sample
@@ -61,6 +63,8 @@ def test_a_call_is_long_if_queueing_it_hardly_matters(
 def test_a_race_tells_of_the_device_and_of_a_call() -> None:
     race = Race(opponent="eager", samples=paired([1.0] * 12, [0.5] * 12), clocks_mhz=(1980, 3201))
     assert race.original_ms() == 1.0
+    late = tuple(dataclasses.replace(it, queued=False) for it in race.samples.baseline)
+    assert dataclasses.replace(race, samples=dataclasses.replace(race.samples, baseline=late)).original_ms() is None
     device, latency = race.timings()
     assert (device.baseline, device.kind, latency.kind) == ("eager", "device", "latency")
     assert device.speedup.median == pytest.approx(2) and 1 < latency.speedup.median < 2

@@ -286,6 +286,23 @@ def test_terms_that_cancel_in_a_sum_leave_errors_of_their_size() -> None:
     assert float(ordinary.abs().max()) < 1e-5
 
 
+def _product_of_pairs(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x[..., 0] * y[..., 0] - x[..., 1] * y[..., 1]
+
+
+def test_one_of_two_products_that_cancel_may_be_exact() -> None:
+    """A GPU adds a product without rounding it, so a difference of two equal products is not zero there."""
+    x, y = (torch.randn(16, 40, 1).expand(16, 40, 2) for _ in range(2))
+    yard = yard_of(_product_of_pairs, x, y)
+    product = x[..., 0] * y[..., 0]
+    residue = (x[..., 0].double() * y[..., 0].double() - product.double()).float()
+    assert not torch.equal(residue, torch.zeros_like(residue))
+    assert judge(residue, yard).ok and judge(-residue, yard).ok and judge(torch.zeros_like(residue), yard).ok
+    assert not judge(100 * residue, yard).ok and not judge(product - product.bfloat16().float(), yard).ok
+    exact = yard_of(_product_of_pairs, x.round(), y.round())
+    assert not judge(100 * residue, exact).ok, "products of small whole numbers have no rounding errors"
+
+
 @pytest.mark.parametrize("product", [F.linear, lambda x, weight, bias: F.conv1d(x[..., None], weight[..., None], bias)])
 def test_operands_of_a_product_may_lose_their_last_bit(product: Any) -> None:
     """The product with -1 and the bias cancel, but for that bit, which `tf32x3` drops."""

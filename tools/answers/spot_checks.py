@@ -27,7 +27,7 @@ from triton_agent.tools.graph.operators import kind_of
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import JitFunction, KernelSet
 from triton_agent.tools.kernels.store_addresses import storing_zeros
-from triton_agent.tools.parsing import parse
+from triton_agent.tools.parsing import syntax_of
 from triton_agent.tools.processes.tensors import DTYPES, nested_tensors
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.slicing import effects_of
@@ -125,7 +125,7 @@ def _block_lengths(function: JitFunction) -> frozenset[str]:
     """Return all names in the arguments of `tl.arange`; none if another function may call it as well."""
     if function.references():
         return frozenset()
-    calls = [node for node in ast.walk(parse(function.source)) if isinstance(node, ast.Call)]
+    calls = [node for node in syntax_of(function.source).nodes if isinstance(node, ast.Call)]
     ranges = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "arange"]
     arguments = [argument for call in ranges for argument in (*call.args, *(key.value for key in call.keywords))]
     return frozenset(node.id for argument in arguments for node in ast.walk(argument) if isinstance(node, ast.Name))
@@ -178,7 +178,7 @@ def tells_by_parts(tape: Tape, kernels: KernelSet) -> bool:
 
     It does not if programs wait for each other, or if launches with different grids write the outputs.
     """
-    nodes = [node for function in kernels.functions.values() for node in ast.walk(parse(function.source))]
+    nodes = [node for function in kernels.functions.values() for node in syntax_of(function.source).nodes]
     named = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     if any(isinstance(node, ast.While) for node in nodes) and any(name.startswith("atomic_") for name in named):
         return False

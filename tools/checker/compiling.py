@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.errors import TritonAgentError
+from triton_agent.tools.machine.taking_turns import TURNS
 from triton_agent.tools.processes.protocol import Compile, Compiled
 from triton_agent.tools.results import Finding, KernelResources
 
@@ -59,6 +60,7 @@ def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> list
         except (Failed, TritonAgentError, IndexError):  # IndexError: another session took the last program
             return
 
-    with concurrent.futures.ThreadPoolExecutor(len(sessions), thread_name_prefix="compile") as pool:
+    pool = concurrent.futures.ThreadPoolExecutor(len(sessions), thread_name_prefix="compile")
+    with TURNS.passed_on(), pool:
         list(pool.map(share, sessions))
     return slow

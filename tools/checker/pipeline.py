@@ -65,7 +65,7 @@ from triton_agent.tools.checker.tracing import Program, outline_of, state_shapes
 from triton_agent.tools.errors import NotJudgeableHere
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.payloads import Payload
-from triton_agent.tools.processes.protocol import Called
+from triton_agent.tools.processes.protocol import Called, Counterparts
 from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.tape.branches import branches_of
 from triton_agent.tools.tape.tape import encode
@@ -223,9 +223,8 @@ class Met:
 
     numbers: frozenset[float]
     """Numbers that a kernel combined with blocks in every one of several calls, although their inputs differ."""
-    counterparts: Sequence[Sequence[tuple[int, int, float]]]
-    """Elements of this case's inputs, each with a number that it, or a sum that it is part of, was combined with; see
-    `Called`. Each list is for a call of its own."""
+    counterparts: Sequence[Sequence[Counterparts]]
+    """For elements of this case's inputs; each inner list is for a call of its own."""
     case: Case
     trial: Trial
     predicates: KnownPredicates

@@ -13,6 +13,7 @@ from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.pipeline import Stage, screen_text
 from triton_agent.tools.checker.questions import ask_once
 from triton_agent.tools.machine.lease import Mode
+from triton_agent.tools.machine.taking_turns import TURNS
 
 
 def trace_main(job: Job) -> None:
@@ -39,7 +40,7 @@ def sketch_time(job: Job) -> None:
     if clock is None:
         return
     enter_clock(job, clock)
-    with job.gpu(Mode.EXCLUSIVE):
+    with job.gpu(Mode.EXCLUSIVE), TURNS.passed_on():
         race = clock.sketch(job.runner)
     job.timings = race.timings()
 

@@ -16,6 +16,7 @@ import torch
 
 from triton_agent.tools.candidate.failure_text import OUT_OF_RESOURCES, condense
 from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
+from triton_agent.tools.machine.taking_turns import TURNS
 from triton_agent.tools.processes.answers import collect
 from triton_agent.tools.processes.codec import from_plain
 from triton_agent.tools.processes.deaths import Ending, Sign, cause_of
@@ -105,10 +106,11 @@ class Session:
 
     @contextlib.contextmanager
     def off_its_time(self) -> Iterator[None]:
-        """Extend the deadline by the duration of this block, which the candidate does not cause."""
+        """Extend the deadline by the duration of this block, a wait that the candidate does not cause."""
         began = time.monotonic()
         try:
-            yield
+            with TURNS.passed_on():
+                yield
         finally:
             self.deadline += time.monotonic() - began
 
@@ -117,7 +119,8 @@ class Session:
         if self.is_ready:
             return
         try:
-            plain, _ = self.channel.receive(READY_TIMEOUT_S)
+            with TURNS.passed_on():
+                plain, _ = self.channel.receive(READY_TIMEOUT_S)
             self.layers = from_plain(Ready, plain).layers
         except tuple(SIGNS) as error:
             cause = cause_of(Ending(sign=SIGNS[type(error)], detail=str(error)))
@@ -143,7 +146,8 @@ class Session:
         self.is_sound = False
         try:
             send_request(self.channel, request, payloads)
-            plain, data = self.channel.receive(limit_s)
+            with TURNS.passed_on():
+                plain, data = self.channel.receive(limit_s)
             left_s = max(0.05, limit_s - (time.monotonic() - began))
             rows = collect(self.channel, plain, data, expected_bytes=expected_bytes, timeout_s=left_s)
             reply: Raised | Answer = from_plain(Raised | answer, plain)

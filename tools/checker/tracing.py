@@ -67,6 +67,13 @@ def packed(value: Case | Trial) -> Payload:
 
 
 @once_for_each
+def form_of(case: Case) -> str:
+    """Return a text that cases have in common if and only if a candidate's call is the same for them."""
+    call = outline_of(case)
+    return repr((case.train, call.values, call.tensors, call.storages_bytes))
+
+
+@once_for_each
 def state_shapes(trial: Trial) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the reference's parameters and buffers."""
     return {name: tuple(tensor.shape) for name, tensor in trial.states[0].unpack("cpu").items()}
@@ -92,7 +99,7 @@ class Programs:
         self._source = source
         self._conditions = conditions
         self._tracer = tracer
-        self._known: dict[tuple[Any, ...], Program] = {}
+        self._known: dict[tuple[str, str], Program] = {}
         self._kernels: dict[str, Checked] = {}
         self._is_loaded = False
         self.misfit = ""
@@ -100,10 +107,9 @@ class Programs:
 
     def of(self, trial: Trial, case: Case) -> Program:
         """Return the tape of this call; raise `Failed` if it has none."""
-        call = outline_of(case)
-        key = (trial.variant, case.train, repr(call.values), call.tensors, call.storages_bytes)
+        key = trial.variant, form_of(case)
         if key not in self._known:
-            tape, kernels, reply = self.traced_in(trial, call, packed(case), train=case.train)
+            tape, kernels, reply = self.traced_in(trial, outline_of(case), packed(case), train=case.train)
             self._known[key] = Program(
                 name=f"{trial.variant} {len(self._known)}",
                 tape=tape,

@@ -8,6 +8,7 @@ its extent. Unknown options, and grids that a GPU would refuse, raise errors.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -50,7 +51,7 @@ def bind(
 
     Arguments of one become constants, as in a compiled kernel, except those that must not be specialised.
     """
-    signature = inspect.signature(function)
+    signature = _signature(function)
     own = {name: value for name, value in kwargs.items() if name in signature.parameters}
     _check_options({name: value for name, value in kwargs.items() if name not in own})
     bound = signature.bind(*args, **own)
@@ -64,6 +65,9 @@ def bind(
     return BoundArguments(host=host, device=device, extents=extents)
 
 
+_signature = functools.lru_cache(maxsize=64)(inspect.signature)
+
+
 def _check_options(options: Mapping[str, Any]) -> None:
     known = _compiler_options()
     unknown = sorted(set(options) - known - _OPTIONS_BESIDE_THE_COMPILERS) if known else []
@@ -74,6 +78,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
         raise ValueError(f"num_warps must be a power of two up to 32, not {num_warps}")
 
 
+@functools.cache
 def _compiler_options() -> frozenset[str]:
     """Return the names of options that NVIDIA's compiler accepts; empty if it is not installed, which disables the
     check."""

@@ -33,6 +33,7 @@ from triton_agent.tools.processes.payloads import Payload, receive_request
 from triton_agent.tools.processes.protocol import (
     Call,
     Called,
+    Counterparts,
     Done,
     ExecutorRequest,
     Fetch,
@@ -78,7 +79,7 @@ def warm_up(mode: str, target: str) -> None:
         importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
         importlib.import_module("triton_agent.tools.executor.interpreted")
         mangle_type(torch.zeros(1))  # imports Gluon at its first use
-        np.random.default_rng(0)  # numpy imports parts at its first use, too
+        np.unique(np.random.default_rng(0).random(2))  # numpy imports parts at their first use, too
     else:
         importlib.import_module("triton_agent.tools.executor.stopwatch")
         importlib.import_module("triton_agent.tools.executor.gpu")
@@ -353,16 +354,17 @@ class Executor:
             return Profiled(steps=self._stopwatch.step_times(request.calls)), []
 
 
-def _placed(inputs: list[torch.Tensor], addresses: Any, values: Any) -> tuple[tuple[int, int, float], ...]:
+def _placed(inputs: list[torch.Tensor], addresses: Any, values: Any) -> tuple[Counterparts, ...]:
     """Return some of these pairs of an address and a number, by input and index, where an input is dense."""
-    found: list[tuple[int, int, float]] = []
+    found = []
     for number, tensor in enumerate(real_parts(inputs) if len(addresses) else ()):
         offsets = addresses.astype(np.int64) - tensor.data_ptr()
         inside = (offsets >= 0) & (offsets < tensor.nbytes) & (offsets % tensor.element_size() == 0)
         if tensor.is_contiguous() and inside.any():
             chosen = np.random.default_rng().permutation(np.flatnonzero(inside))[:COUNTERPARTS_AT_MOST]
             indices = offsets[chosen] // tensor.element_size()
-            found += [(number, int(at), float(value)) for at, value in zip(indices, values[chosen])]
+            numbers = values[chosen].astype(np.float64)
+            found.append(Counterparts(input=number, at=tuple(indices.tolist()), numbers=tuple(numbers.tolist())))
     return tuple(found)
 
 

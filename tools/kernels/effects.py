@@ -19,7 +19,7 @@ from triton_agent.tools.kernels.kernel import (
     LanguageName,
     Value,
 )
-from triton_agent.tools.parsing import parse
+from triton_agent.tools.parsing import dotted, syntax_of
 
 WRITING = frozenset(
     {"store", "store_tensor_descriptor", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min"}
@@ -63,7 +63,7 @@ class _Reading:
 
     def __init__(self, function: JitFunction, others: WrittenParameters) -> None:
         self._others = others
-        self._tree = parse(function.source).body[0]
+        self._nodes = syntax_of(function.source).nodes
         self._parameters = [parameter.name for parameter in function.parameters]
         self._globals: Mapping[str, Value] = dict(function.globals)
         self._defaults = [parameter.default for parameter in function.parameters]
@@ -75,17 +75,15 @@ class _Reading:
         return frozenset(self._parameters if self.makes_pointers() else self._written)
 
     def makes_pointers(self) -> bool:
-        names = {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name)}
-        names |= {node.attr for node in ast.walk(self._tree) if isinstance(node, ast.Attribute)}
+        names = {node.id for node in self._nodes if isinstance(node, ast.Name)}
+        names |= {node.attr for node in self._nodes if isinstance(node, ast.Attribute)}
         if names & MAKING_POINTERS or any(map(_is_pointer_type, (*self._globals.values(), *self._defaults))):
             return True
         self._follow()
-        pointees = {
-            id(inner) for node in ast.walk(self._tree) if _is_pointee(node) for inner in ast.iter_child_nodes(node)
-        }
+        pointees = {id(inner) for node in self._nodes if _is_pointee(node) for inner in ast.iter_child_nodes(node)}
         return any(
             node.attr in ("dtype", "type") and id(node) not in pointees and self._of(node.value)
-            for node in ast.walk(self._tree)
+            for node in self._nodes
             if isinstance(node, ast.Attribute)
         )
 
@@ -93,7 +91,7 @@ class _Reading:
         before = -1
         while before != self._size():  # repeat until nothing changes, since loops carry pointers over
             before = self._size()
-            for node in ast.walk(self._tree):
+            for node in self._nodes:
                 if isinstance(node, ast.Assign):
                     for target in node.targets:
                         self._assign(target, self._of(node.value))
@@ -124,8 +122,7 @@ class _Reading:
 
     def _called(self, node: ast.Call) -> str:
         """Return the last part of the called name if it belongs to the language, else ""."""
-        name = ast.unparse(node.func)
-        meaning = self._globals.get(name)
+        meaning = self._globals.get(dotted(node.func))
         if isinstance(meaning, LanguageName):
             return meaning.path.rpartition(".")[2]
         if isinstance(meaning.value if isinstance(meaning, Constexpr) else meaning, FunctionReference):
@@ -134,7 +131,7 @@ class _Reading:
 
     def _note_call(self, node: ast.Call) -> None:
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        function = self._globals.get(ast.unparse(node.func))
+        function = self._globals.get(dotted(node.func))
         function = function.value if isinstance(function, Constexpr) else function
         if isinstance(function, FunctionReference):
             written, names = self._others(function.identity), self._others.parameters(function.identity)

@@ -98,6 +98,8 @@ def _record(kind: Any) -> _Form:
 def _tuple(arguments: tuple[Any, ...]) -> _Form:
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         write_item, read_item = _form(arguments[0])
+        if arguments[0] in (int, str, float):
+            return _plain_tuple(arguments[0], write_item, read_item)
         return _Form(
             lambda value: [write_item(item) for item in value],
             lambda plain: tuple(read_item(item) for item in _exactly(list, plain)),
@@ -107,6 +109,20 @@ def _tuple(arguments: tuple[Any, ...]) -> _Form:
         lambda value: [form.write(item) for form, item in zip(forms, value, strict=True)],
         lambda plain: tuple(form.read(item) for form, item in zip(forms, _exactly(list, plain), strict=True)),
     )
+
+
+def _plain_tuple(kind: type, write_item: Callable[[Any], Any], read_item: Callable[[Any], Any]) -> _Form:
+    """Return the form of a tuple of many numbers or strings, which are told to be of this type all at once."""
+
+    def write(value: tuple[Any, ...]) -> list[Any]:
+        return [write_item(item) for item in value] if kind is float else list(value)
+
+    def read(plain: Any) -> tuple[Any, ...]:
+        if set(map(type, _exactly(list, plain))) <= {kind}:
+            return tuple(plain)
+        return tuple(map(read_item, plain))
+
+    return _Form(write, read)
 
 
 def _mapping(key: type, item: Any) -> _Form:

@@ -452,6 +452,17 @@ class SentTensor:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Counterparts:
+    """Elements of one input of a call, each with a number that a kernel combined it, or a sum of it, with."""
+
+    input: int
+    """Number of the input."""
+    at: tuple[int, ...]
+    """Indices in memory."""
+    numbers: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SeenLaunch:
     """One launch in a call."""
 
@@ -527,12 +538,11 @@ class Called:
     """Configuration of each autotuned launch, by step number."""
     numbers: tuple[float, ...] = ()
     """Numbers that a whole block, or a whole row of one, was compared or combined with, where that was asked for."""
-    counterparts: tuple[tuple[int, int, float], ...] = ()
-    """Elements of inputs (number of the input, index in memory), each with a number that a kernel combined it with, if
-asked for."""
-    counterparts_of_sums: tuple[tuple[int, int, float], ...] = ()
-    """Elements of inputs, each with a number that makes a sum equal to one that a kernel combined it with, if no other
-element of the sum changes."""
+    counterparts: tuple[Counterparts, ...] = ()
+    """For elements that a kernel combined with numbers, if asked for."""
+    counterparts_of_sums: tuple[Counterparts, ...] = ()
+    """For elements of sums: each number makes the sum equal to one that a kernel combined it with, if no other element
+    of the sum changes."""
     predicates: tuple[Predicate, ...] = ()
     """The predicates of kernels on data, if numbers were noted."""
 

@@ -81,12 +81,17 @@ class GpuWatch:
         fresh = None if told is None or self._errors_before is None else max(0, told - self._errors_before)
         return dataclasses.replace(seen, uncorrected_ecc_errors=fresh, utilization_percent=None)
 
-    def slower_than_usual(self, device_ms: Mapping[str, float]) -> tuple[str, ...]:
-        """Return a text for each baseline that is much slower than its best time; update the best times."""
+    def slower_than_usual(self, device_ms: Mapping[str, float | None]) -> tuple[str, ...]:
+        """Return a text for each baseline that is much slower than its best time; update the best times.
+
+        A time of None, for a baseline that waited for the host, tells nothing about the GPU.
+        """
         return tuple(filter(None, itertools.starmap(self.compare, device_ms.items())))
 
-    def compare(self, baseline: str, now_ms: float) -> str:
+    def compare(self, baseline: str, now_ms: float | None) -> str:
         """Describe how much slower `now_ms` is than the best time so far; return "" if the difference is small."""
+        if now_ms is None:
+            return ""
         best_ms = self._best_ms[baseline] = min(now_ms, self._best_ms.get(baseline, now_ms))
         if now_ms > SLOWER_FACTOR * best_ms and now_ms > best_ms + SLOWER_MS:
             return f"{baseline} takes {now_ms:.4f} ms and took {best_ms:.4f} ms before"

@@ -6,6 +6,8 @@ Needs neither torch nor numpy.
 from __future__ import annotations
 
 import dataclasses
+import statistics
+from collections.abc import Iterable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,12 @@ class Sample:
     back_to_back_ms: float | None = None
     """Time per call of many calls that are queued without waiting in between, from an idle GPU to an idle GPU; None if
     it was not measured."""
+
+
+def steady_ms(samples: Iterable[Sample]) -> float | None:
+    """Return the median device time of readings without gaps caused by the host; None if all of them have some."""
+    without_gaps = [sample.device_ms for sample in samples if sample.queued]
+    return statistics.median(without_gaps) if without_gaps else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from triton_agent.tools.race.clock import Clock, ClockSettings, Subject
 from triton_agent.tools.race.compiled_process import CompiledProcess
 from triton_agent.tools.race.intervals import pairs_won
 from triton_agent.tools.race.pairing import LEAST_PAIRS, PairingSettings, take_turns
-from triton_agent.tools.race.readings import Sample
+from triton_agent.tools.race.readings import Sample, steady_ms
 from triton_agent.tools.race.samples import PairedSamples
 from triton_agent.tools.results import Finding, Timing
 
@@ -113,9 +113,9 @@ class Race:
     samples: PairedSamples
     clocks_mhz: tuple[int, ...] = ()
 
-    def original_ms(self) -> float:
-        """Return the median device time of the opponent."""
-        return statistics.median(self.samples.times_ms("device")[0])
+    def original_ms(self) -> float | None:
+        """Return the median device time of the opponent; None if the host was late for each of its calls."""
+        return steady_ms(self.samples.baseline)
 
     def candidate_ms(self) -> float:
         """Return the median device time of the candidate."""

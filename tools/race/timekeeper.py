@@ -9,7 +9,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
-import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from triton_agent.tools.race.baselines import tf32_may_matter
 from triton_agent.tools.race.compiled_process import CompiledLost, CompiledProcess
 from triton_agent.tools.race.disturbances import GpuWatch, undisturbed
 from triton_agent.tools.race.late_value import TELL_EVERY_S
+from triton_agent.tools.race.readings import steady_ms
 from triton_agent.tools.race.speed import Elsewhere, Opponent, Race, Racetrack, SpeedSettings, precision_mode
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.truth.plan import Plan
@@ -165,8 +165,8 @@ class Timekeeper:
     def _probe(self) -> str:
         """Time the reference alone and describe whether it has become slower. The first call sets the standard."""
         first = self._track.opponents[0]
-        readings = [first.racer.read([turn])[0].device_ms for turn in range(PROBE_READINGS)]
-        return self._watch.compare(first.name, statistics.median(readings))
+        readings = [first.racer.read([turn])[0] for turn in range(PROBE_READINGS)]
+        return self._watch.compare(first.name, steady_ms(readings))
 
     def _load(self, reference: Reference, plan: Plan) -> tuple[torch.nn.Module, list[list[Any]]]:
         """Load the reference and its timing inputs to the GPU, and call it so that the libraries allocate first."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from triton_agent.tools.kernels.kernel import FunctionReference, JitFunction, KernelSet, value_from_json
 from triton_agent.tools.kernels.values import bare, calculated
-from triton_agent.tools.parsing import parse
+from triton_agent.tools.parsing import dotted, syntax_of
 from triton_agent.tools.tape.tape import Constexpr, Launch, Operate, Tape
 
 DEPTH = 4
@@ -63,15 +63,13 @@ def _in_function(
     function: JitFunction, given: Mapping[str, Any], kernels: KernelSet, depth: int
 ) -> Iterator[tuple[str, ...]]:
     yield function.name, function.source
-    tree = parse(function.source)
+    syntax = syntax_of(function.source)
     defaults = {it.name: it.default for it in function.parameters if it.has_default}
     known = {name: bare(value) for name, value in {**dict(function.globals), **defaults, **given}.items()}
-    stored = Counter(
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    )
+    stored = Counter(node.id for node in syntax.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     for name in stored:
         known.pop(name, None)
-    for node in _reached(tree, known):
+    for node in _reached(syntax.tree, known):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if stored[name] == 1:
                 known[name] = _value_of(value, known)
@@ -114,7 +112,7 @@ def _value_of(node: ast.AST, known: Mapping[str, Any]) -> Any:
         case ast.Constant(value=value):
             return value
         case ast.Name() | ast.Attribute():
-            return known.get(ast.unparse(node), UNKNOWN)
+            return known.get(dotted(node), UNKNOWN)
         case ast.BoolOp(op=joined, values=values):
             outcomes = [_value_of(value, known) for value in values]
             decides = isinstance(joined, ast.Or)  # one such value decides

@@ -57,7 +57,8 @@ class FakeGpu(TorchFunctionMode):
         super().__init__()
         self._recorder = recorder
         self._default_device = CPU
-        self._stack = contextlib.ExitStack()
+        self._before: list[Any] = []
+        """What is replaced, while this context is entered."""
         self._replaced: list[tuple[Any, str, Any]] = [
             *((torch.cuda, name, answer) for name, answer in _answers(facts, recorder).items()),
             *((torch.cuda.nvtx, f"range_{name}", _nothing) for name in ("push", "pop", "start", "end")),
@@ -81,15 +82,16 @@ class FakeGpu(TorchFunctionMode):
         cuda_autocast.install(computes=False)
 
     def __enter__(self) -> FakeGpu:
+        self._before = [owner.__dict__.get(name, getattr(owner, name, None)) for owner, name, _ in self._replaced]
         for owner, name, value in self._replaced:
-            self._stack.callback(setattr, owner, name, owner.__dict__.get(name, getattr(owner, name, None)))
             setattr(owner, name, value)
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)  # type: ignore[no-untyped-call]
-        self._stack.close()
+        for (owner, name, _), value in zip(self._replaced, self._before):
+            setattr(owner, name, value)
 
     def _device_of(self, tensor: FakeTensor) -> Any:
         is_asked_by_torch = not self._recorder.is_own_thread() or self._recorder.is_dispatching

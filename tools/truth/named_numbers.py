@@ -23,7 +23,7 @@ import torch
 
 from triton_agent.tools.kernels.kernel import JitFunction, KernelSet
 from triton_agent.tools.kernels.values import bare, calculated
-from triton_agent.tools.parsing import parse
+from triton_agent.tools.parsing import dotted, syntax_of
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.reference.input_tensors import is_plain, is_sorted
 from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Operate, Tape, View, views_in
@@ -184,7 +184,7 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
         if isinstance(node, ast.Constant):
             value = node.value
         elif isinstance(node, (ast.Name, ast.Attribute)):
-            value = known.get(ast.unparse(node))
+            value = known.get(dotted(node))
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             operand = value_of(node.operand)
             value = None if operand is None else -operand
@@ -198,14 +198,14 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
                 value = MATHEMATICS[name](argument) if argument is not None and name in MATHEMATICS else argument
         return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
-    tree = parse(function.source)
-    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and len(node.targets) == 1]
+    nodes = syntax_of(function.source).nodes
+    assigned = [node for node in nodes if isinstance(node, ast.Assign) and len(node.targets) == 1]
     for node in 2 * assigned:  # twice, since the walk is breadth-first and not in the order of the lines
         target, value = node.targets[0], value_of(node.value)
         if isinstance(target, ast.Name) and value is not None:
             known[target.id] = value
-    negated = {id(node.operand) for node in ast.walk(tree) if isinstance(node, ast.UnaryOp)}
-    values = (value_of(node) for node in ast.walk(tree) if id(node) not in negated)
+    negated = {id(node.operand) for node in nodes if isinstance(node, ast.UnaryOp)}
+    values = (value_of(node) for node in nodes if id(node) not in negated)
     yield from (value for value in values if value is not None)
     yield from _plain_numbers(list(known.values()))
     yield from _plain_numbers([bare(parameter.default) for parameter in function.parameters])

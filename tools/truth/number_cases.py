@@ -21,6 +21,7 @@ from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operator_groups import NORMS, SUMMING, WHOLE_OPERATORS
 from triton_agent.tools.graph.operators import ORDERING, bare_name
 from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.protocol import Counterparts
 from triton_agent.tools.processes.tensors import nested_tensors, real_parts, real_valued
 from triton_agent.tools.reference.input_tensors import is_sorted
 from triton_agent.tools.reference.module_copy import copied_module
@@ -236,7 +237,7 @@ class NumberCases:
             or makes_scores(self._source.operators)
         )
 
-    def meeting(self, case: Case, counterparts: Sequence[tuple[int, int, float]]) -> Case | None:
+    def meeting(self, case: Case, counterparts: Sequence[Counterparts]) -> Case | None:
         """Return the case with some elements of its inputs set to numbers that a kernel combined them with.
 
         Each is set with a probability of one half, so that rows keep other elements. If the reference refuses, only
@@ -253,16 +254,16 @@ class NumberCases:
                 for number, tensor in enumerate(told):
                     if not tensor.is_contiguous() or not tensor.numel() or self._written_at[number]:
                         continue
+                    mine = [it for it in counterparts if it.input == number]
                     if not tensor.is_floating_point():
-                        self._meet_wholes(tensor, [(at, it) for place, at, it in counterparts if place == number])
+                        self._meet_wholes(tensor, [pair for it in mine for pair in zip(it.at, it.numbers)])
                         continue
                     most = min(times * (float(tensor.abs().nan_to_num(0.0, 0.0, 0.0).max()) or 1.0), 3e38)
                     most = min(most, largest_asked(names, tensor.dtype)) if is_bounded else most
-                    mine = [(at, value) for place, at, value in counterparts if place == number and abs(value) <= most]
-                    mine = [pair for pair in mine if 0 <= pair[0] < tensor.numel() and math.isfinite(pair[1])]
-                    if mine:
-                        at, values = (torch.tensor(part) for part in zip(*mine))
+                    for it in mine:
+                        at, values = torch.tensor(it.at), torch.tensor(it.numbers, dtype=torch.float64)
                         taken = torch.rand(len(at), generator=torch.Generator().manual_seed(secret_seed())) < 0.5
+                        taken &= (values.abs() <= most) & (at >= 0) & (at < tensor.numel())  # not NaN, either
                         tensor.view(-1)[at[taken].to(tensor.device)] = values[taken].to(tensor)
             with contextlib.suppress(OriginalFailed, RuntimeError, ValueError):
                 made = self._if_sound(model, inputs, NUMBERS_MET, case.train)

@@ -17,6 +17,7 @@ import torch
 from triton_agent.tools.answers.authorship import OriginalWork
 from triton_agent.tools.graph.own_limits import Limit
 from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.processes.protocol import Counterparts
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS
 from triton_agent.tools.truth.expectation import Expectation
 from triton_agent.tools.truth.named_numbers import Numbers
@@ -122,7 +123,7 @@ candidate's tape is another one in that mode."""
     """Makes cases whose inputs hold the numbers that a candidate's kernels name, in training mode if the flag is set.
 Each comes with its own parameters and buffers, or None."""
 
-    meeting: Callable[[Case, Sequence[tuple[int, int, float]]], Case | None] | None = None
+    meeting: Callable[[Case, Sequence[Counterparts]], Case | None] | None = None
     """Makes a case with the inputs of another, where some elements (input, index in memory) get other numbers."""
 
     at_other_branches: Callable[[], Sequence[Case]] = tuple

@@ -12,6 +12,8 @@ Some operators hide a rounding that many elements share (the logarithm of a sum,
 accumulated in a few parts. A long matrix product strays further, as one whose terms are added one after another: an
 honest kernel does so where a library splits the sum, as it does for a single row.
 
+A GPU may add a product without rounding it first. Where two products cancel, one of them is exact here, too.
+
 Operands of products and convolutions lose their last bit: `tf32x3` splits a float32 number into two numbers of 11 bits
 and their signs, so it keeps 23 bits of 24.
 
@@ -27,6 +29,7 @@ import dataclasses
 import functools
 import hashlib
 import math
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -53,6 +56,8 @@ TERMS = 8
 """Number of parts of a sum that are added one after another; large parts may cancel."""
 CANCELLED = 16
 """A sum of which a term is that many times as large as itself keeps errors of this term's size."""
+PRODUCTS_KEPT = 4
+"""How many of the last products are looked up when one is added."""
 LONG = 128
 """Number of terms from which matrix products stray as if their terms were added one after another."""
 STRAY = 0.36 * SPACING
@@ -297,6 +302,9 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         self._products = {aten.mm.default, aten.bmm.default}
         self._means = {aten.mean.default, aten.mean.dim}
         self._quotients = {aten.div.Tensor, aten.div_.Tensor, aten.div.Scalar, aten.div_.Scalar}
+        self._additions = {aten.add.Tensor, aten.sub.Tensor}
+        self._last_products: list[tuple[weakref.ref[torch.Tensor], Any, Any]] = []
+        """Each with its factors."""
         self._sums = {aten.sum.default, aten.sum.dim_IntList, *self._means}
         self._scans: dict[Any, Callable[..., torch.Tensor]] = {
             aten.cumsum.default: torch.add,
@@ -325,12 +333,34 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         if func is torch.ops.aten.convolution.default and args[0].dtype is torch.float64:
             args = (*(_as_operand(x, self._draw) for x in args[:2]), *args[2:])
         result = func(*args, **kwargs)
+        if func in self._additions and not kwargs and result.dtype is torch.float64:
+            self._fuse(func, args, result)
+        elif func is torch.ops.aten.mul.Tensor and result.dtype is torch.float64:
+            kept = [it for it in self._last_products[1 - PRODUCTS_KEPT :] if it[0]() is not None]
+            self._last_products = [*kept, (weakref.ref(result), *args)]
         if not func.is_view:
             for tensor in _doubles(result if isinstance(result, (list, tuple)) else [result]):
                 if func in self._quotients and tensor is result:  # parts of a complex quotient are separate tensors
                     move_exact_quotients(tensor, args[1], self._draw)
                 round_in_place(tensor, self._draw)
         return result
+
+    def _fuse(self, func: Any, args: Sequence[Any], result: torch.Tensor) -> None:
+        """Use the exact product in a sum of products, or in a difference of them, where these cancel."""
+        factors = [[it[1:] for it in self._last_products if it[0]() is arg] for arg in args]
+        if not all(factors):
+            return
+        left = self._draw % 2 == 0
+        product, other = args if left else reversed(args)
+        a, b = factors[0 if left else 1][0]
+        with _without_modes():
+            cancelled = (result.abs() * CANCELLED < product.abs()) & (other.abs() < math.inf)
+            if not bool(cancelled.any()):
+                return
+            exact = a * b
+            cancelled &= (exact - product).abs() <= SPACING * product.abs()  # the factors may have changed since
+            fused = func(exact, other) if left else func(other, exact)
+            result.copy_(torch.where(cancelled, fused, result))
 
     def _sum(
         self,
