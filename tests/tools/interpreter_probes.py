@@ -18,10 +18,11 @@ import triton.language as tl
 
 if sys.argv[1] == "mended":
     from triton_agent.tools.emulate.interpreter import KernelError, OutOfBounds, Unsupported, install
+    from triton_agent.tools.errors import InstrumentError
 
     INTERPRETER = install("cuda:90")
 else:
-    KernelError = OutOfBounds = Unsupported = Exception
+    InstrumentError = KernelError = OutOfBounds = Unsupported = Exception
 
 from triton.language.extra import libdevice
 
@@ -1565,6 +1566,21 @@ def another_result_is_forced_at_one_place():
         place = next((it for it, seen in INTERPRETER.notes.predicates.seen.items() if seen.only is not None), None)
         INTERPRETER.notes.stop()
     return same(out, x) and same(forced, torch.zeros(24))
+
+
+@probe
+def a_failure_of_the_notes_is_not_the_kernels():
+    x, out, notes = values(24), torch.empty(24), INTERPRETER.notes
+    notes.start()
+    notes.predicates._place = None  # a bug
+    try:
+        kernel_of_one_predicate[(1,)](x, out, 24, B=32)
+    except InstrumentError as error:
+        return "could not be noted" in str(error)
+    finally:
+        del notes.predicates._place
+        notes.stop()
+    return False
 
 
 def main():

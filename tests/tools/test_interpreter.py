@@ -109,6 +109,7 @@ OTHER_PROMISES = (
     "counterparts_of_sums_make_them_what_they_meet",
     "predicates_on_data_with_one_result_are_noted",
     "another_result_is_forced_at_one_place",
+    "a_failure_of_the_notes_is_not_the_kernels",
     "installing_again_changes_nothing",
 )
 

@@ -21,7 +21,7 @@ from triton_agent.tools.processes.answers import collect
 from triton_agent.tools.processes.codec import from_plain
 from triton_agent.tools.processes.deaths import Ending, Sign, cause_of
 from triton_agent.tools.processes.payloads import Payload, send_request
-from triton_agent.tools.processes.protocol import Load, Raised, Ready, Trace, WorkerRequest
+from triton_agent.tools.processes.protocol import Broken, Load, Raised, Ready, Trace, WorkerRequest
 from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from triton_agent.tools.results import Finding
 
@@ -150,7 +150,10 @@ class Session:
                 plain, data = self.channel.receive(limit_s)
             left_s = max(0.05, limit_s - (time.monotonic() - began))
             rows = collect(self.channel, plain, data, expected_bytes=expected_bytes, timeout_s=left_s)
-            reply: Raised | Answer = from_plain(Raised | answer, plain)
+            # The candidate's own Python runs in the tracer, so what a tracer says of itself may be forged.
+            is_believed = not isinstance(request, (Load, Trace))
+            kinds = Raised | Broken | answer if is_believed else Raised | answer
+            reply: Raised | Broken | Answer = from_plain(kinds, plain)
         except tuple(SIGNS) as error:
             ending = Ending(
                 sign=SIGNS[type(error)],
@@ -162,10 +165,11 @@ class Session:
             cause = cause_of(ending)
             assert cause.finding is not None
             raise Failed(cause.finding, cause.message, ending=ending) from error
+        if isinstance(reply, Broken):
+            raise reply.error
         self.is_sound = True
         if isinstance(reply, Raised):
-            # The candidate's own Python runs in the tracer, so a tracer's reply may be forged.
-            self._fail(reply, is_believed=not isinstance(request, (Load, Trace)))
+            self._fail(reply, is_believed=is_believed)
         return reply, rows
 
     def _fail(self, raised: Raised, *, is_believed: bool) -> NoReturn:

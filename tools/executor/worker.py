@@ -31,6 +31,7 @@ from triton_agent.tools.processes.codec import to_plain
 from triton_agent.tools.processes.digests import Digests
 from triton_agent.tools.processes.payloads import Payload, receive_request
 from triton_agent.tools.processes.protocol import (
+    Broken,
     Call,
     Called,
     Counterparts,
@@ -115,6 +116,8 @@ def main(channel: Channel, plain: dict[str, Any]) -> None:
             reply, tensors = executor.handle(request, payloads)
         except ReplayFailed as failure:
             reply, tensors = failure.report, []
+        except InstrumentError as error:
+            reply, tensors = Broken(error=error), []
         hand_over(channel, reply, tensors)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import triton.language as tl
 
 from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle, numbers
+from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.noting.counterparts import Counterparts
 from triton_agent.tools.noting.origins import handles_in
 from triton_agent.tools.noting.predicates import Predicates
@@ -52,16 +53,27 @@ class Notes:
     def _noting(self, name: str, create: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(create)
         def noted(*args: Any, **kwargs: Any) -> Any:
-            if self._notes_numbers:
-                for operand in handles_in((*args, *kwargs.values())):
-                    if len(self.numbers) < NOTED_AT_MOST:
-                        self.numbers |= _same_in_a_row(operand)
             result = create(*args, **kwargs)
-            if self._notes_numbers:
-                self.counterparts.note(name, create, args, result)
-            return self.predicates.noted(name, create, (*args, *kwargs.values()), result)
+            try:
+                return self._note(name, create, args, (*args, *kwargs.values()), result)
+            except MemoryError:
+                raise
+            except Exception as error:
+                raise InstrumentError(
+                    f"a bug of ours: {name} could not be noted ({type(error).__name__}: {error})",
+                    remedy="report it with the candidate",
+                ) from error
 
         return noted
+
+    def _note(self, name: str, create: Callable[..., Any], args: Any, every: Any, result: Any) -> Any:
+        """Note an operation with its positional and with all arguments; return its result, or the one forced there."""
+        if self._notes_numbers:
+            for operand in handles_in(every):
+                if len(self.numbers) < NOTED_AT_MOST:
+                    self.numbers |= _same_in_a_row(operand)
+            self.counterparts.note(name, create, args, result)
+        return self.predicates.noted(name, create, every, result)
 
 
 def _same_in_a_row(operand: Handle) -> set[float]:

@@ -323,6 +323,13 @@ class Raised:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """The worker itself failed, which says nothing about the candidate."""
+
+    error: TritonAgentError
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """Import the candidate."""
 

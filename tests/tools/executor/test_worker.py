@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -10,10 +13,26 @@ import pytest
 import torch
 
 from triton_agent.tools.checker import shipped_file
+from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.executor import worker
 from triton_agent.tools.executor.worker import Executor
+from triton_agent.tools.processes.codec import to_plain
 from triton_agent.tools.processes.payloads import Payload, pack
-from triton_agent.tools.processes.protocol import Call, Called, Fetch, Fetched, Prepare
+from triton_agent.tools.processes.protocol import (
+    Broken,
+    Call,
+    Called,
+    Fetch,
+    Fetched,
+    Load,
+    Loaded,
+    Prepare,
+    Ready,
+)
+from triton_agent.tools.processes.torch_switches import DEFAULT
+from triton_agent.tools.processes.wire import Channel, ChannelClosed
+from triton_agent.tools.results import Finding
 
 
 class Doubling:
@@ -74,6 +93,39 @@ def test_a_call_with_inputs_that_are_not_held_is_our_own_failure(tmp_path: Path)
     executor = executor_of(tmp_path, in_place=False)
     with pytest.raises(InstrumentError):
         called(executor, [], again=True)
+
+
+def test_a_failure_of_our_own_is_not_the_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = executor_of(tmp_path, in_place=False)
+    monkeypatch.setattr(worker, "begin", lambda plain: mock.MagicMock(gpu=""))
+    monkeypatch.setattr(worker, "confine", lambda settings: Ready(layers=()))
+    monkeypatch.setattr(worker, "Executor", lambda **_: executor)
+    ours, theirs = Channel.pair()
+
+    def serve() -> None:
+        with contextlib.suppress(ChannelClosed):
+            worker.main(theirs, {})
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    session = Session(ours, call_timeout_s=20.0, deadline=time.monotonic() + 20.0)
+    session.await_ready()
+    request = Call(prepare=Prepare(name="p"), salt=0, seed=0, order=0, again=True)
+    with pytest.raises(InstrumentError, match="does not hold"):
+        session.ask(request, Called)
+    assert not session.is_sound, "so that it serves no other candidate"
+    ours.close()
+    thread.join(20.0)
+
+
+def test_a_tracer_cannot_make_its_candidate_unjudgeable(tmp_path: Path) -> None:
+    """Its Python runs there, so it may send anything."""
+    ours, theirs = Channel.pair()
+    session = Session(ours, call_timeout_s=20.0, deadline=time.monotonic() + 20.0, ready=True)
+    theirs.send(to_plain(Broken(error=InstrumentError("a machine out of order"))))
+    with pytest.raises(Failed) as failed:
+        session.ask(Load(source="", conditions=DEFAULT), Loaded)
+    assert failed.value.finding is Finding.TAMPERED
 
 
 def test_calls_of_a_shipped_file_end_the_use_of_inputs_that_were_held(monkeypatch: pytest.MonkeyPatch) -> None:
