@@ -114,6 +114,10 @@ class ArithmeticBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         """Return a flag that is set unless the value is zero, as `if` and `while` ask for it."""
         return stock.TensorHandle(numbers(value) != 0, tl.int1)
 
+    def create_left_by(self, condition: Handle, value: Handle) -> Handle:
+        """Return a value that an `if` may have assigned, which depends on its condition whichever way it went."""
+        return value
+
     def create_index(self, value: Handle) -> Handle:
         """Return the value, by which Python counts the rounds of a loop."""
         return stock.TensorHandle(value.data, value.dtype)

@@ -13,7 +13,7 @@ import functools
 import inspect
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import triton.language as tl
@@ -88,6 +88,12 @@ class KernelLanguage:
             raise ValueError("a block of values cannot be a condition; use tl.where, or reduce it to one value")
         if isinstance(value, tl.tensor):
             return tl.tensor(self._semantic.builder.create_truth(value.handle), tl.int1)
+        return value
+
+    def left_by(self, condition: Any, value: Any) -> Any:
+        """Return what an `if` left in a variable that it assigns somewhere."""
+        if isinstance(condition, tl.tensor) and isinstance(value, tl.tensor):
+            return tl.tensor(self._semantic.builder.create_left_by(condition.handle, value.handle), value.type)
         return value
 
     def goes_on(self, value: Any) -> Any:
@@ -206,12 +212,34 @@ class _Rewriter(ast.NodeTransformer):
         node.test = _call("truth", node.test)
         return node  # type: ignore[no-any-return]
 
-    visit_If = visit_IfExp = visit_Assert = _visit_test
+    visit_IfExp = visit_Assert = _visit_test
+
+    def visit_If(self, node: ast.If) -> list[ast.AST]:
+        """Keep the condition, and tell of it for each variable that a branch assigns, if it exists afterwards."""
+        assigned = sorted(_assigned_in([*node.body, *node.orelse]))
+        self._visit_test(node)
+        condition = f"__condition_{node.lineno}_{node.col_offset}__"
+        kept = ast.Assign(targets=[ast.Name(id=condition, ctx=ast.Store())], value=node.test)
+        node.test = ast.Name(id=condition, ctx=ast.Load())
+        told = [
+            ast.parse(_LEFT_BY.format(language=_LANGUAGE, name=name, condition=condition)).body[0] for name in assigned
+        ]
+        for inner in (kept, *(inner for statement in told for inner in ast.walk(statement))):
+            ast.copy_location(inner, node)
+        return [ast.fix_missing_locations(it) for it in (kept, node, *told)]
 
     def visit_While(self, node: ast.While) -> ast.AST:
         self.generic_visit(node)
         node.test = _call("goes_on", node.test)
         return node
+
+
+_LEFT_BY = "try: {name} = {language}.left_by({condition}, {name})\nexcept NameError: pass"
+
+
+def _assigned_in(statements: Sequence[ast.stmt]) -> set[str]:
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:

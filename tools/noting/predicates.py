@@ -173,6 +173,8 @@ class Predicates:
         if name in LOADS_BY_THESE:
             return result
         handles = list(handles_in(args))
+        if name == "create_left_by":
+            return _left_by(*handles) if len(handles) == 2 else result
         self._close(name, args, handles)
         if name == "create_masked_store":
             self._note_store(args[0], args[1], args[2])
@@ -445,6 +447,13 @@ def _without_nan(handles: Sequence[Handle], active: Array | None) -> Array | Non
             sound = ~np.isnan(values)
             active = sound if active is None else np.logical_and(*np.broadcast_arrays(active, sound))
     return active
+
+
+def _left_by(condition: Handle, value: Handle) -> Handle:
+    """Return a constant that an `if` on data left as it was as a value that depends on these data."""
+    if DATA in value.attr or DATA not in condition.attr:
+        return value
+    return stock.TensorHandle(value.data, value.dtype, {**value.attr, DATA: Data(stem=new_origin())})
 
 
 def _lanes_of(mask: Any) -> Array | None:
