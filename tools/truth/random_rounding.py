@@ -33,6 +33,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
@@ -144,7 +145,7 @@ COMPOUND = frozenset(
     {
         *("_safe_softmax", "native_layer_norm", "native_group_norm", "_fused_rms_norm"),
         *("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),
-        *("_scaled_dot_product_flash_attention_for_cpu", "mv", "addmv", "dot"),
+        *("_scaled_dot_product_flash_attention_for_cpu", "mv", "addmv", "dot", "affine_grid_generator"),
     }
 )
 """Operators that are decomposed by torch's tables."""
@@ -333,6 +334,8 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         if func is torch.ops.aten.convolution.default and args[0].dtype is torch.float64:
             args = (*(_as_operand(x, self._draw) for x in args[:2]), *args[2:])
         result = func(*args, **kwargs)
+        if func is torch.ops.aten.linspace.default and result.dtype is torch.float64:
+            self._let_steps_stray(result, *map(float, args[:2]))
         if func in self._additions and not kwargs and result.dtype is torch.float64:
             self._fuse(func, args, result)
         elif func is torch.ops.aten.mul.Tensor and result.dtype is torch.float64:
@@ -344,6 +347,13 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
                     move_exact_quotients(tensor, args[1], self._draw)
                 round_in_place(tensor, self._draw)
         return result
+
+    def _let_steps_stray(self, result: torch.Tensor, start: float, end: float) -> None:
+        """Add errors at the magnitude of the ends, which numbers between -1 and 1 have near zero, too."""
+        step = (end - start) / max(1, len(result) - 1)
+        if start != _in_float32(start) or step != _in_float32(step):
+            with _without_modes():
+                stray_in_place(result, torch.full_like(result, max(abs(start), abs(end))), self._draw)
 
     def _fuse(self, func: Any, args: Sequence[Any], result: torch.Tensor) -> None:
         """Use the exact product in a sum of products, or in a difference of them, where these cancel."""
@@ -435,6 +445,10 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
             stray_in_place(total, squares.mul_(terms / TERMS).sqrt_(), self._draw)
             round_in_place(total, self._draw)
         return total
+
+
+def _in_float32(number: float) -> float:
+    return float(np.float32(number))
 
 
 @functools.cache
