@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -88,21 +89,21 @@ from triton_agent.tools.truth.input_changes import (
 )
 from triton_agent.tools.truth.jumps import COMPARING, NEAREST, ROUNDING, SAMPLING, WHOLE
 from triton_agent.tools.truth.whole_numbers import (
-    BEYOND,
     EQUAL,
     FAR,
     REPEATED,
+    SHIFTS,
     ZERO,
     far_together,
     is_small,
     is_written_at,
     may_be_zero,
     may_repeat,
-    move_beyond,
     move_far,
     repeat_some,
     set_equal,
     set_to_zero,
+    shift,
     with_pools,
 )
 
@@ -118,7 +119,7 @@ NOTHING, HUGE = "samples of nothing but padding", "beyond float16"
 RELATED = "inputs made from each other"
 DIRECTED = (
     *(NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, BLANK_INPUT, LENGTHS, NOTHING, HUGE, RELATED),
-    *(REPEATED, EQUAL, ZERO, FAR, BEYOND),
+    *(REPEATED, EQUAL, ZERO, FAR, *SHIFTS),
 )
 """The directed cases, in the order in which they are made."""
 
@@ -195,7 +196,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=ZERO, operators=None, kind="whole", change=set_to_zero),
     Rule(case=ZERO, operators=None, kind="flag", change=set_to_zero),
     Rule(case=FAR, operators=None, kind="whole", change=move_far),
-    Rule(case=BEYOND, operators=None, kind="whole", change=move_beyond),
+    *(Rule(case=it, operators=None, kind="whole", change=functools.partial(shift, case=it)) for it in SHIFTS),
 )
 """If two rules would change one input in the same case, only the first applies, except for ties and halves."""
 
@@ -424,7 +425,7 @@ def _fitting(
         return [(rule, feed) for rule, feed in feeds if feed.numbers]
     if case == LENGTHS:
         return [(rule, feed) for rule, feed in feeds if feed.numbers and _ends_before(tensors[feed.position], feed)]
-    if case in (FAR, BEYOND):
+    if case in (FAR, *SHIFTS):
         large = far_together(graph, [feed.position for _, feed in feeds if is_small(tensors[feed.position], case)])
         return [(rule, feed) for rule, feed in feeds if feed.position in large]
     return _of_whole_numbers(case, feeds, tensors) if case in (REPEATED, EQUAL, ZERO) else feeds

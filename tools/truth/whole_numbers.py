@@ -3,7 +3,7 @@
 Names from a wide range are never equal, lengths never zero, masks have no empty row, and times fit into a float32. Five
 kinds of cases ask for these: some elements and rows are repeated or zero (`REPEATED`), all elements of all inputs are
 equal (`EQUAL`), all elements of one input are zero (`ZERO`), and one number is added to all elements: a large one
-(`FAR`), or some thousands (`BEYOND`). Apart from zeros and these, numbers stay in the range of the input.
+(`FAR`), or one of those in `SHIFTS`. Apart from zeros and these, numbers stay in the range of the input.
 
 Left alone: offsets and positions in order; numbers that are sizes, as those of `repeat_interleave`; places that are
 written to, which may not repeat. No zeros for divisors, and for indices among which there is none. No large number
@@ -25,7 +25,13 @@ from triton_agent.tools.graph.values import Argument, Reference
 from triton_agent.tools.truth.feeds import Feed, Reach
 
 REPEATED, EQUAL, ZERO = "repeated whole numbers", "equal whole numbers", "whole numbers of zero"
-FAR, BEYOND = "whole numbers far from zero", "whole numbers of some thousands"
+FAR = "whole numbers far from zero"
+SHIFTS = {
+    "whole numbers of some thousands": (1 << 11, 1 << 13),
+    "whole numbers of some ten millions": (1 << 25, 1 << 27),
+}
+"""Cases that add a number from the first to below the second: places in a long text, which half precision rounds, and
+names of which some dozens do not add up in 32 bits."""
 
 AS_SIZES = words("repeat_interleave segment_reduce ctc_loss _ctc_loss _cudnn_ctc_loss _pack_padded_sequence")
 """Operators for which integers are sizes or bounds."""
@@ -34,8 +40,6 @@ DIVISIONS = words("floor_divide remainder fmod")
 """Divisions of whole numbers by zero raise an error on a CPU and give some number on a GPU."""
 LARGE = {torch.int64: (1 << 31) + 5, torch.int32: 3 << 29}
 """Beyond the range of 32-bit integers by more than one, or so large that a sum of two 32-bit integers is."""
-THOUSANDS = (1 << 11, 1 << 13)
-"""Numbers from the first to below the second, which half precision rounds: places in a long text, for example."""
 SMALL = 1 << 28
 """Numbers of this size and more are large already."""
 STAYING_FAR = words("add sub rsub mul neg floor_divide sum cumsum amax amin maximum minimum where cat stack clone")
@@ -84,7 +88,7 @@ def may_be_zero(tensor: torch.Tensor, reach: Reach, looking_up: frozenset[str]) 
 
 def is_small(tensor: torch.Tensor, case: str) -> bool:
     """Return True if the number of this case is larger than these whole numbers and can be added to them."""
-    return tensor.dtype in LARGE and bool((tensor.abs() < (SMALL if case == FAR else THOUSANDS[0])).all())
+    return tensor.dtype in LARGE and bool((tensor.abs() < (SMALL if case == FAR else SHIFTS[case][0])).all())
 
 
 def far_together(graph: OperatorGraph, positions: Sequence[int]) -> Set[int]:
@@ -245,8 +249,8 @@ def move_far(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refus
     tensor.add_(LARGE[tensor.dtype] >> (3 * refused))
 
 
-def move_beyond(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Add some thousands to all elements, the same number for all inputs."""
+def shift(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int, *, case: str) -> None:
+    """Add a number of this case to all elements, the same one for all inputs."""
     if not refused:
         afresh = torch.Generator().manual_seed(generator.initial_seed())
-        tensor.add_(int(torch.randint(*THOUSANDS, (), generator=afresh)))
+        tensor.add_(int(torch.randint(*SHIFTS[case], (), generator=afresh)))
