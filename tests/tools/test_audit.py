@@ -13,11 +13,11 @@ from triton_agent.tools.audit.audit import audit
 from triton_agent.tools.audit.mistakes import TF32, coarser_than
 from triton_agent.tools.audit.mutants import Mutant, Mutation, Observer, spread
 from triton_agent.tools.audit.report import MUTANT_BAR, AuditReport, Family, WrongAnswer, kill_rate
+from triton_agent.tools.cases.versions import off_the_diagonal
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.codec import from_plain, to_plain
 from triton_agent.tools.processes.protocol import Audited
-from triton_agent.tools.truth.cases import _off_the_diagonal
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\nR, C = 12, 20\n"
@@ -92,10 +92,10 @@ def test_copy_of_an_input_is_found(tmp_path: Path) -> None:
 
 def test_the_changed_element_is_never_where_rows_and_columns_meet() -> None:
     generator = torch.Generator().manual_seed(0)
-    places = [_off_the_diagonal((3, 4, 5), generator) for _ in range(200)]
+    places = [off_the_diagonal((3, 4, 5), generator) for _ in range(200)]
     assert all(len(set(place)) == 3 for place in places)
     assert {last for *_, last in places} == {0, 1, 2, 3, 4}
-    assert _off_the_diagonal((1, 1, 2), generator) == (0, 0, 1)
+    assert off_the_diagonal((1, 1, 2), generator) == (0, 0, 1)
 
 
 def test_axis_that_expanded_inputs_cannot_tell_takes_one_changed_element(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import torch
 from tests.grading import grade, specimen, spoken
 
 from triton_agent.tools.answers.accuracy import judge
+from triton_agent.tools.cases.plan import Chain
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.plan import Chain
 
 TESTS = Path(__file__).parents[1]
 EXPECTED = {

@@ -18,6 +18,7 @@ from tests.tools.played_workers import played_by
 from tests.verdicts import around, timing
 
 from triton_agent.tools.answers.timed_looks import LOOKS, Looks
+from triton_agent.tools.cases.plan import LARGE_BYTES, Case, Plan, Trial
 from triton_agent.tools.checker import clock_stages
 from triton_agent.tools.checker.clock_stages import profile, race_compiled, race_original
 from triton_agent.tools.checker.job import Job
@@ -31,7 +32,6 @@ from triton_agent.tools.race.clock_room import ClockRoom, Place
 from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.settings import EvaluatorSettings, Profiling
-from triton_agent.tools.truth.plan import LARGE_BYTES, Case, Plan, Trial
 
 
 class Gpu:

@@ -11,12 +11,7 @@ import torch
 from torch import nn
 
 from triton_agent.tools.answers.accuracy import judge
-from triton_agent.tools.checker.prepare import prepare_plan
-from triton_agent.tools.graph.recorder import extract
-from triton_agent.tools.graph.written_out import VARIANCE, operators_of
-from triton_agent.tools.problem.problem import parse_problem
-from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.directed import (
+from triton_agent.tools.cases.directed import (
     ENDS,
     FAINT,
     HUGE,
@@ -30,8 +25,7 @@ from triton_agent.tools.truth.directed import (
     Directed,
     directed,
 )
-from triton_agent.tools.truth.expectation import expect
-from triton_agent.tools.truth.layouts import (
+from triton_agent.tools.cases.layouts import (
     BROADCAST,
     GAPS,
     INNER,
@@ -45,11 +39,17 @@ from triton_agent.tools.truth.layouts import (
     relaid,
     safe,
 )
-from triton_agent.tools.truth.named_numbers import Numbers
-from triton_agent.tools.truth.plan import Plan, Trial
-from triton_agent.tools.truth.state_cases import AFTER_OTHERS
+from triton_agent.tools.cases.named_numbers import Numbers
+from triton_agent.tools.cases.plan import Plan, Trial
+from triton_agent.tools.cases.state_cases import AFTER_OTHERS
+from triton_agent.tools.cases.whole_numbers import BEYOND, EQUAL, FAR, REPEATED, ZERO
+from triton_agent.tools.checker.prepare import prepare_plan
+from triton_agent.tools.graph.recorder import extract
+from triton_agent.tools.graph.written_out import VARIANCE, operators_of
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.settings import EvaluatorSettings
+from triton_agent.tools.truth.expectation import expect
 from triton_agent.tools.truth.ties import with_free_places
-from triton_agent.tools.truth.whole_numbers import BEYOND, EQUAL, FAR, REPEATED, ZERO
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nROWS, COLUMNS = 24, 70\n"
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from triton_agent.tools.cases.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.reference.reference import Reference, load
-from triton_agent.tools.truth.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise
 
 CHANGING = [name for name in DISTRIBUTIONS if name != AS_GIVEN]
 SPARING = ("shuffled", "samples of zeros", *DISTRIBUTIONS[10:])

@@ -12,14 +12,14 @@ import torch
 from triton_agent.tools.answers import full_size
 from triton_agent.tools.answers.accuracy import judge
 from triton_agent.tools.answers.full_size import PiecewiseYardstick, fits, make_full_trial
+from triton_agent.tools.cases.plan import Trial
+from triton_agent.tools.cases.trials import make_trial
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.reference.input_tensors import tensors_in
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Finding
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.cases import make_trial
-from triton_agent.tools.truth.plan import Trial
 
 PROBLEM = """
 import torch

@@ -11,6 +11,7 @@ import torch
 from tests.tools.played_workers import played_by
 
 from triton_agent.tools.answers.timed_looks import Looks
+from triton_agent.tools.cases.plan import Case
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.executor.program import Run
@@ -26,7 +27,6 @@ from triton_agent.tools.race.renewal import renew
 from triton_agent.tools.results import Finding
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.tape.outline import tensors_in
-from triton_agent.tools.truth.plan import Case
 
 RELU = Path(__file__).parents[1] / "cheats" / "problems" / "relu.py"
 SAMPLE = Sample(device_ms=1.0, host_ms=1.0, enqueue_ms=0.5, queued=True)
@@ -208,7 +208,7 @@ def test_a_race_that_is_run_again_is_looked_at_again_and_both_are_judged(cases: 
 def test_large_inputs_are_sent_before_the_race_and_again_if_it_is_repeated(
     cases: tuple[Case, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triton_agent.tools.truth.plan.LARGE_BYTES", 1)
+    monkeypatch.setattr("triton_agent.tools.cases.plan.LARGE_BYTES", 1)
     asked: list[int] = []
     with played_by(worker(torch.relu, asked)) as session:
         looks = Looks(cases[:1])

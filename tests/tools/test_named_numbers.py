@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from triton_agent.tools.answers.spot_checks import position_named, programs_to_run
+from triton_agent.tools.cases.named_numbers import Numbers, _places, fill_with, groups, magnitudes, numbers_on, plant
+from triton_agent.tools.cases.trials import make_trial
 from triton_agent.tools.kernels.kernel import JitFunction, KernelSet, Parameter
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.tape.tape import Choice, Constexpr, Launch, Tape
-from triton_agent.tools.truth.cases import make_trial
-from triton_agent.tools.truth.named_numbers import Numbers, _places, fill_with, groups, magnitudes, numbers_on, plant
 
 Given = tuple[tuple[str, int | float | Constexpr], ...]
 

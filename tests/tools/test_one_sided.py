@@ -8,12 +8,12 @@ import pytest
 from tests.grading import grade, specimen, spoken
 
 from triton_agent.tools.answers.one_sided import Asked, KnownPredicates
+from triton_agent.tools.cases.plan import Case
 from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.processes.protocol import OPERANDS, Predicate, PredicateKind
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.expectation import Expectation
-from triton_agent.tools.truth.plan import Case
 
 TESTS = Path(__file__).parents[1]
 FOUND_BY_ONE_SIDED_ONLY = "cheats/numbers_pruned_weights"

@@ -12,6 +12,10 @@ import pytest
 import torch
 
 from triton_agent.tools.answers.checks import Answer, measure
+from triton_agent.tools.cases.directed import DIRECTED
+from triton_agent.tools.cases.layouts import LAYOUTS
+from triton_agent.tools.cases.plan import Case, Plan
+from triton_agent.tools.cases.state_cases import AFTER_OTHERS
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
@@ -21,11 +25,7 @@ from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.reference_runs import OriginalRuns
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth import expectation
-from triton_agent.tools.truth.directed import DIRECTED
 from triton_agent.tools.truth.expectation import PACKED_BESIDE_BYTES, Expectation, OriginalFailed, behaviour, expect
-from triton_agent.tools.truth.layouts import LAYOUTS
-from triton_agent.tools.truth.plan import Case, Plan
-from triton_agent.tools.truth.state_cases import AFTER_OTHERS
 
 PROBLEM = """
 import torch

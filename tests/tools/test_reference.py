@@ -15,6 +15,7 @@ import numpy
 import pytest
 import torch
 
+from triton_agent.tools.cases.case_maker import CaseMaker
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.own_limits import Limit, OwnLimits
 from triton_agent.tools.problem.problem import parse_problem
@@ -23,7 +24,6 @@ from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.user_code import UserModule
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.cases import _CaseMaker
 from triton_agent.tools.truth.truth import lifting
 
 HEAD = "import torch\nfrom torch import nn\n"
@@ -193,7 +193,7 @@ def test_inputs_made_on_a_device_come_to_lie_as_those_that_are_moved_there(tmp_p
     lies = [
         tensor.stride()
         for inputs in (reference.make_inputs(1), reference.make_inputs_on("meta", 1))
-        for tensor in _CaseMaker._moved(maker, inputs)  # type: ignore[arg-type]
+        for tensor in CaseMaker._moved(maker, inputs)  # type: ignore[arg-type]
     ]
     assert lies == [(4, 1), (4, 1)]
 

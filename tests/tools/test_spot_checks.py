@@ -12,17 +12,17 @@ import torch
 
 from triton_agent.tools.answers import spot_stage
 from triton_agent.tools.answers.spot_checks import check_keeps, compare_changed
+from triton_agent.tools.cases.directed import FAINT, LIMITS, NUMBERS, OFFSET, TIES
+from triton_agent.tools.cases.distributions import BLANK, EXTREMES, FLAGS, NOT_FINITE, WITH_EMPTY
+from triton_agent.tools.cases.full_size_inputs import FAINT_SHARE, KINDS_IN_TURN, SPOILED_SHARES, Told, mix, spoil
+from triton_agent.tools.cases.named_numbers import STREWN_SHARE, Numbers, strew
+from triton_agent.tools.cases.plan import Case
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.kernels.kernel import KernelSet
 from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.tape.tape import Allocate, Buffer, Operate, Place, Tape, View
-from triton_agent.tools.truth.directed import FAINT, LIMITS, NUMBERS, OFFSET, TIES
-from triton_agent.tools.truth.distributions import BLANK, EXTREMES, FLAGS, NOT_FINITE, WITH_EMPTY
 from triton_agent.tools.truth.expectation import Expectation
-from triton_agent.tools.truth.full_size_inputs import FAINT_SHARE, KINDS_IN_TURN, SPOILED_SHARES, Told, mix, spoil
-from triton_agent.tools.truth.named_numbers import STREWN_SHARE, Numbers, strew
-from triton_agent.tools.truth.plan import Case
 
 
 def test_numbers_are_noted_after_the_calls_that_report_faults(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,13 @@ import torch
 
 from triton_agent.tools.answers.accuracy import judge
 from triton_agent.tools.answers.spot_checks import compare_written
+from triton_agent.tools.cases.distributions import DISTRIBUTIONS
+from triton_agent.tools.cases.plan import Case
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.distributions import DISTRIBUTIONS
 from triton_agent.tools.truth.expectation import expect
-from triton_agent.tools.truth.plan import Case
 from triton_agent.tools.truth.ties import _InAnotherOrder, hinges_on_ties, with_free_places, with_open_order
 
 PROBLEM = """

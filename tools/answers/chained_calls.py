@@ -12,11 +12,11 @@ from collections.abc import Mapping
 import torch
 
 from triton_agent.tools.answers import checks
+from triton_agent.tools.cases.plan import Case, Trial
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.questions import call, judge, program_of, send_state, state_of
 from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.processes.tensors import nested_tensors
-from triton_agent.tools.truth.plan import Case, Trial
 
 LENGTHS = (4, 8, 16, 32)
 """Numbers of calls in a chain."""

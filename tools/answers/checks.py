@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.answers.accuracy import Judgement, judge
+from triton_agent.tools.cases.plan import Case, Verify, once_for_each
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.executor.memory import poisoned
 from triton_agent.tools.graph.extents import Part, distinct, touched
@@ -33,7 +34,6 @@ from triton_agent.tools.processes.tensors import (
 from triton_agent.tools.results import CaseAccuracy, Finding
 from triton_agent.tools.tape.tape import Tape, View
 from triton_agent.tools.truth.expectation import Expectation
-from triton_agent.tools.truth.plan import Case, Verify, once_for_each
 from triton_agent.tools.truth.yardstick import Yardstick, near
 
 NEAR = 100.0

@@ -30,6 +30,9 @@ import torch
 
 from triton_agent.tools.answers.accuracy import Judgement, judge
 from triton_agent.tools.answers.checks import mutated_inputs
+from triton_agent.tools.cases.distributions import AS_GIVEN, randomise
+from triton_agent.tools.cases.full_size_inputs import mix
+from triton_agent.tools.cases.plan import SHUFFLED, Case, Trial
 from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.processes.digests import Digests
 from triton_agent.tools.processes.payloads import Aside, pack
@@ -43,10 +46,7 @@ from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import as_the_user_runs_it
 from triton_agent.tools.results import Finding
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.distributions import AS_GIVEN, randomise
 from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, Output, expect, state_of, tensors_of
-from triton_agent.tools.truth.full_size_inputs import mix
-from triton_agent.tools.truth.plan import SHUFFLED, Case, Trial
 from triton_agent.tools.truth.yardstick import Yardstick
 
 LARGE_ELEMENTS = 1 << 28

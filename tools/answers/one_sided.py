@@ -20,12 +20,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from triton_agent.tools.answers import checks
+from triton_agent.tools.cases.plan import Case
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.graph.own_limits import Limit, told
 from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.processes.protocol import NEARLY, OPERANDS, Called, Predicate, PredicateKind
 from triton_agent.tools.results import Finding
-from triton_agent.tools.truth.plan import Case
 
 TRIED_AT_MOST = 64
 """Maximum number of predicates that are given another result; of more, each is taken to matter."""

@@ -20,6 +20,9 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.cases.full_size_inputs import KINDS_IN_TURN
+from triton_agent.tools.cases.named_numbers import Numbers
+from triton_agent.tools.cases.plan import Case
 from triton_agent.tools.chance import below, some_of
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.executor.memory import poisoned, told_from_answers
@@ -43,10 +46,7 @@ from triton_agent.tools.tape.tape import (
     View,
     views_in,
 )
-from triton_agent.tools.truth.full_size_inputs import KINDS_IN_TURN
 from triton_agent.tools.truth.jumps import Span
-from triton_agent.tools.truth.named_numbers import Numbers
-from triton_agent.tools.truth.plan import Case
 
 FARTHEST = 1 << 24
 """Largest position to visit: later ones would need memory of that size."""

@@ -41,6 +41,8 @@ from triton_agent.tools.answers.spot_checks import (
     tells_by_parts,
 )
 from triton_agent.tools.answers.spots import Spot
+from triton_agent.tools.cases.named_numbers import numbers_on
+from triton_agent.tools.cases.plan import Case, Trial
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.questions import call, send_program
 from triton_agent.tools.checker.session import Failed
@@ -48,8 +50,6 @@ from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.processes.protocol import Called
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.tape import encode
-from triton_agent.tools.truth.named_numbers import numbers_on
-from triton_agent.tools.truth.plan import Case, Trial
 
 CONFIGURATIONS_AT_MOST = 4
 """Maximum number of configurations of autotuned kernels that are checked at full size, and whose numbers are noted."""

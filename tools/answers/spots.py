@@ -17,6 +17,19 @@ from typing import Any
 import torch
 
 from triton_agent.tools.answers.authorship import OriginalWork, work_during
+from triton_agent.tools.cases.directed import OF_WHOLES
+from triton_agent.tools.cases.distributions import (
+    BLANK,
+    EXTREMES,
+    NOT_FINITE,
+    has_one_sign,
+    negate_some,
+    randomise,
+)
+from triton_agent.tools.cases.full_size_inputs import NARROW, Told, mix, spoil, told_by
+from triton_agent.tools.cases.layouts import TRANSPOSED, relaid
+from triton_agent.tools.cases.named_numbers import Numbers, strew
+from triton_agent.tools.cases.plan import Case, Trial
 from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
@@ -28,20 +41,7 @@ from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.size_trials import LEADING, Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
-from triton_agent.tools.truth.directed import OF_WHOLES
-from triton_agent.tools.truth.distributions import (
-    BLANK,
-    EXTREMES,
-    NOT_FINITE,
-    has_one_sign,
-    negate_some,
-    randomise,
-)
 from triton_agent.tools.truth.expectation import Expectation, Output, state_of, tensors_of
-from triton_agent.tools.truth.full_size_inputs import NARROW, Told, mix, spoil, told_by
-from triton_agent.tools.truth.layouts import TRANSPOSED, relaid
-from triton_agent.tools.truth.named_numbers import Numbers, strew
-from triton_agent.tools.truth.plan import Case, Trial
 from triton_agent.tools.truth.ties import NotesOrdering, with_open_order
 from triton_agent.tools.truth.yardstick import Yardstick
 

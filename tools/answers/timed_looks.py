@@ -15,12 +15,12 @@ from typing import Any
 import torch
 
 from triton_agent.tools.answers import checks
+from triton_agent.tools.cases.plan import Case
 from triton_agent.tools.chance import one_of, some_of
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.processes.protocol import Called, Done, Fetch, Fetched, HoldInputs, ReadClock, Readings
 from triton_agent.tools.race.readings import Sample
 from triton_agent.tools.results import Finding
-from triton_agent.tools.truth.plan import Case
 
 IN_FIRST_RACE, IN_SECOND_RACE = slice(0, 3), slice(3, 5)
 """Slices of a trial's looks for the two races. No case is used twice: an earlier answer may still be in memory."""

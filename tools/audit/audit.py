@@ -18,6 +18,9 @@ from triton_agent.tools.audit.fake_answers import FakeAnswer, Question, answers_
 from triton_agent.tools.audit.mistakes import coarser_than
 from triton_agent.tools.audit.mutants import Mutant, Mutation, Observer, same_bits, spread
 from triton_agent.tools.audit.report import AuditReport, Family, WrongAnswer
+from triton_agent.tools.cases.distributions import DISTRIBUTIONS, draw
+from triton_agent.tools.cases.plan import Case
+from triton_agent.tools.cases.trials import make_verifier_trial
 from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.errors import ProblemError
@@ -31,9 +34,6 @@ from triton_agent.tools.reference.sizes import AS_GIVEN
 from triton_agent.tools.reference.variants import family
 from triton_agent.tools.results import Finding
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.cases import make_verifier_trial
-from triton_agent.tools.truth.distributions import DISTRIBUTIONS, draw
-from triton_agent.tools.truth.plan import Case
 
 AUDIT_S = 120.0
 """Time limit for all answers; answers left over are skipped, and the report says so."""

@@ -15,6 +15,9 @@ from typing import Any
 import torch
 
 from triton_agent.tools.answers import checks
+from triton_agent.tools.cases.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise
+from triton_agent.tools.cases.plan import ONE_CHANGED, Case, Trial
+from triton_agent.tools.cases.trials import make_trial
 from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.errors import ProblemError
@@ -24,10 +27,7 @@ from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.sizes import Variant
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.cases import make_trial
-from triton_agent.tools.truth.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise
 from triton_agent.tools.truth.expectation import OriginalFailed, state_of
-from triton_agent.tools.truth.plan import ONE_CHANGED, Case, Trial
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.audit.audit import audit
+from triton_agent.tools.cases.plan import Plan, as_given
 from triton_agent.tools.chance import draw_from
 from triton_agent.tools.checker import quick_race, verified_tapes
 from triton_agent.tools.checker.job import Job
@@ -79,7 +80,6 @@ from triton_agent.tools.reference.peak_memory import predicted_peak
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.plan import Plan, as_given
 
 
 def main(channel: Channel, plain: dict[str, Any]) -> None:

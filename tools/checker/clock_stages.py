@@ -10,6 +10,7 @@ import torch
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.answers.timed_looks import IN_FIRST_RACE, IN_SECOND_RACE, Looks
+from triton_agent.tools.cases.plan import Case
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.profiling import condensed
 from triton_agent.tools.checker.questions import call, judge, program_of
@@ -23,7 +24,6 @@ from triton_agent.tools.race.speed import Race
 from triton_agent.tools.race.timekeeper import Timekeeper
 from triton_agent.tools.results import AHEAD, Determinism, Finding, Interval, Timing
 from triton_agent.tools.settings import Profiling
-from triton_agent.tools.truth.plan import Case
 
 SAME_CALLS = 3
 LARGE_CALLS = 2

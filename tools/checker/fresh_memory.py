@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from triton_agent.tools.cases.plan import Case, Trial
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.questions import call, judge, send_program
 from triton_agent.tools.checker.session import Failed
@@ -20,7 +21,6 @@ from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.processes.tensors import DTYPES, row
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.tape import Allocate, Constant, Tape, View, encode, views_in
-from triton_agent.tools.truth.plan import Case, Trial
 
 SPOILED = 4
 """Number of wrong elements in each buffer; so few that sampling the contents misses them."""

@@ -16,6 +16,7 @@ import torch
 
 from triton_agent.tools.answers.authorship import bytes_of_arguments, is_arithmetic, touched
 from triton_agent.tools.answers.checks import still_right
+from triton_agent.tools.cases.plan import Case, Trial
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.made_by_torch import contents, hold_the_same
 from triton_agent.tools.checker.questions import call, send_program
@@ -38,7 +39,6 @@ from triton_agent.tools.tape.tape import (
     views_in,
     views_of,
 )
-from triton_agent.tools.truth.plan import Case, Trial
 
 
 def bytes_in_use(job: Job, trial: Trial, case: Case, program: Program, *, enough: float) -> int:

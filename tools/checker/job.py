@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from triton_agent.tools.cases.plan import Case, Plan, Trial
 from triton_agent.tools.checker.profiling import Leaders
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Programs
@@ -22,7 +23,6 @@ from triton_agent.tools.results import (
     Timing,
 )
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.plan import Case, Plan, Trial
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)

@@ -22,6 +22,7 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 
 from triton_agent.tools.answers.authorship import COPIES, is_narrower, touched
+from triton_agent.tools.cases.plan import Case, Trial
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.questions import call, send_program
 from triton_agent.tools.checker.session import Failed
@@ -30,7 +31,6 @@ from triton_agent.tools.graph.operators import bare_name, functional_name, kind_
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.tape import Buffer, Launch, Operate, Place, Step, Tape, View, encode, views_in
-from triton_agent.tools.truth.plan import Case, Trial
 
 COPYING = words("clone _to_copy copy contiguous lift_fresh lift_fresh_copy fill zero cat stack")
 IDLE_KINDS = ("allocation", "view", "metadata")

@@ -13,10 +13,10 @@ import time
 
 import torch
 
+from triton_agent.tools.cases.plan import Plan
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.results import Finding
 from triton_agent.tools.sandbox.sandbox import MOST_OF_A_CARD
-from triton_agent.tools.truth.plan import Plan
 
 CONTEXT_BYTES = 1 << 30
 """Memory of a process on the card before it allocates any tensor."""

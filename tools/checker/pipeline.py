@@ -42,6 +42,9 @@ from triton_agent.tools.answers.one_sided import Asked, KnownPredicates, SearchE
 from triton_agent.tools.answers.spot_checks import beginning_with, configurations_of
 from triton_agent.tools.answers.spot_stage import CONFIGURATIONS_AT_MOST, check_spots, first_in_mode, in_each
 from triton_agent.tools.candidate.screen import screen
+from triton_agent.tools.cases.layouts import LAYOUTS
+from triton_agent.tools.cases.named_numbers import Numbers, numbers_on
+from triton_agent.tools.cases.plan import Case, Plan, Trial
 from triton_agent.tools.chance import below, some_of
 from triton_agent.tools.checker.clock_stages import profile, race_compiled, race_original, repeat_call
 from triton_agent.tools.checker.compiling import compile_for_target, fill_cache
@@ -69,9 +72,6 @@ from triton_agent.tools.processes.protocol import Called, Counterparts
 from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.tape.branches import branches_of
 from triton_agent.tools.tape.tape import encode
-from triton_agent.tools.truth.layouts import LAYOUTS
-from triton_agent.tools.truth.named_numbers import Numbers, numbers_on
-from triton_agent.tools.truth.plan import Case, Plan, Trial
 
 Stage = tuple[str, Callable[[Job], None]]
 NAMED_NUMBERS_BYTES = 16 << 20

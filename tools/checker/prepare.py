@@ -13,6 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from triton_agent.tools.answers.authorship import OriginalWork, work_during
 from triton_agent.tools.answers.full_size import REDUCED, fits, is_large, make_full_trial
 from triton_agent.tools.answers.spots import Spots
+from triton_agent.tools.cases.plan import Plan, Trial
+from triton_agent.tools.cases.trials import make_trial, make_verifier_trial
 from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.graph.fingerprint import fingerprint
@@ -39,9 +41,7 @@ from triton_agent.tools.reference.size_trials import Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
 from triton_agent.tools.reference.variants import family
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.cases import make_trial, make_verifier_trial
 from triton_agent.tools.truth.expectation import OriginalFailed
-from triton_agent.tools.truth.plan import Plan, Trial
 
 AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
 LOOKS_AT_FULL_SIZE = 1

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from triton_agent.tools.cases.plan import Plan
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.graph.floor import floor_of
 from triton_agent.tools.graph.flops import UnitFlops
@@ -32,7 +33,6 @@ from triton_agent.tools.race.ceilings import Ceilings, copy_ms, floor_ms
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.tape import Launch, views_of
-from triton_agent.tools.truth.plan import Plan
 
 UNITS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "complex64": "fp32"}
 """Names of units in the measured rates. Narrower dtypes have no measured rate and are not counted."""

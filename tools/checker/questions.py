@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import torch
 
 from triton_agent.tools.answers import checks
+from triton_agent.tools.cases.plan import Case, Trial
 from triton_agent.tools.chance import below, secret_seed
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.session import Failed, Session
@@ -26,7 +27,6 @@ from triton_agent.tools.processes.protocol import (
     State,
 )
 from triton_agent.tools.results import KernelLaunch
-from triton_agent.tools.truth.plan import Case, Trial
 
 ORDERS = 1 << 30
 """Number of seeds for the order in which the interpreter runs programs."""

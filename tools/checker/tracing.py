@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from triton_agent.tools.cases.plan import Case, Trial, once_for_each
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.kernels.effects import WrittenParameters
@@ -25,7 +26,6 @@ from triton_agent.tools.tape.admission import UnknownOption, admit
 from triton_agent.tools.tape.outline import Outline, outline
 from triton_agent.tools.tape.slicing import retained_by, writes_state
 from triton_agent.tools.tape.tape import Allocate, Constant, Operate, Place, Tape, decode
-from triton_agent.tools.truth.plan import Case, Trial, once_for_each
 
 Checked = tuple[KernelSet, WrittenParameters]
 """The kernels of a tape, and the parameters that each of them writes through."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from triton_agent.tools.cases.plan import Case, Trial
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.pipeline import Stage, screen_text
 from triton_agent.tools.checker.questions import call
@@ -29,7 +30,6 @@ from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.outline import Outline, apart, outline, to_json
 from triton_agent.tools.tape.tape import Launch
-from triton_agent.tools.truth.plan import Case, Trial
 
 
 def trace_main(job: Job) -> None:

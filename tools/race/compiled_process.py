@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from triton_agent.tools.cases.distributions import randomise
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.child import leave_cores_to_the_clock
@@ -49,7 +50,6 @@ from triton_agent.tools.race.readings import Calibration, Sample
 from triton_agent.tools.reference.input_tensors import map_tensors
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.sandbox import privileges
-from triton_agent.tools.truth.distributions import randomise
 
 MOST_THREADS = 8
 SEED = 1

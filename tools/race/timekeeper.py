@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.answers.timed_looks import Looks
+from triton_agent.tools.cases.plan import Plan
 from triton_agent.tools.checker.profiling import least_time, original_on_gpu
 from triton_agent.tools.checker.session import Session
 from triton_agent.tools.kernel_profile import Roofline
@@ -31,7 +32,6 @@ from triton_agent.tools.race.late_value import TELL_EVERY_S
 from triton_agent.tools.race.readings import steady_ms
 from triton_agent.tools.race.speed import Elsewhere, Opponent, Race, Racetrack, SpeedSettings, precision_mode
 from triton_agent.tools.reference.reference import Reference
-from triton_agent.tools.truth.plan import Plan
 
 PROBE_READINGS = 5
 """Readings of the reference alone, whose median shows whether something else is using the card."""

@@ -1,4 +1,4 @@
-"""The standard of correctness: the cases a candidate must pass, the float64 truth, and the limits of errors.
+"""The standard of correctness: the float64 truth of a case, and how far an answer may be off.
 
-`plan.py` lists the cases; `cases.py`, `number_cases.py` and `state_cases.py` make them; `yardstick.py` sets the limits.
+`expectation.py` runs the reference; `yardstick.py` sets the limits from its error and from random rounding.
 """

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from triton_agent.runs.bench.rows import ONE, Against, BaselineTime, Kind
+from triton_agent.tools.cases.distributions import randomise
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.graph.operators import kind_of
 from triton_agent.tools.machine.lease import Mode, lease
@@ -29,7 +30,6 @@ from triton_agent.tools.race.speed import Elsewhere, Here, Racer, is_long
 from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import to_json
-from triton_agent.tools.truth.distributions import randomise
 
 READINGS = 24
 """Readings of the reference by itself."""

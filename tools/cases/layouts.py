@@ -28,8 +28,8 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.cases.distributions import share_memory
 from triton_agent.tools.reference.input_tensors import is_plain, map_tensors, tensors_in
-from triton_agent.tools.truth.distributions import share_memory
 
 TRANSPOSED, GAPS, SHARED = "transposed in memory", "gaps in memory", "one memory for many elements"
 INNER, OUTER, WINDOWS = "second dimension last in memory", "first dimensions exchanged in memory", "windows in memory"

@@ -12,6 +12,8 @@ from collections.abc import Set
 import numpy
 import torch
 
+from triton_agent.tools.cases.feeds import Feed
+from triton_agent.tools.cases.whole_numbers import LARGE, is_in_order
 from triton_agent.tools.graph.operator_groups import (
     ATTENTION,
     CANCELLING,
@@ -27,8 +29,6 @@ from triton_agent.tools.graph.operator_groups import (
 )
 from triton_agent.tools.graph.operators import bare_name, words
 from triton_agent.tools.graph.values import references_in
-from triton_agent.tools.truth.feeds import Feed
-from triton_agent.tools.truth.whole_numbers import LARGE, is_in_order
 
 LEAST_WIDTH_OF_RUNS, RUNS_AT_MOST = 8, 64
 """Least width of rows of flags in which runs are cleared, and maximum number of such rows."""

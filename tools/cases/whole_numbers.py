@@ -19,10 +19,10 @@ from collections.abc import Iterable, Sequence, Set
 
 import torch
 
+from triton_agent.tools.cases.feeds import Feed, Reach
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operators import bare_name, words
 from triton_agent.tools.graph.values import Argument, Reference
-from triton_agent.tools.truth.feeds import Feed, Reach
 
 REPEATED, EQUAL, ZERO = "repeated whole numbers", "equal whole numbers", "whole numbers of zero"
 FAR = "whole numbers far from zero"

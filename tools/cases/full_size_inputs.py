@@ -13,10 +13,8 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.processes.tensors import nested_tensors
-from triton_agent.tools.reference.input_tensors import is_plain
-from triton_agent.tools.truth.directed import FAINT, LIMITS, NUMBERS, OFFSET, TIES
-from triton_agent.tools.truth.distributions import (
+from triton_agent.tools.cases.directed import FAINT, LIMITS, NUMBERS, OFFSET, TIES
+from triton_agent.tools.cases.distributions import (
     BLANK,
     EXTREMES,
     FLAGS,
@@ -31,9 +29,11 @@ from triton_agent.tools.truth.distributions import (
     put_under,
     real_valued_in,
 )
+from triton_agent.tools.cases.input_changes import BEYOND_EXP, FAINT_POWERS
+from triton_agent.tools.cases.plan import Case
+from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.reference.input_tensors import is_plain
 from triton_agent.tools.truth.expectation import Expectation
-from triton_agent.tools.truth.input_changes import BEYOND_EXP, FAINT_POWERS
-from triton_agent.tools.truth.plan import Case
 
 MIXED = {"x3": 3.0, "x0.01": 0.01}
 """Factors for elements of a call that holds several distributions at once, by the distribution's name."""

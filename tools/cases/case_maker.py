@@ -1,8 +1,8 @@
 """Makes the cases of one variant: draws inputs, changes them, and runs the reference on them.
 
 Cases depend only on the reference and are made once per problem. Their seeds are drawn here and never leave this
-process. Cases with numbers that a candidate's kernels name are made in `number_cases.py`, those of modules that keep a
-state in `state_cases.py`.
+process. Cases with other parameters are made in `parameter_cases.py`, those with numbers that a candidate's kernels
+name in `number_cases.py`, and those of modules that keep a state in `state_cases.py`.
 """
 
 from __future__ import annotations
@@ -13,30 +13,13 @@ import functools
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from triton_agent.tools.answers.checks import mutated_inputs
-from triton_agent.tools.answers.timed_looks import LOOKS
-from triton_agent.tools.chance import one_of, secret_seed
-from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.graph.graph import OperatorGraph
-from triton_agent.tools.graph.operator_groups import ATTENTION, CONVOLUTIONS, FIRST, LOOKING_UP, NORMS, PRODUCTS, STILL
-from triton_agent.tools.graph.operators import ORDERING, bare_name
-from triton_agent.tools.graph.own_limits import Limit, OwnLimits
-from triton_agent.tools.graph.recorder import extract
-from triton_agent.tools.graph.values import order_in_memory
-from triton_agent.tools.graph.written_out import is_centring, operators_of
-from triton_agent.tools.processes.payloads import Payload, pack
-from triton_agent.tools.processes.tensors import float_tensors, nested_tensors
-from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
-from triton_agent.tools.reference.module_copy import copied_module
-from triton_agent.tools.reference.reference import Reference
-from triton_agent.tools.reference.reference_runs import OriginalRuns
-from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.directed import (
+from triton_agent.tools.cases.directed import (
     DIRECTED,
     NOT_FINITE,
     NUMBERS,
@@ -47,16 +30,14 @@ from triton_agent.tools.truth.directed import (
     Directed,
     directed,
     kind_of,
-    passes_nan_on,
 )
-from triton_agent.tools.truth.distributions import (
+from triton_agent.tools.cases.distributions import (
     BLANK,
     DISTRIBUTIONS,
     EXTREMES,
     FEW,
     FLAGS,
     MODERATE,
-    OPPOSED_BACK,
     OPPOSED_FAR,
     OPPOSING,
     POSITIVE,
@@ -64,29 +45,16 @@ from triton_agent.tools.truth.distributions import (
     STRUCTURED,
     WHOLE,
     WITH_EMPTY,
-    draw,
     has_both_signs,
     has_flags,
     has_one_sign,
     has_positions_or_lengths,
     negate_some,
     put_under,
-    randomise,
     share_memory,
 )
-from triton_agent.tools.truth.expectation import (
-    Behaviour,
-    Expectation,
-    OriginalFailed,
-    non_finite_share,
-    scales_of,
-    state_of,
-    with_any_infinity,
-    with_slack,
-)
-from triton_agent.tools.truth.feeds import reach_of
-from triton_agent.tools.truth.input_changes import makes_scores
-from triton_agent.tools.truth.layouts import (
+from triton_agent.tools.cases.input_changes import makes_scores
+from triton_agent.tools.cases.layouts import (
     APART,
     GAPS,
     INNER,
@@ -97,19 +65,46 @@ from triton_agent.tools.truth.layouts import (
     relaid,
     safe,
 )
-from triton_agent.tools.truth.number_cases import NumberCases, is_astray
-from triton_agent.tools.truth.plan import (
+from triton_agent.tools.cases.number_cases import NumberCases
+from triton_agent.tools.cases.parameter_cases import ParameterCases
+from triton_agent.tools.cases.plan import (
     ALONE_BYTES_AT_MOST,
     AS_GIVEN,
     ONE_CHANGED,
     SHUFFLED,
     Case,
     Chain,
-    Trial,
-    Verify,
 )
-from triton_agent.tools.truth.state_cases import StateCases
-from triton_agent.tools.truth.whole_numbers import FAR
+from triton_agent.tools.cases.state_cases import StateCases
+from triton_agent.tools.cases.versions import off_the_diagonal
+from triton_agent.tools.cases.whole_numbers import FAR
+from triton_agent.tools.chance import one_of, secret_seed
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.graph.graph import OperatorGraph
+from triton_agent.tools.graph.operator_groups import ATTENTION, NORMS, STILL
+from triton_agent.tools.graph.operators import ORDERING
+from triton_agent.tools.graph.own_limits import Limit, OwnLimits
+from triton_agent.tools.graph.recorder import extract
+from triton_agent.tools.graph.values import order_in_memory
+from triton_agent.tools.graph.written_out import operators_of
+from triton_agent.tools.processes.payloads import pack
+from triton_agent.tools.processes.tensors import float_tensors, nested_tensors
+from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
+from triton_agent.tools.reference.module_copy import copied_module
+from triton_agent.tools.reference.reference import Reference
+from triton_agent.tools.reference.reference_runs import OriginalRuns
+from triton_agent.tools.settings import EvaluatorSettings
+from triton_agent.tools.truth.expectation import (
+    Behaviour,
+    Expectation,
+    OriginalFailed,
+    non_finite_share,
+    scales_of,
+    state_of,
+    with_any_infinity,
+    with_slack,
+)
+from triton_agent.tools.truth.expectation_shares import count_not_finite, judged_share, nan_share, own_error
 
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 DRAWS_AT_MOST = 4
@@ -119,10 +114,6 @@ TOO_LARGE_BYTES = 4 << 30
 """Inputs between these sizes are drawn `LARGE_BASES` times, and each case changes a copy of a draw. Smaller inputs are
 drawn for each case. So are larger ones, because kept copies of them would not fit in memory."""
 LARGE_BASES = 2
-ALONE = 2
-"""Number of parameters and buffers that are changed alone, at least one buffer if there is one; drawn at random."""
-ALONE_FRESH = 2
-"""Number of neutral buffers (zeros, equal integers, equal flags) that are changed alone as well."""
 SIGNS_FROM = 2
 """First version of the parameters in which parameters with elements of a single sign get both signs."""
 REFUSALS = 3
@@ -142,173 +133,13 @@ DIRECTED_IN_EACH_MODE, LAYOUTS_IN_EACH_MODE = (NOT_FINITE, NUMBERS, OFFSET), (TR
 NO_LAYOUTS = (
     "inputs in other memory layouts were not checked: the reference ended its process, or broke the GPU, with some"
 )
-PARTS_AT_MOST = 64
-"""Largest number of elements of a parameter that counts as a scale for each of several parts."""
-AWAY = (1000.0, 100.0)
-"""What is added to parameters before a norm, the first that the reference accepts."""
-SHORT_LIST = 8
-"""Largest buffer whose elements are changed one by one. Longer tables are often computed, such as those of sines."""
-GROWN_SCALARS = (30, 8, 3)
-"""Factors for scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 
 
-def make_trial(
-    reference: Reference,
-    name: str,
-    settings: EvaluatorSettings,
-    notes: list[str],
-    *,
-    main: bool,
-    pause: Callable[[], None] = lambda: None,
-) -> tuple[Trial, torch.nn.Module]:
-    """Return the cases of one variant, and the reference. `pause` is called before each run of the reference."""
-    build_seed = secret_seed()
-    models = [model.to(settings.device) for model in _versions(reference, build_seed, settings, main=main)]
-    maker = _CaseMaker(reference, name, models, settings, notes, pause, build_seed)
-    cases = maker.main_cases() if main else maker.variant_cases()
-    looks = maker.looks(LOOKS, cases) if main and settings.device == "cuda" else []
-    maker.runs = OriginalRuns(reference=reference, settings=settings)  # candidates wait for what is made later
-    trial = Trial(
-        variant=name,
-        packed_init=pack(reference.told_arguments()),
-        by_keyword=reference.keyword_only(),
-        build_seed=build_seed,
-        states=tuple(pack(state_of(model)) for model in models),
-        cases=tuple(cases),
-        modes=tuple(map(_mode_name, maker.modes)),
-        other_mode=maker.in_other_mode(cases) if main else (),
-        looks=tuple(looks),
-        holding=maker.number_cases.holding if settings.remedies else None,
-        meeting=maker.number_cases.meeting if settings.remedies else None,
-        at_other_branches=maker.cases_in_second_mode if main else maker.cases_at_other_branches,
-        chain=maker.chain if settings.remedies else None,
-        own_limits=maker.own_limits,
-        following=StateCases(maker).following if settings.remedies else None,
-    )
-    return trial, models[0].train(cases[0].train)
-
-
-def _versions(
-    reference: Reference, build_seed: int, settings: EvaluatorSettings, *, main: bool
-) -> list[torch.nn.Module]:
-    """Return the reference with several versions of its parameters.
-
-    The first is as drawn. For the main variant two new draws follow, of which the last has one element of each
-    parameter changed, then versions in which one parameter or buffer changes alone. If the constructor makes all
-    elements of a parameter equal, half of them keep that value in the new draws.
-    """
-    seeds = [(build_seed, secret_seed())]
-    models = [reference.make_model(build_seed)]
-    if main and settings.remedies and models[0].state_dict():
-        seeds += 2 * [(secret_seed(), secret_seed())]
-        models += [reference.make_model(build) for build, _ in seeds[1:]]
-    if settings.remedies:
-        for model, (_, seed), kept in zip(models, seeds, (None, 0, 1)):
-            randomise(model, seed, kept)
-    if len(models) > 1:
-        generator = torch.Generator().manual_seed(secret_seed())
-        # One element of each parameter of the last version changes: a cache that samples the contents misses it.
-        last = models[-1]
-        for parameter in last.parameters():
-            if parameter.is_floating_point() and parameter.numel() and parameter.dim():
-                where = _off_the_diagonal(parameter.shape, generator)
-                value = parameter.detach()[where]
-                parameter.data[where] = torch.where(value == 0, 0.25, value * 1.5)
-        models += _changed_alone(models[-1], generator)
-    return models
-
-
-def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[torch.nn.Module]:
-    """Return versions that each differ from the one before in a single parameter or buffer.
-
-    Neutral buffers (zeros, equal integers, equal flags) come first: only a change shows that a kernel ignores them. In
-    the last version all buffers change that did not change alone.
-    """
-    stored = model.state_dict()
-    if sum(value.nbytes for value in state_of(model).values()) > ALONE_BYTES_AT_MOST:
-        return []
-    buffers = {name: value for name, value in model.named_buffers() if name in stored}
-    fresh = [name for name, value in buffers.items() if value.numel() > 1 and _is_neutral(value)][:ALONE_FRESH]
-    parameters, others = (
-        [name for name, value in named if value.is_floating_point() and value.numel() and 0 not in value.stride()]
-        for named in (model.named_parameters(), buffers.items())
-    )
-    others = [name for name in others if name not in fresh]
-    names = [others.pop(int(torch.randint(len(others), (1,), generator=generator)))] if others else []
-    rest = parameters + others
-    names += [rest[index] for index in torch.randperm(len(rest), generator=generator)[: ALONE - len(names)].tolist()]
-    found = [model]
-    for name in fresh + names:
-        found.append(copied_module(found[-1]))
-        value = _stored(found[-1])[name]
-        if name in fresh:
-            value.copy_(_replacement_for(value, generator))
-            continue
-        # A repeated value in a table stays repeated, since a kernel may rely on the repetition.
-        alike = name in buffers and "running_" not in name and not _is_a_short_list(value)
-        value.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
-    left = [name for name in others if name not in names and "running_" not in name]
-    if left:  # no buffer keeps the values of a new module in every version
-        found.append(copied_module(found[-1]))
-        values = dict(found[-1].named_buffers())
-        for name in left:
-            values[name].data.mul_((0.5 + torch.rand((), generator=generator)).to(values[name]))
-    return found[1:]
-
-
-def _is_neutral(buffer: torch.Tensor) -> bool:
-    first = buffer.reshape(-1)[0]
-    if buffer.is_complex() or 0 in buffer.stride() or not bool((buffer == first).all()):
-        return False
-    return not buffer.is_floating_point() or bool(first == 0)
-
-
-def _replacement_for(fresh: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return flags with a quarter flipped, integers some of which are greater by one, or small numbers for zeros."""
-    drawn = torch.rand(fresh.shape, generator=generator)
-    if fresh.dtype is torch.bool:
-        return fresh ^ (drawn < 0.25).to(fresh.device)
-    return fresh + (drawn - 0.5 if fresh.is_floating_point() else (drawn < 0.5).int()).to(fresh)
-
-
-def _asking(reference: Reference, dense: Payload) -> Verify:
-    """Return the problem's own function, called with these inputs in place of those of the call."""
-    return lambda _, outputs: reference.verify(dense.unpack(), outputs)
-
-
-def make_verifier_trial(reference: Reference, name: str) -> Trial:
-    """Return a trial with three draws of inputs, for a problem that judges outputs itself.
-
-    More draws lie otherwise in memory, which the problem's own function does not see: it may ask for dense inputs.
-    """
-    cases, layout_seed = [], secret_seed()
-    for number, layout in enumerate(("", "", "", *(it for it in LAYOUTS if it not in OTHER_VALUES)), 1):
-        inputs = draw(reference, AS_GIVEN, secret_seed())
-        given = relaid(layout, inputs, layout_seed) if layout else inputs
-        if given is None:
-            continue
-        verify = _asking(reference, pack(inputs))
-        after = tuple(tensor.clone() for tensor in nested_tensors(given))
-        expectation = Expectation(packed_inputs=pack(given), inputs_after=after)
-        title = f"{name} / {layout or f'draw {number}'}"
-        cases.append(
-            Case(name=title, variant=name, distribution=layout or AS_GIVEN, expectation=expectation, verify=verify)
-        )
-    return Trial(
-        variant=name,
-        packed_init=pack(reference.told_arguments()),
-        by_keyword=reference.keyword_only(),
-        build_seed=secret_seed(),
-        states=(pack({}),),
-        cases=tuple(cases),
-    )
-
-
-def _mode_name(train: bool) -> str:
+def mode_name(train: bool) -> str:
     return "train" if train else "eval"
 
 
-class _CaseMaker:
+class CaseMaker:
     """Draws inputs and runs the reference for one variant."""
 
     def __init__(
@@ -351,7 +182,7 @@ class _CaseMaker:
             self.models[0].train(train)
             try:
                 if not seen:
-                    self.given = self._expected(self.models[0], AS_GIVEN)
+                    self.given = self.expected(self.models[0], AS_GIVEN)
                     seen[train] = Behaviour.of(self.given)
                 else:
                     seen[train] = self.runs.behaviour(self.models[0], self.given.packed_inputs)
@@ -390,7 +221,7 @@ class _CaseMaker:
         """Return True if the reference runs with these parameters, and returns no more infinities and NaN."""
         with contextlib.suppress(OriginalFailed):
             found = self.runs.behaviour(model.train(self.modes[0]), self.given.packed_inputs).outputs
-            return _not_finite(found) <= _not_finite([output.yard.original for output in self.given.outputs])
+            return count_not_finite(found) <= count_not_finite([output.yard.original for output in self.given.outputs])
         return False
 
     def _first_case(self) -> Case:
@@ -402,7 +233,7 @@ class _CaseMaker:
         self.put_in_order = _put_in_order(self.graph) if self.graph is not None else frozenset()
         cases = [self._first_case()]
         if self.settings.remedies:
-            self._try(cases, ONE_CHANGED, self.modes[0])
+            self.try_distribution(cases, ONE_CHANGED, self.modes[0])
         names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._is_useful(name, cases[0])]
         last_version = len(self.models) - 1
         # If the reference only moves elements, a candidate may leave other layouts to `contiguous()`.
@@ -411,150 +242,28 @@ class _CaseMaker:
             if (cases[-1].distribution, name) in INSTEAD:
                 continue
             version = min(i, last_version)
-            self._try(cases, name, self.modes[0], version=version)
+            self.try_distribution(cases, name, self.modes[0], version=version)
         if self.settings.remedies:
             self._add_directed_cases(cases, last_version, DIRECTED, train=self.modes[0])
             for layout in self._layouts(LAYOUTS) if computes else ():
                 self._try_layout(cases, layout, last_version, train=self.modes[0])
         for train in self.modes[1:]:  # last, since buffers that a call changes stay changed
-            self._try(cases, AS_GIVEN, train)  # even if the reference's modes agree, a candidate's may differ
+            self.try_distribution(cases, AS_GIVEN, train)  # a candidate's modes may differ where the reference's agree
             if self.settings.remedies and not self.modes_agree:
                 known = {case.distribution for case in cases}
                 for name in (name for name in IN_EACH_MODE if name in known or name == EXTREMES):
-                    self._try(cases, name, train, version=last_version)
+                    self.try_distribution(cases, name, train, version=last_version)
                 self._add_directed_cases(cases, last_version, DIRECTED_IN_EACH_MODE, train=train)
                 for layout in self._layouts(LAYOUTS_IN_EACH_MODE) if computes else ():
                     self._try_layout(cases, layout, last_version, train=train)
         size_bytes = sum(value.nbytes for value in state_of(self.models[0]).values())
         if self.settings.remedies and size_bytes:
             if size_bytes <= ALONE_BYTES_AT_MOST and len(self.models) > 1:
-                self._add_plain_parameters(cases)
-                self._add_grown_scalars(cases)
-                self._add_offset_parameters(cases)
-                self._add_nan_in_parameters(cases)
+                ParameterCases(self).add(cases)
             StateCases(self).add(cases)
         for name in (name for name in OPPOSING if name in names):
-            self._add_opposed(cases, name)
+            ParameterCases(self).add_opposed(cases, name)
         return cases
-
-    def _add_plain_parameters(self, cases: list[Case]) -> None:
-        """Add a case with the module as it is constructed, and one in which no parameter is negative.
-
-        In the second, one row of each matrix is zero if the reference accepts that.
-        """
-        fresh = self.reference.make_model(secret_seed()).to(self.settings.device)
-        positive = copied_module(self.models[self.latest])
-        for parameter in positive.parameters():
-            if parameter.is_floating_point():
-                parameter.data.abs_()
-        without, generator = copied_module(positive), torch.Generator().manual_seed(secret_seed())
-        for parameter in without.parameters():
-            if parameter.dim() > 1 and parameter.numel() and 0 not in parameter.stride():
-                parameter.data[int(torch.randint(len(parameter), (1,), generator=generator))] = 0
-        with contextlib.suppress(OriginalFailed):
-            self._add_with_own_model(cases, fresh, "module as constructed", self._is_finite)
-        for model, what in ((without, "positive parameters, rows of zeros"), (positive, "positive parameters")):
-            with contextlib.suppress(OriginalFailed):
-                if self._add_with_own_model(cases, model, what, self._is_finite):
-                    break
-
-    def _is_finite(self, expectation: Expectation) -> bool:
-        return non_finite_share(expectation) <= non_finite_share(self.given)
-
-    def _is_accurate(self, expectation: Expectation) -> bool:
-        return self._is_finite(expectation) and not is_astray(expectation)
-
-    def _add_with_own_model(
-        self,
-        cases: list[Case],
-        model: torch.nn.Module,
-        what: str,
-        is_sound: Callable[[Expectation], bool],
-        distribution: str = AS_GIVEN,
-    ) -> bool:
-        """Add a case with this module and inputs of this distribution, if the answer is sound."""
-        expectation = self._expected(model.train(self.modes[0]), distribution, brief=True)
-        if not is_sound(expectation):
-            return False
-        cases.append(self.case_with(model, expectation, distribution, self.modes[0], what))
-        return True
-
-    def _add_opposed(self, cases: list[Case], name: str) -> None:
-        """Add a case in which the first input has one sign, and other inputs and all parameters the other one.
-
-        For scores far below zero the signs of parameters take turns: queries and keys may come from the same input.
-        """
-        model = copied_module(self.models[self.latest])
-        own = [it for it in model.parameters() if it.is_floating_point() and has_both_signs(it)]
-        for number, parameter in enumerate(own):
-            is_positive = number % 2 if name == OPPOSED_FAR else name == OPPOSED_BACK
-            parameter.data.abs_().mul_(1.0 if is_positive else -1.0)
-        if not own or sum(it.nbytes for it in state_of(model).values()) > ALONE_BYTES_AT_MOST:
-            self._try(cases, name, self.modes[0])
-            return
-        with contextlib.suppress(OriginalFailed):
-            self._add_with_own_model(cases, model, name, self._is_finite, distribution=name)
-
-    def _add_grown_scalars(self, cases: list[Case]) -> None:
-        """Add a case in which scales are many times as large: parameters of one element, or of one for each of several
-        parts, such as the heads of an attention, and buffers of one element.
-        """
-        for times in GROWN_SCALARS:
-            model = copied_module(self.models[self.latest])
-            single = [name for name, it in model.named_parameters() if it.is_floating_point() and _is_a_scale(it)]
-            single += [name for name, it in model.named_buffers() if it.is_floating_point() and it.numel() == 1]
-            for name in single:  # one version may have half of what the constructor gave
-                own, *others = (_stored(it)[name] for it in (model, *self.models))
-                largest = max(float(other.abs().max()) for other in others)
-                own.copy_(torch.full_like(own, times * largest).copysign(others[0]))
-            with contextlib.suppress(OriginalFailed):
-                what = f"scalar parameters times {times}"
-                if not single or self._add_with_own_model(cases, model, what, self._is_accurate):
-                    return
-
-    def _add_offset_parameters(self, cases: list[Case]) -> None:
-        """Add a case in which parameters before a norm are far from zero, as far as the reference accepts.
-
-        These are biases, tables, and weights that are normalised themselves. A variance computed as the mean of squares
-        less the square of the mean loses its digits then.
-        """
-        graph = self.graph
-        if graph is None or not self.operators & NORMS:
-            return
-        norms = {name for node in graph.nodes if bare_name(node.operator) in NORMS for name in node.references()}
-        for away in AWAY:
-            model, found = copied_module(self.models[self.latest]), False
-            for name, parameter in model.named_parameters():
-                takers = {bare_name(it.operator) for it in graph.nodes if f"p:{name}" in it.references()}
-                is_bias = parameter.dim() == 1 and takers <= PRODUCTS | {"add"}
-                is_centred = any(is_centring(graph, it) for it in graph.nodes if f"p:{name}" in it.references())
-                before = bool(reach_of(graph, f"p:{name}").operators & NORMS) and f"p:{name}" not in norms
-                moves = is_bias or is_centred or takers <= LOOKING_UP
-                if takers and before and moves and parameter.is_floating_point():
-                    parameter.data.add_(away)
-                    found = True
-            with contextlib.suppress(OriginalFailed):
-                what = "parameters far from zero"
-                if not found or self._add_with_own_model(cases, model, what, self._is_accurate):
-                    return
-
-    def _add_nan_in_parameters(self, cases: list[Case]) -> None:
-        """Add a case with NaN in one element of each parameter from which the reference passes it on.
-
-        A convolution may or may not multiply it by padding.
-        """
-        names = self.operators
-        graph = self.graph
-        if graph is None or names & (ORDERING | FIRST | CONVOLUTIONS):
-            return
-        model, generator = copied_module(self.models[self.latest]), torch.Generator().manual_seed(secret_seed())
-        passing = [it for name, it in model.named_parameters() if passes_nan_on(graph, reach_of(graph, f"p:{name}"))]
-        own = [it for it in passing if it.is_floating_point() and it.numel() and 0 not in it.stride()]
-        for parameter in [it for it in own if it.numel() > 1] or own:
-            parameter.data[_off_the_diagonal(parameter.shape, generator)] = math.nan
-        with contextlib.suppress(OriginalFailed, RuntimeError):
-            if own:
-                self._add_with_own_model(cases, model, "NaN in parameters", lambda it: _nan_share(it) > 0)
 
     def in_other_mode(self, cases: Sequence[Case]) -> tuple[Case, ...]:
         """Return the cases of the first mode for the other one, if the reference does the same in both."""
@@ -562,7 +271,7 @@ class _CaseMaker:
             return ()
         first = (case for case in cases[1:] if case.train == self.modes[0] and not case.expectation.state_after)
         return tuple(
-            dataclasses.replace(case, train=self.modes[1], name=f"{case.name} / {_mode_name(self.modes[1])}")
+            dataclasses.replace(case, train=self.modes[1], name=f"{case.name} / {mode_name(self.modes[1])}")
             for case in first
         )
 
@@ -593,16 +302,16 @@ class _CaseMaker:
             return
         model, given = self.models[version].train(train), cases[0].expectation
         asked = directed(graph, self._fresh_apart(), state_of(model))
-        expected_share = _judged_share(self.runs.with_free_places(model, given) if asked.picks else given)
+        expected_share = judged_share(self.runs.with_free_places(model, given) if asked.picks else given)
         for name in asked.cases(names):
             for refused in range(REFUSALS):
                 expectation = self._directed_expectation(model, asked, name, refused)
                 if expectation is None:
                     continue
-                judged = _judged_share(expectation) + (_nan_share(expectation) if name == NOT_FINITE else 0.0)
+                judged = judged_share(expectation) + (nan_share(expectation) if name == NOT_FINITE else 0.0)
                 sound = name == NOT_FINITE or non_finite_share(expectation) <= non_finite_share(given)
                 if name in (FAR, RELATED):
-                    sound = sound and _own_error(expectation) <= ERROR_GROWN * max(_own_error(given), LEAST_ERROR)
+                    sound = sound and own_error(expectation) <= ERROR_GROWN * max(own_error(given), LEAST_ERROR)
                 if sound and judged >= SHARE_JUDGED * expected_share:
                     if name == RELATED:
                         expectation = with_slack(expectation, SLACK_WHERE_RELATED)
@@ -740,7 +449,7 @@ class _CaseMaker:
         if self.settings.remedies:
             for name in (EXTREMES, MODERATE):
                 if cases[-1].distribution == AS_GIVEN:
-                    self._try(cases, name, self.modes[0 if self.modes_agree else -1])
+                    self.try_distribution(cases, name, self.modes[0 if self.modes_agree else -1])
         return cases
 
     def cases_at_other_branches(self) -> tuple[Case, ...]:
@@ -775,7 +484,7 @@ class _CaseMaker:
                 self.models[0], self.notes = copied_module(self.models[0]).train(train), []
                 cases = [self.case_of(self.given, AS_GIVEN, self.modes[0])]
                 for name in (name for name in distributions if self._is_useful(name, cases[0])):
-                    self._try(cases, name, train)
+                    self.try_distribution(cases, name, train)
                 self._add_directed_cases(cases, 0, kinds, train=train)
                 self._at_other_branches = tuple(cases[1:])
             return self._at_other_branches
@@ -797,14 +506,14 @@ class _CaseMaker:
         changed = len(self._bases) == LARGE_BASES and any(case.distribution == SHUFFLED for case in cases)
         more = list(cases[:1])
         for _ in range(count):
-            self._try(more, SHUFFLED if changed else AS_GIVEN, self.modes[0])
+            self.try_distribution(more, SHUFFLED if changed else AS_GIVEN, self.modes[0])
         return more[1:]
 
-    def _try(self, cases: list[Case], distribution: str, train: bool, *, version: int = 0) -> None:
+    def try_distribution(self, cases: list[Case], distribution: str, train: bool, *, version: int = 0) -> None:
         """Add a case, or a note that says why the reference cannot be used for it."""
         try:
             model = self.models[version].train(train)
-            expectation = self._expected(model, distribution, brief=True)
+            expectation = self.expected(model, distribution, brief=True)
             case = self.case_of(expectation, distribution, train, version=version)
         except OriginalFailed as error:
             self.notes.append(f"distribution {distribution!r} was not used: {error}")
@@ -839,7 +548,7 @@ class _CaseMaker:
         case = self.case_of(expectation, distribution, train, version=len(self.models) - 1)
         return dataclasses.replace(case, stale=None, name=f"{self.variant} / {what}")
 
-    def _expected(self, model: torch.nn.Module, distribution: str, *, brief: bool = False) -> Expectation:
+    def expected(self, model: torch.nn.Module, distribution: str, *, brief: bool = False) -> Expectation:
         """Run the reference on drawn inputs. Draw again if elements tie by chance and their positions are returned.
 
         If they tie in each draw, as probabilities that underflow do, any of their positions is right.
@@ -884,20 +593,6 @@ class _CaseMaker:
         return [map_tensors(value, lambda tensor: tensor.to(device, copy=copied)) for value in inputs]
 
 
-def _stored(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return the module's own parameters and buffers by name."""
-    return {name: it.detach() for name, it in (*model.named_parameters(), *model.named_buffers())}
-
-
-def _is_a_short_list(buffer: torch.Tensor) -> bool:
-    """Return True for a few different numbers, such as the means of three colours."""
-    return 1 < buffer.numel() <= SHORT_LIST and len(set(buffer.reshape(-1).tolist())) == buffer.numel()
-
-
-def _is_a_scale(parameter: torch.Tensor) -> bool:
-    return parameter.numel() == 1 or (parameter.shape[-1:] == (1,) and 0 < parameter.numel() <= PARTS_AT_MOST)
-
-
 def _put_in_order(graph: OperatorGraph) -> frozenset[int]:
     """Return the outputs that depend on an operator which changes the order of elements in memory."""
     values, producers, found = graph.values(), graph.producers(), set()
@@ -932,45 +627,7 @@ def _one_changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tens
     if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)):
         tensor = tensor.clone()
     if tensor.is_floating_point() and tensor.numel() and tensor.dim():
-        where = _off_the_diagonal(tensor.shape, generator)
+        where = off_the_diagonal(tensor.shape, generator)
         with torch.no_grad():
             tensor[where] = torch.where(tensor[where] == 0, 1.0, tensor[where] * -1.5)
     return tensor
-
-
-def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple[int, ...]:
-    """Return a random index with different components if possible, so that confused axes show."""
-    where: list[int] = []
-    for size in shape:
-        index = int(torch.randint(size, (1,), generator=generator))
-        for _ in range(size):
-            if index not in where:
-                break
-            index = (index + 1) % size
-        where.append(index)
-    return tuple(where)
-
-
-def _judged_share(expectation: Expectation) -> float:
-    """Return the share of elements, over all outputs, that an answer is compared in."""
-    yards = [output.yard for output in expectation.outputs]
-    total = sum(yard.truth.numel() for yard in yards)
-    return sum(yard.judged_share * yard.truth.numel() for yard in yards) / total if total else 1.0
-
-
-def _nan_share(expectation: Expectation) -> float:
-    """Return the share of elements, over all outputs, that must be NaN."""
-    yards = [output.yard for output in expectation.outputs if output.yard.original.is_floating_point()]
-    total = sum(output.yard.truth.numel() for output in expectation.outputs)
-    return sum(int((yard.original.isnan() & yard.truth.isnan()).sum()) for yard in yards) / total if total else 0.0
-
-
-def _own_error(expectation: Expectation) -> float:
-    """Return the largest relative error of the reference's own outputs."""
-    yards = [output.yard for output in expectation.outputs if output.yard.original.is_floating_point()]
-    errors = [float((it.original.double() - it.truth).norm() / it.truth.norm().clamp(min=1e-30)) for it in yards]
-    return max(errors, default=0.0)
-
-
-def _not_finite(tensors: Iterable[torch.Tensor]) -> int:
-    return sum(int((~torch.isfinite(tensor)).sum()) for tensor in tensors if tensor.is_floating_point())

@@ -15,6 +15,9 @@ from typing import Any, Protocol
 
 import torch
 
+from triton_agent.tools.cases.distributions import real_valued_in
+from triton_agent.tools.cases.number_cases import Source, is_astray
+from triton_agent.tools.cases.plan import Case, Chain, Following
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operators import bare_name, words
@@ -24,7 +27,6 @@ from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference
-from triton_agent.tools.truth.distributions import real_valued_in
 from triton_agent.tools.truth.expectation import (
     Expectation,
     OriginalFailed,
@@ -34,8 +36,6 @@ from triton_agent.tools.truth.expectation import (
     state_of,
     with_slack,
 )
-from triton_agent.tools.truth.number_cases import Source, is_astray
-from triton_agent.tools.truth.plan import Case, Chain, Following
 from triton_agent.tools.truth.yardstick import near
 
 AFTER_OTHERS = "as given, after other calls"

@@ -16,6 +16,21 @@ from typing import Any, Protocol
 
 import torch
 
+from triton_agent.tools.cases.distributions import share_memory
+from triton_agent.tools.cases.feeds import reach_of
+from triton_agent.tools.cases.input_changes import largest_asked, makes_scores
+from triton_agent.tools.cases.named_numbers import (
+    ORDINARY,
+    Numbers,
+    fill_with,
+    groups,
+    magnitudes,
+    make_equal,
+    plant,
+    room_in,
+)
+from triton_agent.tools.cases.plan import ALONE_BYTES_AT_MOST, Case
+from triton_agent.tools.cases.whole_numbers import is_written_at
 from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operator_groups import NORMS, SUMMING, WHOLE_OPERATORS
@@ -26,28 +41,13 @@ from triton_agent.tools.processes.tensors import nested_tensors, real_parts, rea
 from triton_agent.tools.reference.input_tensors import is_sorted
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference_runs import OriginalRuns
-from triton_agent.tools.truth.distributions import share_memory
 from triton_agent.tools.truth.expectation import (
     Expectation,
     OriginalFailed,
     non_finite_share,
     state_of,
 )
-from triton_agent.tools.truth.feeds import reach_of
-from triton_agent.tools.truth.input_changes import largest_asked, makes_scores
 from triton_agent.tools.truth.jumps import WHOLE as WHOLE_DTYPES
-from triton_agent.tools.truth.named_numbers import (
-    ORDINARY,
-    Numbers,
-    fill_with,
-    groups,
-    magnitudes,
-    make_equal,
-    plant,
-    room_in,
-)
-from triton_agent.tools.truth.plan import ALONE_BYTES_AT_MOST, Case
-from triton_agent.tools.truth.whole_numbers import is_written_at
 
 NUMBERS_NAMED = "numbers that the kernels name"
 NUMBERS_MET = "numbers that the kernels combine elements with"

@@ -1,7 +1,7 @@
 """The plan of a problem: the cases a candidate has to pass, by variant, distribution, parameters and mode.
 
 The main variant runs every distribution and changes the parameters: all of them, one element of each, one alone. Other
-variants get the inputs as given and the distribution `extremes`. `cases.py` makes the cases, once per problem.
+variants get the inputs as given and the distribution `extremes`. `case_maker.py` makes the cases, once per problem.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 import torch
 
 from triton_agent.tools.answers.authorship import OriginalWork
+from triton_agent.tools.cases.distributions import DISTRIBUTIONS
+from triton_agent.tools.cases.named_numbers import Numbers
 from triton_agent.tools.graph.own_limits import Limit
 from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.processes.protocol import Counterparts
-from triton_agent.tools.truth.distributions import DISTRIBUTIONS
 from triton_agent.tools.truth.expectation import Expectation
-from triton_agent.tools.truth.named_numbers import Numbers
 
 Verify = Callable[[Payload, Any], bool]
 """Returns True if the problem accepts these outputs for these packed inputs."""

@@ -20,6 +20,53 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.cases.distributions import NOT_FINITE, share_memory
+from triton_agent.tools.cases.feeds import Change, Feed, Reach, reach_of, reduced_dims
+from triton_agent.tools.cases.input_changes import (
+    FEWEST_LINES,
+    NARROW_WHOLE,
+    clear_runs,
+    ends_of,
+    enlarge_some,
+    exceed_half_range,
+    fill_narrow_rows,
+    fill_rows_at_limits,
+    fill_samples,
+    half_way,
+    half_way_pixels,
+    limit_rows,
+    make_from_another,
+    make_some_faint,
+    mask_rows,
+    meet_ends,
+    meet_some,
+    negate_divided,
+    quantise_half,
+    reach_the_end,
+    repeat_and_count_back,
+    set_otherwise,
+    set_rows_off,
+    set_whole_offset,
+    uneven_offsets,
+)
+from triton_agent.tools.cases.whole_numbers import (
+    EQUAL,
+    FAR,
+    REPEATED,
+    SHIFTS,
+    ZERO,
+    far_together,
+    is_small,
+    is_written_at,
+    may_be_zero,
+    may_repeat,
+    move_far,
+    repeat_some,
+    set_equal,
+    set_to_zero,
+    shift,
+    with_pools,
+)
 from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.graph.graph import Node, OperatorGraph
 from triton_agent.tools.graph.operator_groups import (
@@ -58,54 +105,7 @@ from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
 from triton_agent.tools.graph.written_out import VARIANCE, is_centring, operators_of
 from triton_agent.tools.reference.input_tensors import is_plain, is_sorted, tensors_in
-from triton_agent.tools.truth.distributions import NOT_FINITE, share_memory
-from triton_agent.tools.truth.feeds import Change, Feed, Reach, reach_of, reduced_dims
-from triton_agent.tools.truth.input_changes import (
-    FEWEST_LINES,
-    NARROW_WHOLE,
-    clear_runs,
-    ends_of,
-    enlarge_some,
-    exceed_half_range,
-    fill_narrow_rows,
-    fill_rows_at_limits,
-    fill_samples,
-    half_way,
-    half_way_pixels,
-    limit_rows,
-    make_from_another,
-    make_some_faint,
-    mask_rows,
-    meet_ends,
-    meet_some,
-    negate_divided,
-    quantise_half,
-    reach_the_end,
-    repeat_and_count_back,
-    set_otherwise,
-    set_rows_off,
-    set_whole_offset,
-    uneven_offsets,
-)
 from triton_agent.tools.truth.jumps import COMPARING, NEAREST, ROUNDING, SAMPLING, WHOLE
-from triton_agent.tools.truth.whole_numbers import (
-    EQUAL,
-    FAR,
-    REPEATED,
-    SHIFTS,
-    ZERO,
-    far_together,
-    is_small,
-    is_written_at,
-    may_be_zero,
-    may_repeat,
-    move_far,
-    repeat_some,
-    set_equal,
-    set_to_zero,
-    shift,
-    with_pools,
-)
 
 TIES = "ties and half-way values"
 NUMBERS = "whole numbers at their limits"

@@ -1,0 +1,34 @@
+"""Which share of an expectation's elements is judged, or has to be NaN; and how large the reference's own error is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from triton_agent.tools.truth.expectation import Expectation
+
+
+def judged_share(expectation: Expectation) -> float:
+    """Return the share of elements, over all outputs, that an answer is compared in."""
+    yards = [output.yard for output in expectation.outputs]
+    total = sum(yard.truth.numel() for yard in yards)
+    return sum(yard.judged_share * yard.truth.numel() for yard in yards) / total if total else 1.0
+
+
+def nan_share(expectation: Expectation) -> float:
+    """Return the share of elements, over all outputs, that must be NaN."""
+    yards = [output.yard for output in expectation.outputs if output.yard.original.is_floating_point()]
+    total = sum(output.yard.truth.numel() for output in expectation.outputs)
+    return sum(int((yard.original.isnan() & yard.truth.isnan()).sum()) for yard in yards) / total if total else 0.0
+
+
+def own_error(expectation: Expectation) -> float:
+    """Return the largest relative error of the reference's own outputs."""
+    yards = [output.yard for output in expectation.outputs if output.yard.original.is_floating_point()]
+    errors = [float((it.original.double() - it.truth).norm() / it.truth.norm().clamp(min=1e-30)) for it in yards]
+    return max(errors, default=0.0)
+
+
+def count_not_finite(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(int((~torch.isfinite(tensor)).sum()) for tensor in tensors if tensor.is_floating_point())
