@@ -59,6 +59,8 @@ values result from, and if its flags are noted where they are made."""
 IMPLIED = "implied"
 """Attribute of flags: numbers of the flags that are all set where these are, and of those that are not where these are
 not. Each operation that gives flags has a number of its own each time."""
+LEFT = "left"
+"""Attribute of constants that an `if` on data may have replaced."""
 CHOICES_KEPT = 8
 """Maximum number of choices within each other that are followed."""
 LOADS = frozenset({"create_masked_load", "create_descriptor_gather", "create_atomic_rmw", "create_atomic_cas"})
@@ -142,6 +144,18 @@ class _Open:
     """The result for NaN, if a value is compared with itself."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Sides:
+    """Which of two operands a result is equal to."""
+
+    chosen: Array
+    """1 for the first, -1 for the second, 0 for neither."""
+    differ: Array
+    """Where the question makes sense."""
+    others: Array
+    """The operand that was not chosen."""
+
+
 class Predicates:
     """The operations on data of the kernels that ran, by place."""
 
@@ -175,6 +189,8 @@ class Predicates:
         handles = list(handles_in(args))
         if name == "create_left_by":
             return _left_by(*handles) if len(handles) == 2 else result
+        if name.startswith(COMPARISONS):
+            handles = [_asked_about(handle) for handle in handles]
         self._close(name, args, handles)
         if name == "create_masked_store":
             self._note_store(args[0], args[1], args[2])
@@ -293,18 +309,33 @@ class Predicates:
         site, line = place
         values, active = numbers(result), result.attr[DATA].active
         result.attr[NOTED] = True
-        chosen, apart = values, f"{site} of two"
-        are_peaks = name in EXTREMA and all(source.attr[DATA].extremum for source in sources)
-        if len(sources) == 2 and name in EXTREMA | SUMS and not are_peaks:
-            one, other = np.broadcast_arrays(numbers(handles[0]), numbers(handles[1]))
-            other = -other if name == "create_fsub" else other
-            chosen = np.where(values == one, 1.0, np.where(values == other, -1.0, 0.0))
-            differ = (one != other) & ((one != 0) & (other != 0) if name in SUMS else True)
-            self._note(apart, Seen(line, PredicateKind.EXTREMUM), chosen, differ if active is None else active & differ)
-        if name in ("create_truth", "create_index"):
-            values = values != 0 if name == "create_truth" else values > 0
-            kind = PredicateKind.COMPARISON if name == "create_truth" else PredicateKind.BOUND
-            self._note(site, Seen(line, kind), values, active)
+        apart, sides = f"{site} of two", _two_sides(name, handles, sources, values)
+        if sides is not None:
+            differ = sides.differ if active is None else active & sides.differ
+            self._note(apart, Seen(line, PredicateKind.EXTREMUM), sides.chosen, differ)
+        self._note_result(name, place, handles, sources, result)
+        if self.forced == apart and sides is not None:
+            forced = sides.others
+        elif self.forced == site and values.dtype == np.bool_:
+            forced = (~values).astype(result.data.dtype)
+        elif self.forced == site:
+            forced = np.where(values == 0, 1, 0).astype(values.dtype)
+        else:
+            return result
+        changed = handle_of(forced, result.dtype.scalar)
+        changed.attr.update(result.attr)
+        return changed
+
+    def _note_result(
+        self, name: str, place: tuple[str, int], handles: Sequence[Handle], sources: Sequence[Handle], result: Handle
+    ) -> None:
+        """Note an operation by its result; keep a comparison, or flags joined, until it is known what they are for."""
+        site, line = place
+        values, active = numbers(result), result.attr[DATA].active
+        if name == "create_truth":
+            self._note(site, Seen(line, PredicateKind.COMPARISON), values != 0, active)
+        elif name == "create_index":
+            self._note(site, Seen(line, PredicateKind.BOUND), values > 0, active)
         elif name.startswith(COMPARISONS):
             seen = Seen(line, PredicateKind.COMPARISON, limit=limit_of(name, handles, sources))
             is_itself = len(sources) == 2 and sources[0] is sources[1]
@@ -322,17 +353,6 @@ class Predicates:
             result.attr[OPEN] = [*result.attr.get(OPEN, ()), *opened]
         elif name not in EXTREMA or len(sources) == 1:
             self._note(site, Seen(line, PredicateKind.OPERATION), values, active)
-        if self.forced == apart:
-            forced = np.where(chosen > 0, other, one)
-        elif self.forced == site and values.dtype == np.bool_:
-            forced = (~values).astype(result.data.dtype)
-        elif self.forced == site:
-            forced = np.where(values == 0, 1, 0).astype(values.dtype)
-        else:
-            return result
-        changed = handle_of(forced, result.dtype.scalar)
-        changed.attr.update(result.attr)
-        return changed
 
     def _chosen(self, place: tuple[str, int], handles: Sequence[Handle], result: Handle) -> Handle:
         """Note choices within this one: what decides them counts on the lanes that this one takes from them."""
@@ -449,11 +469,30 @@ def _without_nan(handles: Sequence[Handle], active: Array | None) -> Array | Non
     return active
 
 
+def _two_sides(name: str, handles: Sequence[Handle], sources: Sequence[Handle], values: Array) -> _Sides | None:
+    """Return which of two operands a sum or an extremum comes from; None if both are extrema of parts of a row."""
+    are_peaks = name in EXTREMA and all(source.attr[DATA].extremum for source in sources)
+    if len(sources) != 2 or name not in EXTREMA | SUMS or are_peaks:
+        return None
+    one, other = np.broadcast_arrays(numbers(handles[0]), numbers(handles[1]))
+    other = -other if name == "create_fsub" else other
+    chosen = np.where(values == one, 1.0, np.where(values == other, -1.0, 0.0))
+    differ = (one != other) & ((one != 0) & (other != 0) if name in SUMS else True)
+    return _Sides(chosen, differ, np.where(chosen > 0, other, one))
+
+
 def _left_by(condition: Handle, value: Handle) -> Handle:
-    """Return a constant that an `if` on data left as it was as a value that depends on these data."""
+    """Mark a constant that an `if` on data left as it was."""
     if DATA in value.attr or DATA not in condition.attr:
         return value
-    return stock.TensorHandle(value.data, value.dtype, {**value.attr, DATA: Data(stem=new_origin())})
+    return stock.TensorHandle(value.data, value.dtype, {**value.attr, LEFT: True})
+
+
+def _asked_about(handle: Handle) -> Handle:
+    """Return a constant that an `if` left as it was as data. Only for comparisons: elsewhere it is a neutral number."""
+    if LEFT not in handle.attr or DATA in handle.attr:
+        return handle
+    return stock.TensorHandle(handle.data, handle.dtype, {**handle.attr, DATA: Data(stem=new_origin())})
 
 
 def _lanes_of(mask: Any) -> Array | None:
