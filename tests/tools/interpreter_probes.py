@@ -1568,6 +1568,49 @@ def another_result_is_forced_at_one_place():
     return same(out, x) and same(forced, torch.zeros(24))
 
 
+@triton.jit
+def kernel_of_counts(x_ptr, ends_ptr, out_ptr):
+    row = tl.program_id(0)
+    begin, end = tl.load(ends_ptr + row), tl.load(ends_ptr + row + 1)
+    count = 0
+    if end > begin:
+        count = 1
+    tl.store(out_ptr + row, tl.where(count.to(tl.float32) == 0.0, 5.0, tl.load(x_ptr + row)))
+
+
+@probe
+def a_constant_that_data_may_have_replaced_is_data_in_comparisons():
+    x, out, found = values(4), torch.empty(4), []
+    for ends in ([0, 2, 4, 6, 8], [0, 2, 2, 4, 6]):
+        INTERPRETER.notes.start()
+        kernel_of_counts[(4,)](x, torch.tensor(ends), out)
+        last = list(INTERPRETER.notes.predicates.seen.values())[-1]
+        found.append((last.kind, last.only))
+        INTERPRETER.notes.stop()
+    return found == [("comparison", 0.0), ("comparison", None)]
+
+
+@triton.jit
+def kernel_of_rounds(x_ptr, out_ptr, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    for _ in range(tl.sum(x, axis=0).to(tl.int32) - 1000):
+        x *= 0.0
+    tl.store(out_ptr + at, x, mask=at < n)
+
+
+@probe
+def a_loop_without_rounds_is_forced_to_have_one():
+    x, out, forced, place = values(24), torch.empty(24), torch.empty(24), None
+    for written in (out, forced):
+        INTERPRETER.notes.start(forced=place)
+        kernel_of_rounds[(1,)](x, written, 24, B=32)
+        bounds = (it for it, seen in INTERPRETER.notes.predicates.seen.items() if seen.kind == "bound")
+        place = next(bounds, None)
+        INTERPRETER.notes.stop()
+    return same(out, x) and same(forced, torch.zeros(24))
+
+
 @probe
 def a_failure_of_the_notes_is_not_the_kernels():
     x, out, notes = values(24), torch.empty(24), INTERPRETER.notes

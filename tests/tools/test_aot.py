@@ -373,6 +373,21 @@ BROKEN = {
         "total",
         "invalid axis 3",
     ),
+    "assertion_without_text": (
+        "cuda:90",
+        """
+        @triton.jit
+        def product(x, y, BLOCK: tl.constexpr):
+            at = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+            a = tl.load(x + at)
+            tl.store(y + at, tl.dot(a, a, tl.zeros((BLOCK, BLOCK), tl.float16)))  # here
+
+        def main(launch):
+            launch(product, (1,), torch.empty(4096, dtype=torch.int8), torch.empty(4096), BLOCK=64)
+        """,
+        "product",
+        "the compiler's own `assert ",
+    ),
     "static_assert": (
         "cuda:90",
         """

@@ -110,6 +110,8 @@ OTHER_PROMISES = (
     "predicates_on_data_with_one_result_are_noted",
     "another_result_is_forced_at_one_place",
     "a_failure_of_the_notes_is_not_the_kernels",
+    "a_constant_that_data_may_have_replaced_is_data_in_comparisons",
+    "a_loop_without_rounds_is_forced_to_have_one",
     "installing_again_changes_nothing",
 )
 

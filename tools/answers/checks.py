@@ -44,8 +44,8 @@ WIDE_HINT = (
     'TF32; keep float32 throughout and give tl.dot input_precision="ieee" or "tf32x3"'
 )
 NAN_HINT = (
-    "\nlikely cause: the kernel drops NaN, which the reference passes on; `tl.maximum`, `tl.max` and comparisons do. "
-    "Use `tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)`, or select with `x != x`"
+    "\nlikely cause: the kernel drops NaN, which the reference passes on; `tl.maximum`, `tl.max`, comparisons and "
+    "skipped zeros do. Use `tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)`, or select with `x != x`"
 )
 WRITES_HINT = (
     "\nlikely cause: a kernel or an in-place operator writes into the tensor it is given; allocate a new one "

@@ -104,7 +104,7 @@ from triton_agent.tools.truth.expectation import (
     with_any_infinity,
     with_slack,
 )
-from triton_agent.tools.truth.expectation_shares import count_not_finite, judged_share, nan_share, own_error
+from triton_agent.tools.truth.expectation_measures import count_not_finite, judged_share, nan_share, own_error
 
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 DRAWS_AT_MOST = 4

@@ -36,7 +36,7 @@ from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operator_groups import NORMS, SUMMING, WHOLE_OPERATORS
 from triton_agent.tools.graph.operators import ORDERING, bare_name
 from triton_agent.tools.processes.payloads import Payload, pack
-from triton_agent.tools.processes.protocol import Counterparts
+from triton_agent.tools.processes.protocol import MetNumbers
 from triton_agent.tools.processes.tensors import nested_tensors, real_parts, real_valued
 from triton_agent.tools.reference.input_tensors import is_sorted
 from triton_agent.tools.reference.module_copy import copied_module
@@ -237,7 +237,7 @@ class NumberCases:
             or makes_scores(self._source.operators)
         )
 
-    def meeting(self, case: Case, counterparts: Sequence[Counterparts]) -> Case | None:
+    def meeting(self, case: Case, counterparts: Sequence[MetNumbers]) -> Case | None:
         """Return the case with some elements of its inputs set to numbers that a kernel combined them with.
 
         Each is set with a probability of one half, so that rows keep other elements. If the reference refuses, only

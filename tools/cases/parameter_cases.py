@@ -23,7 +23,7 @@ from triton_agent.tools.graph.written_out import is_centring
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, non_finite_share, state_of
-from triton_agent.tools.truth.expectation_shares import nan_share
+from triton_agent.tools.truth.expectation_measures import nan_share
 
 PARTS_AT_MOST = 64
 """Largest number of elements of a parameter that counts as a scale for each of several parts."""

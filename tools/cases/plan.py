@@ -19,7 +19,7 @@ from triton_agent.tools.cases.distributions import DISTRIBUTIONS
 from triton_agent.tools.cases.named_numbers import Numbers
 from triton_agent.tools.graph.own_limits import Limit
 from triton_agent.tools.processes.payloads import Payload
-from triton_agent.tools.processes.protocol import Counterparts
+from triton_agent.tools.processes.protocol import MetNumbers
 from triton_agent.tools.truth.expectation import Expectation
 
 Verify = Callable[[Payload, Any], bool]
@@ -123,7 +123,7 @@ candidate's tape is another one in that mode."""
     """Makes cases whose inputs hold the numbers that a candidate's kernels name, in training mode if the flag is set.
 Each comes with its own parameters and buffers, or None."""
 
-    meeting: Callable[[Case, Sequence[Counterparts]], Case | None] | None = None
+    meeting: Callable[[Case, Sequence[MetNumbers]], Case | None] | None = None
     """Makes a case with the inputs of another, where some elements (input, index in memory) get other numbers."""
 
     at_other_branches: Callable[[], Sequence[Case]] = tuple

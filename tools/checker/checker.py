@@ -37,10 +37,10 @@ from triton_agent.tools.checker.verdict import evaluation_of, sketch_of
 from triton_agent.tools.compile.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, ProblemError, TritonAgentError, WorkerLost
 from triton_agent.tools.evaluate.worker_pool import COMPILER, GPU, INTERPRETER, REUSED
+from triton_agent.tools.machine.baton import BATON
 from triton_agent.tools.machine.card_facts import facts_of_device, facts_of_target
 from triton_agent.tools.machine.hardware import uuid_of
 from triton_agent.tools.machine.lease import Mode, awaited, lease
-from triton_agent.tools.machine.taking_turns import TURNS
 from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.processes.codec import decode, from_plain, to_plain
@@ -260,7 +260,7 @@ class Checker:
         states: tuple[WorkerState, ...] = ()
         try:
             sessions = [self._session(fd, ready=worker.is_warm) for fd, worker in zip(fds, request.workers)]
-            with TURNS.taken(), contextlib.ExitStack() as room:
+            with BATON.held(), contextlib.ExitStack() as room:
                 try:
                     answer, failure = self._answer(request, sessions, room)
                 finally:

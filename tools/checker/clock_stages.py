@@ -16,8 +16,8 @@ from triton_agent.tools.checker.profiling import condensed
 from triton_agent.tools.checker.questions import call, judge, program_of
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.shipped_file import NAME
+from triton_agent.tools.machine.baton import BATON
 from triton_agent.tools.machine.lease import Mode
-from triton_agent.tools.machine.taking_turns import TURNS
 from triton_agent.tools.processes.digests import Digests
 from triton_agent.tools.processes.protocol import Profiled, TakeProfile
 from triton_agent.tools.race.speed import Race
@@ -94,9 +94,8 @@ def race_original(job: Job) -> None:
         looks = Looks(_cases_to_look_at(job, IN_FIRST_RACE))
         with job.gpu(Mode.SHARED):
             looks.send_ahead(job.runner)
-        with job.gpu(Mode.EXCLUSIVE):
-            with TURNS.passed_on():
-                races = clock.race(job.runner, looks, back_to_back=bool(job.file))
+        with BATON.put_down(), job.gpu(Mode.EXCLUSIVE):
+            races = clock.race(job.runner, looks, back_to_back=bool(job.file))
             if clock.is_complete:  # no other race follows, so profiling now saves another wait for the GPU
                 _take_profile(job, races[0].candidate_ms())
         job.timings = timings_of(races)
@@ -129,7 +128,7 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     looks = Looks(_cases_to_look_at(job, IN_SECOND_RACE))
     with job.gpu(Mode.SHARED):
         looks.send_ahead(job.runner)
-    with job.gpu(Mode.EXCLUSIVE), TURNS.passed_on():
+    with BATON.put_down(), job.gpu(Mode.EXCLUSIVE):
         races = clock.race(job.runner, looks, since=raced, back_to_back=bool(job.file))
     job.timings += timings_of(races)
     _check_answers(job, looks)

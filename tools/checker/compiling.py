@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.errors import TritonAgentError
-from triton_agent.tools.machine.taking_turns import TURNS
+from triton_agent.tools.machine.baton import BATON
 from triton_agent.tools.processes.protocol import Compile, Compiled
 from triton_agent.tools.results import Finding, KernelResources
 
@@ -61,6 +61,6 @@ def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> list
             return
 
     pool = concurrent.futures.ThreadPoolExecutor(len(sessions), thread_name_prefix="compile")
-    with TURNS.passed_on(), pool:
+    with BATON.put_down(), pool:
         list(pool.map(share, sessions))
     return slow

@@ -68,7 +68,7 @@ from triton_agent.tools.checker.tracing import Program, outline_of, state_shapes
 from triton_agent.tools.errors import NotJudgeableHere
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.payloads import Payload
-from triton_agent.tools.processes.protocol import Called, Counterparts
+from triton_agent.tools.processes.protocol import Called, MetNumbers
 from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.tape.branches import branches_of
 from triton_agent.tools.tape.tape import encode
@@ -223,7 +223,7 @@ class Met:
 
     numbers: frozenset[float]
     """Numbers that a kernel combined with blocks in every one of several calls, although their inputs differ."""
-    counterparts: Sequence[Sequence[Counterparts]]
+    counterparts: Sequence[Sequence[MetNumbers]]
     """For elements of this case's inputs; each inner list is for a call of its own."""
     case: Case
     trial: Trial
@@ -236,7 +236,8 @@ def _met_beside_gpu(job: Job) -> Iterator[Callable[[], dict[bool, Met]]]:
     """On a GPU, have the interpreter note numbers at a small size while the calls of the block run.
 
     Yield a function that waits for these numbers, by whether the call is in training mode. Kernels that the interpreter
-    cannot run, or not in time, are judged without them.
+    cannot run, or not in time, are judged without them. A failure of our own notes is not passed over: who could cause
+    one would be judged with less.
     """
     trials = [trial for trial in job.trials() if _input_bytes(trial) <= NAMED_NUMBERS_BYTES and trial.holding]
     if job.reader is None or not trials:

@@ -12,8 +12,8 @@ from triton_agent.tools.checker.compiling import fill_cache
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.pipeline import Stage, screen_text
 from triton_agent.tools.checker.questions import ask_once
+from triton_agent.tools.machine.baton import BATON
 from triton_agent.tools.machine.lease import Mode
-from triton_agent.tools.machine.taking_turns import TURNS
 
 
 def trace_main(job: Job) -> None:
@@ -40,7 +40,7 @@ def sketch_time(job: Job) -> None:
     if clock is None:
         return
     enter_clock(job, clock)
-    with job.gpu(Mode.EXCLUSIVE), TURNS.passed_on():
+    with BATON.put_down(), job.gpu(Mode.EXCLUSIVE):
         race = clock.sketch(job.runner)
     job.timings = race.timings()
 

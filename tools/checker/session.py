@@ -16,7 +16,7 @@ import torch
 
 from triton_agent.tools.candidate.failure_text import OUT_OF_RESOURCES, condense
 from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
-from triton_agent.tools.machine.taking_turns import TURNS
+from triton_agent.tools.machine.baton import BATON
 from triton_agent.tools.processes.answers import collect
 from triton_agent.tools.processes.codec import from_plain
 from triton_agent.tools.processes.deaths import Ending, Sign, cause_of
@@ -109,7 +109,7 @@ class Session:
         """Extend the deadline by the duration of this block, a wait that the candidate does not cause."""
         began = time.monotonic()
         try:
-            with TURNS.passed_on():
+            with BATON.put_down():
                 yield
         finally:
             self.deadline += time.monotonic() - began
@@ -119,7 +119,7 @@ class Session:
         if self.is_ready:
             return
         try:
-            with TURNS.passed_on():
+            with BATON.put_down():
                 plain, _ = self.channel.receive(READY_TIMEOUT_S)
             self.layers = from_plain(Ready, plain).layers
         except tuple(SIGNS) as error:
@@ -145,11 +145,11 @@ class Session:
         limit_s = min(wanted_s, left_s)
         self.is_sound = False
         try:
-            send_request(self.channel, request, payloads)
-            with TURNS.passed_on():
+            with BATON.put_down():
+                send_request(self.channel, request, payloads)
                 plain, data = self.channel.receive(limit_s)
-            left_s = max(0.05, limit_s - (time.monotonic() - began))
-            rows = collect(self.channel, plain, data, expected_bytes=expected_bytes, timeout_s=left_s)
+                left_s = max(0.05, limit_s - (time.monotonic() - began))
+                rows = collect(self.channel, plain, data, expected_bytes=expected_bytes, timeout_s=left_s)
             # The candidate's own Python runs in the tracer, so what a tracer says of itself may be forged.
             is_believed = not isinstance(request, (Load, Trace))
             kinds = Raised | Broken | answer if is_believed else Raised | answer

@@ -68,7 +68,7 @@ def packed(value: Case | Trial) -> Payload:
 
 @once_for_each
 def form_of(case: Case) -> str:
-    """Return a text that cases have in common if and only if a candidate's call is the same for them."""
+    """Return a key that is equal for two cases exactly if a candidate's calls have the same form."""
     call = outline_of(case)
     return repr((case.train, call.values, call.tensors, call.storages_bytes))
 

@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import os
 import re
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,11 +89,20 @@ def _from_frontend(error: Any, source: _Source) -> tuple[int | None, str]:
             break
     lines = [line for line in map(source.line_of_error, levels) if line is not None]
     innermost = levels[-1]
-    cause = _readable(innermost.error_message) or _one_line(repr(innermost.__cause__ or innermost))
+    first = innermost.__cause__ or innermost
+    cause = _readable(innermost.error_message) or _asserted(first) or _one_line(repr(first))
     if isinstance(innermost, CompileTimeAssertionFailure):
         cause = f"static_assert failed: {_readable(innermost.error_message)}"
     callers = "" if len(lines) < 2 else " (reached from line " + ", ".join(map(str, lines[:-1])) + ")"
     return (lines[-1] if lines else None), cause + callers
+
+
+def _asserted(error: BaseException) -> str:
+    """Return the statement that the compiler asserted without a message; "" for other errors."""
+    if not isinstance(error, AssertionError) or str(error):
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"the compiler's own `{frames[-1].line}` failed" if frames and frames[-1].line else ""
 
 
 def _readable(message: object) -> str:

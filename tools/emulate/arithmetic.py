@@ -115,7 +115,7 @@ class ArithmeticBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         return stock.TensorHandle(numbers(value) != 0, tl.int1)
 
     def create_left_by(self, condition: Handle, value: Handle) -> Handle:
-        """Return a value that an `if` may have assigned, which depends on its condition whichever way it went."""
+        """Return a value that an `if` may have assigned, which depends on its condition either way."""
         return value
 
     def create_index(self, value: Handle) -> Handle:

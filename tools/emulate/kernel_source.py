@@ -215,8 +215,8 @@ class _Rewriter(ast.NodeTransformer):
     visit_IfExp = visit_Assert = _visit_test
 
     def visit_If(self, node: ast.If) -> list[ast.AST]:
-        """Keep the condition, and tell of it for each variable that a branch assigns, if it exists afterwards."""
-        assigned = sorted(_assigned_in([*node.body, *node.orelse]))
+        """Keep the condition, and pass each variable that a branch assigns to `left_by` afterwards, if it exists."""
+        assigned = _assigned_in([*node.body, *node.orelse])
         self._visit_test(node)
         condition = f"__condition_{node.lineno}_{node.col_offset}__"
         kept = ast.Assign(targets=[ast.Name(id=condition, ctx=ast.Store())], value=node.test)
@@ -237,9 +237,9 @@ class _Rewriter(ast.NodeTransformer):
 _LEFT_BY = "try: {name} = {language}.left_by({condition}, {name})\nexcept NameError: pass"
 
 
-def _assigned_in(statements: Sequence[ast.stmt]) -> set[str]:
+def _assigned_in(statements: Sequence[ast.stmt]) -> list[str]:
     nodes = [node for statement in statements for node in ast.walk(statement)]
-    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return sorted({node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)})
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:

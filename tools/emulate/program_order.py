@@ -201,6 +201,8 @@ class Interleaving:
         try:
             thread.start()
         except RuntimeError as error:
+            if len(self._lanes) > IN_FLIGHT:  # all of which wait for one that was not started
+                raise Deadlock(len(self._lanes), unstarted=self._unstarted) from error
             raise InstrumentError(f"cannot start a thread for another program of a launch: {error}") from error
         finally:
             threading.stack_size(before)

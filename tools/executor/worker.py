@@ -34,7 +34,6 @@ from triton_agent.tools.processes.protocol import (
     Broken,
     Call,
     Called,
-    Counterparts,
     Done,
     ExecutorRequest,
     Fetch,
@@ -42,6 +41,7 @@ from triton_agent.tools.processes.protocol import (
     Forget,
     GetState,
     HoldInputs,
+    MetNumbers,
     Prepare,
     Profiled,
     Raised,
@@ -357,7 +357,7 @@ class Executor:
             return Profiled(steps=self._stopwatch.step_times(request.calls)), []
 
 
-def _placed(inputs: list[torch.Tensor], addresses: Any, values: Any) -> tuple[Counterparts, ...]:
+def _placed(inputs: list[torch.Tensor], addresses: Any, values: Any) -> tuple[MetNumbers, ...]:
     """Return some of these pairs of an address and a number, by input and index, where an input is dense."""
     found = []
     for number, tensor in enumerate(real_parts(inputs) if len(addresses) else ()):
@@ -365,9 +365,9 @@ def _placed(inputs: list[torch.Tensor], addresses: Any, values: Any) -> tuple[Co
         inside = (offsets >= 0) & (offsets < tensor.nbytes) & (offsets % tensor.element_size() == 0)
         if tensor.is_contiguous() and inside.any():
             chosen = np.random.default_rng().permutation(np.flatnonzero(inside))[:COUNTERPARTS_AT_MOST]
-            indices = offsets[chosen] // tensor.element_size()
-            numbers = values[chosen].astype(np.float64)
-            found.append(Counterparts(input=number, at=tuple(indices.tolist()), numbers=tuple(numbers.tolist())))
+            chosen = chosen[np.isfinite(values[chosen])]
+            indices, numbers = offsets[chosen] // tensor.element_size(), values[chosen].astype(np.float64)
+            found.append(MetNumbers(input=number, at=tuple(indices.tolist()), numbers=tuple(numbers.tolist())))
     return tuple(found)
 
 

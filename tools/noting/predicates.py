@@ -36,6 +36,7 @@ from triton_agent.tools.emulate.faults import LIBRARIES
 from triton_agent.tools.emulate.floats import Array
 from triton_agent.tools.noting.bounds import compare, of_constant, of_type
 from triton_agent.tools.noting.origins import (
+    CASTS,
     COMPARISONS,
     DATA,
     EXTREMA,
@@ -60,7 +61,7 @@ IMPLIED = "implied"
 """Attribute of flags: numbers of the flags that are all set where these are, and of those that are not where these are
 not. Each operation that gives flags has a number of its own each time."""
 LEFT = "left"
-"""Attribute of constants that an `if` on data may have replaced."""
+"""Attribute of constants that an `if` on data may have replaced, and of what is cast or shaped from them."""
 CHOICES_KEPT = 8
 """Maximum number of choices within each other that are followed."""
 LOADS = frozenset({"create_masked_load", "create_descriptor_gather", "create_atomic_rmw", "create_atomic_cas"})
@@ -200,6 +201,8 @@ class Predicates:
             if name == "create_masked_load" and self._is_answer(args):
                 return self._decided(name, self._place()[0], [], [], result)
             return result
+        if name in SHAPING | CASTS and LEFT in handles[0].attr:
+            result.attr[LEFT] = True
         sources = data_in(handles)
         if not sources or result is None:
             return result
@@ -308,6 +311,7 @@ class Predicates:
         """Note the result of an operation, and return it or the forced one."""
         site, line = place
         values, active = numbers(result), result.attr[DATA].active
+        values = values > 0 if name == "create_index" else values
         result.attr[NOTED] = True
         apart, sides = f"{site} of two", _two_sides(name, handles, sources, values)
         if sides is not None:
@@ -316,7 +320,7 @@ class Predicates:
         self._note_result(name, place, handles, sources, result)
         if self.forced == apart and sides is not None:
             forced = sides.others
-        elif self.forced == site and values.dtype == np.bool_:
+        elif self.forced == site and values.dtype == np.bool_:  # flags, or whether a loop has any rounds
             forced = (~values).astype(result.data.dtype)
         elif self.forced == site:
             forced = np.where(values == 0, 1, 0).astype(values.dtype)
@@ -482,14 +486,14 @@ def _two_sides(name: str, handles: Sequence[Handle], sources: Sequence[Handle], 
 
 
 def _left_by(condition: Handle, value: Handle) -> Handle:
-    """Mark a constant that an `if` on data left as it was."""
+    """Mark a constant that an `if` on data may have replaced."""
     if DATA in value.attr or DATA not in condition.attr:
         return value
     return stock.TensorHandle(value.data, value.dtype, {**value.attr, LEFT: True})
 
 
 def _asked_about(handle: Handle) -> Handle:
-    """Return a constant that an `if` left as it was as data. Only for comparisons: elsewhere it is a neutral number."""
+    """Return a constant marked `LEFT` as data. Only for comparisons: in a sum it is just a number to begin with."""
     if LEFT not in handle.attr or DATA in handle.attr:
         return handle
     return stock.TensorHandle(handle.data, handle.dtype, {**handle.attr, DATA: Data(stem=new_origin())})

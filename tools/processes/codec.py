@@ -112,7 +112,7 @@ def _tuple(arguments: tuple[Any, ...]) -> _Form:
 
 
 def _plain_tuple(kind: type, write_item: Callable[[Any], Any], read_item: Callable[[Any], Any]) -> _Form:
-    """Return the form of a tuple of many numbers or strings, which are told to be of this type all at once."""
+    """Return the form of a tuple of many numbers or strings, whose types are checked in one pass."""
 
     def write(value: tuple[Any, ...]) -> list[Any]:
         return [write_item(item) for item in value] if kind is float else list(value)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from typing import Any, ClassVar
 
 from triton_agent.tools.audit.report import AuditReport
 from triton_agent.tools.compile.failure import CompileFailure
-from triton_agent.tools.errors import TritonAgentError
+from triton_agent.tools.errors import InstrumentError, TritonAgentError
 from triton_agent.tools.kernel_profile import StepTime
 from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.problem import ProblemSpec
@@ -327,6 +328,11 @@ class Broken:
     """The worker itself failed, which says nothing about the candidate."""
 
     error: TritonAgentError
+    """An `InstrumentError`: a worker knows nothing of the problem or of its user."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.error, InstrumentError):
+            raise ValueError(f"a worker that blames something else: {type(self.error).__name__}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,14 +465,21 @@ class SentTensor:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Counterparts:
-    """Elements of one input of a call, each with a number that a kernel combined it, or a sum of it, with."""
+class MetNumbers:
+    """Elements of one input of a call, each with the number that a kernel combined it, or a sum it is part of, with."""
 
     input: int
     """Number of the input."""
     at: tuple[int, ...]
     """Indices in memory."""
     numbers: tuple[float, ...]
+    """Finite numbers."""
+
+    def __post_init__(self) -> None:
+        if len(self.at) != len(self.numbers) or not all(map(math.isfinite, self.numbers)):
+            raise ValueError("elements without a number of their own")
+        if self.at and not -(1 << 63) <= min(self.at) <= max(self.at) < 1 << 63:
+            raise ValueError("an index beyond 64 bits")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -545,9 +558,9 @@ class Called:
     """Configuration of each autotuned launch, by step number."""
     numbers: tuple[float, ...] = ()
     """Numbers that a whole block, or a whole row of one, was compared or combined with, where that was asked for."""
-    counterparts: tuple[Counterparts, ...] = ()
+    counterparts: tuple[MetNumbers, ...] = ()
     """For elements that a kernel combined with numbers, if asked for."""
-    counterparts_of_sums: tuple[Counterparts, ...] = ()
+    counterparts_of_sums: tuple[MetNumbers, ...] = ()
     """For elements of sums: each number makes the sum equal to one that a kernel combined it with, if no other element
     of the sum changes."""
     predicates: tuple[Predicate, ...] = ()

@@ -192,5 +192,7 @@ def error_to_json(error: TritonAgentError) -> dict[str, str]:
 
 def error_from_json(data: dict[str, str]) -> TritonAgentError:
     """Return the error from plain data; an unknown kind becomes an InstrumentError."""
+    if not all(isinstance(value, str) for value in data.values()):
+        raise ValueError("an error with other fields than texts")
     kind = KINDS.get(data.get("kind", ""), InstrumentError)
     return kind(data.get("what", ""), where=data.get("where", ""), remedy=data.get("remedy", ""))

@@ -94,10 +94,10 @@ def free_sizes(spec: ProblemSpec, tree: ast.Module) -> dict[str, int]:
 
 
 def label(key: str, value: int) -> str:
-    """Return a changed size as text: `batch_size=17`, `512 -> 509`."""
-    for prefix in (INPUTS, SIZES):
+    """Return a changed size as text: `batch_size=17`, `size 512 -> 509`, or `input size 4 -> 5` for inputs only."""
+    for prefix, word in ((INPUTS, "input size"), (SIZES, "size")):
         if key.startswith(prefix):
-            return f"{key.removeprefix(prefix)} -> {value}"
+            return f"{word} {key.removeprefix(prefix)} -> {value}"
     return f"{key}={value}"
 
 

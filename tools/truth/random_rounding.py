@@ -305,7 +305,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         self._quotients = {aten.div.Tensor, aten.div_.Tensor, aten.div.Scalar, aten.div_.Scalar}
         self._additions = {aten.add.Tensor, aten.sub.Tensor}
         self._last_products: list[tuple[weakref.ref[torch.Tensor], Any, Any]] = []
-        """Each with its factors."""
+        """The last products, while they exist, each with its factors."""
         self._sums = {aten.sum.default, aten.sum.dim_IntList, *self._means}
         self._scans: dict[Any, Callable[..., torch.Tensor]] = {
             aten.cumsum.default: torch.add,
@@ -314,6 +314,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        self._last_products = [it for it in self._last_products if it[0]() is not None]
         parts = _parts_of(func)
         if parts is not None:
             with self:
@@ -339,8 +340,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         if func in self._additions and not kwargs and result.dtype is torch.float64:
             self._fuse(func, args, result)
         elif func is torch.ops.aten.mul.Tensor and result.dtype is torch.float64:
-            kept = [it for it in self._last_products[1 - PRODUCTS_KEPT :] if it[0]() is not None]
-            self._last_products = [*kept, (weakref.ref(result), *args)]
+            self._last_products = [*self._last_products[1 - PRODUCTS_KEPT :], (weakref.ref(result), *args)]
         if not func.is_view:
             for tensor in _doubles(result if isinstance(result, (list, tuple)) else [result]):
                 if func in self._quotients and tensor is result:  # parts of a complex quotient are separate tensors
@@ -349,7 +349,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         return result
 
     def _let_steps_stray(self, result: torch.Tensor, start: float, end: float) -> None:
-        """Add errors at the magnitude of the ends, which numbers between -1 and 1 have near zero, too."""
+        """Add errors as large as a rounding at the ends, also to values near zero."""
         step = (end - start) / max(1, len(result) - 1)
         if start != _in_float32(start) or step != _in_float32(step):
             with _without_modes():

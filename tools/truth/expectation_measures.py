@@ -1,4 +1,4 @@
-"""Which share of an expectation's elements is judged, or has to be NaN; and how large the reference's own error is."""
+"""Measures an expectation: which share of its elements is judged or has to be NaN, and the reference's own error."""
 
 from __future__ import annotations
 
