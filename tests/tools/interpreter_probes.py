@@ -1531,6 +1531,16 @@ def kernel_of_predicates(x_ptr, word_ptr, out_ptr, n, B: tl.constexpr):
     tl.store(out_ptr + row * n + at, y, mask=keep)
 
 
+@contextlib.contextmanager
+def noting(**options):
+    """Note predicates for the length of the block, by place."""
+    INTERPRETER.notes.start(**options)
+    try:
+        yield INTERPRETER.notes.predicates.seen
+    finally:
+        INTERPRETER.notes.stop()
+
+
 @probe
 def predicates_on_data_with_one_result_are_noted():
     x, words, out = values(40, 24), torch.randint(0, 100, (40, 24)), torch.empty(40, 24)
@@ -1538,13 +1548,9 @@ def predicates_on_data_with_one_result_are_noted():
     for kernel in (either, kernel_of_predicates):
         lines, first = inspect.getsourcelines(kernel.fn)
         found |= {first + number: "# always the same" in line for number, line in enumerate(lines)}
-    INTERPRETER.notes.start()
-    try:
+    with noting() as seen:
         kernel_of_predicates[(40,)](x, words, out, 24, B=32)
-        seen = INTERPRETER.notes.predicates.seen
         one_sided = {it.line for it in seen.values() if it.only is not None and it.kind != "guard"}
-    finally:
-        INTERPRETER.notes.stop()
     wanted = {line for line, is_same in found.items() if is_same}
     assert one_sided == wanted, (one_sided - wanted, wanted - one_sided)
     return True
@@ -1561,10 +1567,9 @@ def kernel_of_one_predicate(x_ptr, out_ptr, n, B: tl.constexpr):
 def another_result_is_forced_at_one_place():
     x, out, forced, place = values(24), torch.empty(24), torch.empty(24), None
     for written in (out, forced):
-        INTERPRETER.notes.start(forced=place)
-        kernel_of_one_predicate[(1,)](x, written, 24, B=32)
-        place = next((it for it, seen in INTERPRETER.notes.predicates.seen.items() if seen.only is not None), None)
-        INTERPRETER.notes.stop()
+        with noting(forced=place) as seen:
+            kernel_of_one_predicate[(1,)](x, written, 24, B=32)
+            place = next((place for place, it in seen.items() if it.only is not None), None)
     return same(out, x) and same(forced, torch.zeros(24))
 
 
@@ -1582,11 +1587,10 @@ def kernel_of_counts(x_ptr, ends_ptr, out_ptr):
 def a_constant_that_data_may_have_replaced_is_data_in_comparisons():
     x, out, found = values(4), torch.empty(4), []
     for ends in ([0, 2, 4, 6, 8], [0, 2, 2, 4, 6]):
-        INTERPRETER.notes.start()
-        kernel_of_counts[(4,)](x, torch.tensor(ends), out)
-        last = list(INTERPRETER.notes.predicates.seen.values())[-1]
-        found.append((last.kind, last.only))
-        INTERPRETER.notes.stop()
+        with noting() as seen:
+            kernel_of_counts[(4,)](x, torch.tensor(ends), out)
+            last = list(seen.values())[-1]
+            found.append((last.kind, last.only))
     return found == [("comparison", 0.0), ("comparison", None)]
 
 
@@ -1603,26 +1607,23 @@ def kernel_of_rounds(x_ptr, out_ptr, n, B: tl.constexpr):
 def a_loop_without_rounds_is_forced_to_have_one():
     x, out, forced, place = values(24), torch.empty(24), torch.empty(24), None
     for written in (out, forced):
-        INTERPRETER.notes.start(forced=place)
-        kernel_of_rounds[(1,)](x, written, 24, B=32)
-        bounds = (it for it, seen in INTERPRETER.notes.predicates.seen.items() if seen.kind == "bound")
-        place = next(bounds, None)
-        INTERPRETER.notes.stop()
+        with noting(forced=place) as seen:
+            kernel_of_rounds[(1,)](x, written, 24, B=32)
+            place = next((place for place, it in seen.items() if it.kind == "bound"), None)
     return same(out, x) and same(forced, torch.zeros(24))
 
 
 @probe
 def a_failure_of_the_notes_is_not_the_kernels():
-    x, out, notes = values(24), torch.empty(24), INTERPRETER.notes
-    notes.start()
-    notes.predicates._place = None  # a bug
-    try:
-        kernel_of_one_predicate[(1,)](x, out, 24, B=32)
-    except InstrumentError as error:
-        return "could not be noted" in str(error)
-    finally:
-        del notes.predicates._place
-        notes.stop()
+    x, out, predicates = values(24), torch.empty(24), INTERPRETER.notes.predicates
+    with noting():
+        predicates._place = None  # a bug
+        try:
+            kernel_of_one_predicate[(1,)](x, out, 24, B=32)
+        except InstrumentError as error:
+            return "could not be noted" in str(error)
+        finally:
+            del predicates._place
     return False
 
 

@@ -26,7 +26,8 @@ from triton_agent.tools.cases.distributions import (
     negate_some,
     randomise,
 )
-from triton_agent.tools.cases.full_size_inputs import NARROW, Told, mix, spoil, told_by
+from triton_agent.tools.cases.full_size_inputs import Told, mix, spoil, told_by
+from triton_agent.tools.cases.input_changes import NARROW_WHOLE
 from triton_agent.tools.cases.layouts import TRANSPOSED, relaid
 from triton_agent.tools.cases.named_numbers import Numbers, strew
 from triton_agent.tools.cases.plan import Case, Trial
@@ -198,7 +199,7 @@ class _Calls:
         wholes = set(OF_WHOLES)
         for left_out in (set[str](), {NOT_FINITE}, {EXTREMES}, wholes, wholes | {NOT_FINITE}, wholes | {EXTREMES}):
             inputs = self.reference.make_inputs(secret_seed())
-            is_narrow = any(it.dtype in NARROW for it in nested_tensors(inputs))
+            is_narrow = any(it.dtype in NARROW_WHOLE for it in nested_tensors(inputs))
             is_known = left_out - wholes <= told.names and (not left_out & wholes or wholes & told.names)
             if not is_known or not (told.names & {EXTREMES, NOT_FINITE, BLANK, *wholes} or is_narrow):
                 continue

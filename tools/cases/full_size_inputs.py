@@ -29,7 +29,7 @@ from triton_agent.tools.cases.distributions import (
     put_under,
     real_valued_in,
 )
-from triton_agent.tools.cases.input_changes import BEYOND_EXP, FAINT_POWERS
+from triton_agent.tools.cases.input_changes import BEYOND_EXP, FAINT_POWERS, NARROW_WHOLE
 from triton_agent.tools.cases.plan import Case
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.input_tensors import is_plain
@@ -61,8 +61,6 @@ FAR_BEYOND_EXP = 2 * BEYOND_EXP
 """Largest outlier, if the reference accepts huge numbers."""
 MIXED_AT_ONCE = 1 << 20
 """Number of elements processed at once, since their factors take memory too."""
-NARROW = frozenset({torch.int8, torch.uint8, torch.int16})
-"""Integers that are no indices. Whole rows and columns of them may be as large as possible."""
 LARGEST_SHARE, LARGEST_OF_A_LINE = 1 / 6, 7 / 8
 """Share of such rows, and of such columns, and share of their elements: sums of equal numbers are round."""
 
@@ -183,7 +181,7 @@ def spoil(inputs: list[Any], told: Told, seed: int) -> None:
         for number, tensor in enumerate(ready):
             _spoil_samples(tensor, told, chance, is_chosen=number == chosen)
         for tensor in nested_tensors(inputs):
-            if tensor.dtype in NARROW and is_plain(tensor) and tensor.dim() > 1 and tensor.numel():
+            if tensor.dtype in NARROW_WHOLE and is_plain(tensor) and tensor.dim() > 1 and tensor.numel():
                 largest = int(tensor.max())
                 for axis in (0, -1):
                     lines = torch.rand(tensor.shape[axis], generator=chance) < LARGEST_SHARE

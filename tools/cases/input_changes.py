@@ -331,8 +331,8 @@ def fill_samples(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, r
     samples[chosen.to(tensor.device)] = int(feed.numbers[0])
 
 
-NARROW_WHOLE = (torch.int8, torch.uint8, torch.int16)
-"""Integers whose sums and products soon exceed their dtype."""
+NARROW_WHOLE = frozenset({torch.int8, torch.uint8, torch.int16})
+"""Integers that are no indices, and whose sums and products soon exceed their dtype."""
 
 
 def _is_index(feed: Feed) -> bool:

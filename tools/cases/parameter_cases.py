@@ -28,7 +28,7 @@ from triton_agent.tools.truth.expectation_measures import nan_share
 PARTS_AT_MOST = 64
 """Largest number of elements of a parameter that counts as a scale for each of several parts."""
 AWAY = (1000.0, 100.0)
-"""What is added to parameters before a norm, the first that the reference accepts."""
+"""Numbers to add to parameters before a norm; the first one that the reference accepts is used."""
 GROWN_SCALARS = (30, 8, 3)
 """Factors for scalars, the first that the reference accepts: thirty takes most exponentials beyond float32."""
 

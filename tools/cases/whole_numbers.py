@@ -30,8 +30,8 @@ SHIFTS = {
     "whole numbers of some thousands": (1 << 11, 1 << 13),
     "whole numbers of some ten millions": (1 << 25, 1 << 27),
 }
-"""Cases that add a number from the first to below the second: places in a long text, which half precision rounds, and
-ids of which some dozens overflow a sum in 32 bits."""
+"""Cases, each with the range of the number that it adds to all elements: places in a long text, which half precision
+rounds, and ids of which some dozens overflow a sum in 32 bits."""
 
 AS_SIZES = words("repeat_interleave segment_reduce ctc_loss _ctc_loss _cudnn_ctc_loss _pack_padded_sequence")
 """Operators for which integers are sizes or bounds."""

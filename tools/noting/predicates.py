@@ -152,7 +152,7 @@ class _Sides:
     chosen: Array
     """1 for the first, -1 for the second, 0 for neither."""
     differ: Array
-    """Where the question makes sense."""
+    """Lanes on which it shows which operand was chosen."""
     others: Array
     """The operand that was not chosen."""
 
@@ -201,7 +201,7 @@ class Predicates:
             if name == "create_masked_load" and self._is_answer(args):
                 return self._decided(name, self._place()[0], [], [], result)
             return result
-        if name in SHAPING | CASTS and LEFT in handles[0].attr:
+        if name in SHAPING | CASTS and any(LEFT in handle.attr for handle in handles):
             result.attr[LEFT] = True
         sources = data_in(handles)
         if not sources or result is None:

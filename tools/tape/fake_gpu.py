@@ -58,7 +58,7 @@ class FakeGpu(TorchFunctionMode):
         self._recorder = recorder
         self._default_device = CPU
         self._before: list[Any] = []
-        """What is replaced, while this context is entered."""
+        """The attributes that were replaced, while this context is entered."""
         self._replaced: list[tuple[Any, str, Any]] = [
             *((torch.cuda, name, answer) for name, answer in _answers(facts, recorder).items()),
             *((torch.cuda.nvtx, f"range_{name}", _nothing) for name in ("push", "pop", "start", "end")),
