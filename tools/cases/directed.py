@@ -242,8 +242,9 @@ class Directed:
     ) -> None:
         """Write each value once into each floating-point input, no two in the same row or column.
 
-        With `twice`, NaN is also written beside the first NaN, and into half of one of several rows: a kernel may count
-        them. Complex inputs get NaN only, in both parts, since products with one part treat the other differently.
+        With `twice`, NaN is also written beside the first NaN, and into half of one of several rows and all of another:
+        a kernel may count them. Complex inputs get NaN only, in both parts, since products with one part treat the
+        other differently.
         """
         tensors = list(tensors_in(inputs))
         with torch.no_grad():
@@ -251,8 +252,12 @@ class Directed:
                 tensor = tensors[feed.position]
                 orders = [torch.randperm(size, generator=generator).tolist() for size in tensor.shape]
                 if twice and any(map(math.isnan, values)) and feed.reduced <= {tensor.dim() - 1}:
-                    row = tuple(order[len(values) % len(order)] for order in orders[:-1])
-                    _fill_half_of_a_row(tensor, row, generator)
+                    rows = tensor.numel() // max(tensor.shape[-1], 1) if tensor.dim() > 1 else 1
+                    for k, share in enumerate((0.5, 1.0), len(values)):
+                        if rows > max(k, FEWEST_LINES - 1) and not tensor.is_complex():
+                            row = tuple(order[k % len(order)] for order in orders[:-1])
+                            chosen = torch.rand(tensor.shape[-1], generator=generator) < share
+                            tensor[row][chosen.to(tensor.device)] = math.nan
                 for k, value in enumerate(values):
                     at = tuple(order[k % len(order)] for order in orders)
                     if tensor.is_complex() and not math.isnan(value):
@@ -308,13 +313,6 @@ class Directed:
 def kind_of(case: str) -> str:
     """Return the kind, one of `DIRECTED`, of a directed case."""
     return case.partition(BY_INPUT)[0]
-
-
-def _fill_half_of_a_row(tensor: torch.Tensor, row: tuple[int, ...], generator: torch.Generator) -> None:
-    """Write NaN into about half of the elements of this row, if there are several rows."""
-    if row and not tensor.is_complex() and tensor.numel() >= FEWEST_LINES * tensor.shape[-1]:
-        half = torch.rand(tensor.shape[-1], generator=generator) < 0.5
-        tensor[row][half.to(tensor.device)] = math.nan
 
 
 def _fill_line(tensor: torch.Tensor, axis: int, value: float, generator: torch.Generator) -> None:
