@@ -41,6 +41,9 @@ class Digests:
         words, rest = row[:whole], row[whole:]
         if words.storage_offset() % 4:
             words = words.clone()
+        if not len(rest) and 0 < whole <= 4 * self._chunk:  # most rows: a single chunk, which needs no factor
+            self._weights = self._extended(self._weights, whole // 4)
+            return words.view(torch.int32).to(torch.int64).mul_(self._weights[: whole // 4]).sum()
         chunks = [*torch.split(words.view(torch.int32), self._chunk), rest.to(torch.int32)]
         chunks = [chunk for chunk in chunks if len(chunk)]
         self._weights = self._extended(self._weights, max(map(len, chunks), default=0))
