@@ -78,7 +78,7 @@ from triton_agent.tools.cases.plan import (
 from triton_agent.tools.cases.state_cases import StateCases
 from triton_agent.tools.cases.versions import off_the_diagonal
 from triton_agent.tools.cases.whole_numbers import FAR
-from triton_agent.tools.chance import one_of, secret_seed
+from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operator_groups import ATTENTION, NORMS, STILL
@@ -335,7 +335,7 @@ class CaseMaker:
         try:
             if name == NOT_FINITE:
                 values = self._plantable(model, asked, refused)
-                values += [one_of((math.inf, -math.inf))] if adds_infinity else []
+                values += [math.inf, -math.inf] if adds_infinity else []
                 values += [0.0] if asked.pointwise and not refused else []  # its logarithm, for example, is infinite
                 asked.plant(inputs, values, generator, twice=not refused)
                 if asked.neutral is not None and self._may_fill(model, asked, values):
@@ -357,7 +357,7 @@ class CaseMaker:
         """Return the special values to plant: NaN, and those infinities that the reference does not turn into NaN.
 
         NaN is left out if elements are ordered, and infinities if elements are summed or at the last attempt. A sum
-        gets one infinity beside these, for which NaN and both infinities count as right.
+        gets both beside these, where NaN and any infinity count as right.
         """
         nan, infinities = [] if asked.orders else [math.nan], []
         for value in () if asked.sums or refused == REFUSALS - 1 else (math.inf, -math.inf):

@@ -42,6 +42,7 @@ from triton_agent.tools.answers.one_sided import Asked, KnownPredicates, SearchE
 from triton_agent.tools.answers.spot_checks import beginning_with, configurations_of
 from triton_agent.tools.answers.spot_stage import CONFIGURATIONS_AT_MOST, check_spots, first_in_mode, in_each
 from triton_agent.tools.candidate.screen import screen
+from triton_agent.tools.cases.directed import DIRECTED, kind_of
 from triton_agent.tools.cases.layouts import LAYOUTS
 from triton_agent.tools.cases.named_numbers import Numbers, numbers_on
 from triton_agent.tools.cases.plan import Case, Plan, Trial
@@ -368,7 +369,8 @@ def _check_predicates(
         ]
 
     def groups() -> Iterator[Sequence[Asked]]:
-        yield alike((*trial.cases, *trial.other_mode))
+        every = (*trial.cases, *trial.other_mode)
+        yield alike(sorted(every, key=lambda case: kind_of(case.distribution) not in DIRECTED))  # they answer most
         yield [Asked(case=case, state=state or trial.states[case.version]) for case, state in holding]
         if trial is not job.plan.trials[job.plan.main]:
             yield alike(trial.at_other_branches())

@@ -204,7 +204,7 @@ class Predicates:
         if name in SHAPING | CASTS and any(LEFT in handle.attr for handle in handles):
             result.attr[LEFT] = True
         sources = data_in(handles)
-        if not sources or result is None:
+        if not sources or result is None or _is_absorbed(name, handles, result):
             return result
         place, within = self._place()
         if within == RANDOM:
@@ -460,6 +460,13 @@ def _implied_by_result(name: str, handles: Sequence[Handle], result: Handle) -> 
         every, none = (frozenset(hash((it, name, result.data.shape)) for it in part) for part in known[0])
         return every, none
     return alone, alone
+
+
+def _is_absorbed(name: str, handles: Sequence[Handle], result: Handle) -> bool:
+    """Return True if a constant infinity, with which running extrema begin, has left nothing of the data in a sum."""
+    if name not in SUMS or not np.isinf(numbers(result)).all():
+        return False
+    return any(DATA not in handle.attr and np.isinf(numbers(handle)).all() for handle in handles)
 
 
 def _without_nan(handles: Sequence[Handle], active: Array | None) -> Array | None:
