@@ -313,7 +313,9 @@ class Predicates:
         values, active = numbers(result), result.attr[DATA].active
         values = values > 0 if name == "create_index" else values
         result.attr[NOTED] = True
-        apart, sides = f"{site} of two", _two_sides(name, handles, sources, values)
+        apart, sides = f"{site} of two", None
+        if self.forced == apart or not self._has_several(apart):
+            sides = _two_sides(name, handles, sources, values)
         if sides is not None:
             differ = sides.differ if active is None else active & sides.differ
             self._note(apart, Seen(line, PredicateKind.EXTREMUM), sides.chosen, differ)
@@ -403,8 +405,16 @@ class Predicates:
                     low, high = of_constant(_on_lanes(numbers(it.value), it.active))
                     seen.low, seen.high = min(seen.low, low), max(seen.high, high)
 
+    def _has_several(self, site: str) -> bool:
+        """Return True if the place had several results in this call, so that more of them tell nothing."""
+        return site in self.seen and self.seen[site].only is None
+
     def _note(self, site: str, new: Seen, values: Array, active: Array | None) -> Seen | None:
-        """Note results; return what is known of the place, or None if there were none."""
+        """Note results; return what is known of the place, or None if these tell nothing."""
+        if self._has_several(site):
+            if new.kind is PredicateKind.GUARD:
+                self.seen[site].kind = new.kind
+            return None
         values = _on_lanes(values, active)
         if not values.size:
             return None
