@@ -303,7 +303,7 @@ def _constants(
     operator = f"{_slug(original.class_name)}_{digest}"
     constructor = original.constructor
     if constructor is None and call.constructed:
-        constructor = f"{CONSTRUCTOR}*args: Any, **kwargs: Any) -> Any:\n    return args, kwargs"
+        constructor = f"{CONSTRUCTOR}*args: Any, **kwargs: Any) -> Any:\n    return (args, kwargs)"
     if constructor and "SimpleNamespace(" in (call.constructed or ""):
         head, _, values = constructor.rpartition("return ")
         constructor = f"{head}return {PLAIN}({values})"

@@ -1521,6 +1521,8 @@ def kernel_of_predicates(x_ptr, word_ptr, out_ptr, n, B: tl.constexpr):
     y -= y * odd  # always the same: too little to change anything
     y += tl.maximum(x, total)
     y += tl.exp(tl.full((), -float("inf"), tl.float32) - total)  # a running maximum begins so
+    mean = tl.zeros((B,), tl.float32) + x * (1.0 / tl.full((), 1.0, tl.float32))
+    y += tl.exp(x - mean) - 1.0  # and a running mean so
     y += tl.where((word >= 0) & (word < 100), 1.0, 0.0)
     y += tl.where((x == x) & (tl.abs(x) != float("inf")), 1.0, 0.0)
     peak = tl.max(tl.where(keep, x, -float("inf")), axis=0)

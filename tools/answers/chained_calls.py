@@ -90,7 +90,7 @@ def _with_changes(state: dict[str, torch.Tensor], after: Mapping[str, torch.Tens
     """Return parameters and buffers with the values that a call left."""
     for name, tensor in after.items():
         if name in state and state[name].shape == tensor.shape:
-            state[name] = tensor.to(state[name].dtype)
+            state[name] = tensor.to(state[name].dtype, copy=True)  # large ones lie in one memory, whatever their dtypes
     return state
 
 
@@ -149,14 +149,14 @@ def _handed_on(case: Case, answer: checks.Answer, *, everywhere: bool) -> dict[i
     The last inputs get outputs, as states do. With `everywhere` all get one, as in a stack of blocks.
     """
     given = nested_tensors(case.expectation.packed_inputs.unpack())
-    inputs = {number: tensor for number, tensor in answer.changed.items() if tensor.is_floating_point()}
+    inputs = {number: tensor.clone() for number, tensor in answer.changed.items() if tensor.is_floating_point()}
     free = list(answer.tensors)
     for number in reversed(range(len(given))):
         if number in inputs or not given[number].is_floating_point():
             continue
         alike = [it for it in free if it.shape == given[number].shape and it.dtype == given[number].dtype]
         if alike:
-            inputs[number] = alike[-1]
+            inputs[number] = alike[-1].clone()
             if not everywhere:
                 free = [it for it in free if it is not alike[-1]]
     return inputs

@@ -342,6 +342,8 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
         for rule in (rule for rule in RULES if rule.case == case):
             for feed in _feeds(graph, rule, tensors, known):
                 tensor = tensors[feed.position]
+                if not tensor.numel():
+                    continue
                 if rule.kind == "whole" and is_written_at(tensor, reaches[feed.position]):
                     continue  # the places have to differ
                 if rule.change is fill_narrow_rows and tensor.dtype not in NARROW_WHOLE:
@@ -464,10 +466,11 @@ def _beside_parameters(
         tensor = tensors[feed.position]
         width = tensor.shape[-1] if tensor.dim() > 1 else 0
         tables = [it for it in known.values() if it.dtype == tensor.dtype and it.dim() and it.shape[-1] == width > 1]
-        if feed.position not in taken and tables:
-            rows = torch.cat([it.detach().reshape(-1, width) for it in tables]).to(tensor.device)
-            chosen = torch.arange(tensor.numel() // width, device=tensor.device) % len(rows)
-            found.append((rule, dataclasses.replace(feed, boundaries=rows[chosen])))
+        rows = [it.detach().reshape(-1, width) for it in tables if it.numel()]
+        if feed.position not in taken and rows:
+            table = torch.cat(rows).to(tensor.device)
+            chosen = torch.arange(tensor.numel() // width, device=tensor.device) % len(table)
+            found.append((rule, dataclasses.replace(feed, boundaries=table[chosen])))
     return found
 
 

@@ -192,7 +192,7 @@ def _in_lines(tensor: torch.Tensor, feed: Feed) -> tuple[torch.Tensor, torch.Siz
     """
     inner = feed.reduced or {tensor.dim() - 1}
     outer = [dim for dim in range(tensor.dim()) if dim not in inner]
-    lines = tensor.permute(*outer, *(dim for dim in range(tensor.dim()) if dim in inner))
+    lines = tensor.permute([*outer, *(dim for dim in range(tensor.dim()) if dim in inner)])
     return lines, lines.shape[: len(outer)]
 
 

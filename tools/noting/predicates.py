@@ -204,7 +204,11 @@ class Predicates:
         if name in SHAPING | CASTS and any(LEFT in handle.attr for handle in handles):
             result.attr[LEFT] = True
         sources = data_in(handles)
-        if not sources or result is None or _is_absorbed(name, handles, result):
+        if not sources or result is None or _is_constant(name, handles, result):
+            return result
+        unchanged = _unchanged(name, handles)
+        if unchanged is not None:
+            result.attr[DATA] = unchanged.attr[DATA]
             return result
         place, within = self._place()
         if within == RANDOM:
@@ -472,11 +476,31 @@ def _implied_by_result(name: str, handles: Sequence[Handle], result: Handle) -> 
     return alone, alone
 
 
-def _is_absorbed(name: str, handles: Sequence[Handle], result: Handle) -> bool:
-    """Return True if a constant infinity, with which running extrema begin, has left nothing of the data in a sum."""
-    if name not in SUMS or not np.isinf(numbers(result)).all():
+def _is_constant(name: str, handles: Sequence[Handle], result: Handle) -> bool:
+    """Return True if nothing of the data is left: absorbed by an infinity or zero, or taken away from itself.
+
+    So a running maximum begins with minus infinity, and a running mean with the first value.
+    """
+    if name not in SUMS | ABSORBED_BY_ZERO:
         return False
-    return any(DATA not in handle.attr and np.isinf(numbers(handle)).all() for handle in handles)
+    constants, values = [numbers(handle) for handle in handles if DATA not in handle.attr], numbers(result)
+    if name in ABSORBED_BY_ZERO:
+        return any(not it.any() for it in constants) and not values.any()
+    if constants:
+        return any(bool(np.isinf(it).all()) for it in constants) and bool(np.isinf(values).all())
+    return name == "create_fsub" and handles[0].attr[DATA] is handles[1].attr[DATA] and not values.any()
+
+
+def _unchanged(name: str, handles: Sequence[Handle]) -> Handle | None:
+    """Return the operand that the operation leaves as it is, because the other one is a constant zero or one."""
+    if name not in SCALING:
+        return None
+    neutral = 0 if name in SUMS else 1
+    for handle, other in zip(handles, reversed(handles)):
+        is_neutral = DATA not in other.attr and bool((numbers(other) == neutral).all())
+        if is_neutral and (other is handles[1] or name in ("create_fadd", "create_fmul")):
+            return handle
+    return None
 
 
 def _without_nan(handles: Sequence[Handle], active: Array | None) -> Array | None:

@@ -431,7 +431,7 @@ class Forward:
         texts += [
             f"{name}={self._argument(item, operands, name)}"
             for (name, item), plain in given
-            if not plain and (item is not None or name in call.named)
+            if not plain and (item is not None or name in call.named) and name != "cudnn_enabled"
         ]
         if value.function == "aten.batch_norm":
             texts.append("cudnn_enabled=True")
