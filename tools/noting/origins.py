@@ -59,6 +59,7 @@ MASSES = CASTS | {"create_fadd", "create_fmul", "create_select"}
 """Operations that make masses of masses: see `Data.is_mass`."""
 OF_LENGTHS = frozenset(
     {f"create_{name}" for name in ("add", "sub", "mul", "sdiv", "srem", "int_cast", "maxsi", "minsi", "select")}
+    | {f"create_{name}" for name in ("xor", "and", "or", "shl", "lshr", "ashr")}
 )
 """Operations that make lengths and places of loaded whole numbers."""
 WITHOUT_LANES = frozenset({"create_gather", "create_histogram", "create_cat", "create_join", "create_split"})
@@ -98,7 +99,7 @@ class Data:
     is_mass: bool = False
     """True for exponentials of such differences, and their sums."""
     is_length: bool = False
-    """True for what was computed, element by element, from loaded whole numbers."""
+    """True for what was computed, element by element, from loaded whole numbers, and for what was asked of them."""
     picked: Array | None = None
     """Lanes on which a choice took these values in place of zero."""
     asked: tuple[str, ...] = ()
@@ -164,7 +165,7 @@ def data_of(
         origin = origin_of(values)
     return Data(
         active,
-        is_length=name in OF_LENGTHS and all(it.is_length for it in known_of),
+        is_length=(name in OF_LENGTHS or name.startswith(COMPARISONS)) and all(it.is_length for it in known_of),
         picked=_picked(name, handles, known_of),
         asked=(place,) if name.startswith(COMPARISONS) else _asked(name, sources),
         is_guard=_is_guard(name, args, handles, sources, result, active),

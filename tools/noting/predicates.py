@@ -385,8 +385,8 @@ class Predicates:
                 choices.append(dataclasses.replace(inner, site=site, lanes=lanes, asked=both))
                 if site == self.forced:
                     other = np.where(inner.flags, inner.values[1].data, inner.values[0].data)
-                    data, shape = result.attr[DATA], result.data.shape
-                    result = stock.TensorHandle(np.broadcast_to(other, shape), result.dtype.scalar, {DATA: data})
+                    changed = np.where(lanes, other, result.data)
+                    result = stock.TensorHandle(changed, result.dtype.scalar, {DATA: result.attr[DATA]})
         result.attr[CHOSEN] = choices
         return result
 
@@ -589,7 +589,8 @@ def _may_decide(name: str, handles: Sequence[Handle], sources: Sequence[Handle])
         return False
     if name == "create_truth" and sources[0].data.dtype == np.bool_:
         return False
-    if name.startswith(COMPARISONS) and all(source.attr[DATA].is_length for source in sources):
+    are_flags = name in PASSING and all(source.data.dtype == np.bool_ for source in sources)
+    if (name.startswith(COMPARISONS) or are_flags) and all(source.attr[DATA].is_length for source in sources):
         return False
     if origin_of(sources):
         return False
