@@ -107,6 +107,8 @@ from triton_agent.tools.truth.expectation import (
 from triton_agent.tools.truth.expectation_measures import count_not_finite, judged_share, nan_share, own_error
 
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
+NAN_STANDS_FOR = 6e4
+"""Magnitude of the numbers that take the place of NaN to see which places of elements hang on it."""
 DRAWS_AT_MOST = 4
 """Maximum number of draws of inputs to find one without ties. If all have ties, ties are typical of these inputs."""
 LARGE_BYTES = 32 << 20
@@ -345,7 +347,8 @@ class CaseMaker:
             by_order = plain is not None or asked.orders
             expectation = self.runs.expect(model, inputs, self.scales, brief=not by_order)
             if by_order:
-                expectation = self.runs.with_free_places(model, expectation, plain)
+                others = [plain, *_without_nan(inputs, generator)] if plain is not None else []
+                expectation = self.runs.with_free_places(model, expectation, others)
             if adds_infinity:
                 spoiled = self.runs.behaviour(model, pack([map_tensors(it, _infinities_to_nan) for it in inputs]))
                 expectation = with_any_infinity(expectation, spoiled)
@@ -609,6 +612,22 @@ def _put_in_order(graph: OperatorGraph) -> frozenset[int]:
                 found.add(i)
             waiting += node.references()
     return frozenset(found)
+
+
+def _without_nan(inputs: Sequence[Any], generator: torch.Generator) -> list[Any]:
+    """Return the inputs with small, large and random numbers in place of NaN, where no place of it is specified."""
+
+    def replaced(tensor: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
+        return torch.where(tensor.isnan(), number.to(tensor), tensor) if tensor.is_floating_point() else tensor
+
+    found = []
+    for low, high in ((-NAN_STANDS_FOR, -NAN_STANDS_FOR), (NAN_STANDS_FOR, NAN_STANDS_FOR), (0.0, NAN_STANDS_FOR)):
+
+        def drawn(tensor: torch.Tensor, low: float = low, high: float = high) -> torch.Tensor:
+            return replaced(tensor, low + (high - low) * torch.rand(tensor.shape, generator=generator))
+
+        found.append(pack([map_tensors(it, drawn) for it in inputs]))
+    return found
 
 
 def _infinities_to_nan(tensor: torch.Tensor) -> torch.Tensor:

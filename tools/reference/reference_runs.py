@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -90,11 +90,11 @@ class OriginalRuns:
             return hinges_on_ties(model, expectation)
 
     def with_free_places(
-        self, model: torch.nn.Module, expectation: Expectation, inputs: list[Any] | Payload | None = None
+        self, model: torch.nn.Module, expectation: Expectation, others: Sequence[list[Any] | Payload] = ()
     ) -> Expectation:
         with self._running():
-            found = with_free_places(model, expectation, inputs, around=self._around)
-        closer = changed(expectation.closer, lambda it: self.with_free_places(model, it, inputs))
+            found = with_free_places(model, expectation, others, around=self._around)
+        closer = changed(expectation.closer, lambda it: self.with_free_places(model, it, others))
         return dataclasses.replace(found, closer=closer)
 
     def behaviour(self, model: torch.nn.Module, packed: Payload) -> Behaviour:

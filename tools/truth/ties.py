@@ -48,20 +48,20 @@ def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
 def with_free_places(
     model: torch.nn.Module,
     expectation: Expectation,
-    inputs: list[Any] | Payload | None = None,
+    others: Sequence[list[Any] | Payload] = (),
     *,
     around: Around = contextlib.nullcontext,
 ) -> Expectation:
     """Accept any value in elements that depend on which of two equal elements comes first.
 
-    With `inputs`, integers that differ for those inputs are accepted as well. `around` enters the user's precision.
+    With other inputs, integers that differ for those are accepted as well. `around` enters the user's precision.
     """
     exact = _in_other_orders(lambda: _lifted(model, expectation))
     as_it_is = _in_other_orders(lambda: behaviour(model, expectation.packed_inputs, around).outputs)
     with Ordered() as ordered:
         run_lifted(model, Given(expectation.packed_inputs).values)
-    plain = run_lifted(model, Given(inputs).values) if inputs is not None else None
-    elsewhere = nested_tensors(plain[0]) if plain is not None else []
+    beside = [run_lifted(model, Given(inputs).values) for inputs in others]
+    elsewhere = [nested_tensors(run[0]) for run in beside if run is not None]
 
     def opened(i: int, output: Output) -> Output:
         yard = output.yard
@@ -71,10 +71,11 @@ def with_free_places(
         for runs, usual in ((exact, truth), (as_it_is, yard.original)):
             for other in [run[i] for run in runs if len(run) > i and run[i].shape == truth.shape]:
                 apart |= _are_apart(near(other), usual)
-        if not truth.is_floating_point() and len(elsewhere) > i and elsewhere[i].shape == truth.shape:
-            apart |= near(elsewhere[i]) != truth
+        for found in elsewhere if not truth.is_floating_point() else ():
+            if len(found) > i and found[i].shape == truth.shape:
+                apart |= near(found[i]) != truth
         span: Span | None = joined(yard.span, anything_where(apart, truth))
-        places = ordered.places(truth) if span is not None and inputs is None else None
+        places = ordered.places(truth) if span is not None and not others else None
         return dataclasses.replace(output, yard=dataclasses.replace(yard, span=span, places=places))
 
     outputs = tuple(opened(i, output) for i, output in enumerate(expectation.outputs))

@@ -212,11 +212,16 @@ def _definitions(tree: ast.Module) -> dict[str, ast.stmt]:
 
 def _names(tree: ast.AST) -> set[str]:
     """Return the names that are read but not bound inside."""
-    read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    bound |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
-    own = {tree.name} if isinstance(tree, (ast.ClassDef, ast.FunctionDef)) else set()
-    return read - bound - own
+    nodes = list(ast.walk(tree))
+    methods = {item for node in nodes if isinstance(node, ast.ClassDef) for item in node.body}
+    read = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    bound = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    bound |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    bound |= {n.name for n in nodes if isinstance(n, (ast.ClassDef, ast.FunctionDef)) and n not in methods}
+    bound |= {n.name for n in nodes if isinstance(n, ast.ExceptHandler) and n.name}
+    imports = [n for n in nodes if n is not tree and isinstance(n, (ast.Import, ast.ImportFrom))]
+    bound |= {(item.asname or item.name).split(".")[0] for node in imports for item in node.names}
+    return read - bound
 
 
 def _is_known(name: str, body: ast.ClassDef) -> bool:

@@ -189,12 +189,23 @@ def _where_largest(builder: Builder, seen: str, over: Windows, image: Shape) -> 
         behind = tuple(builder.one() for _ in range(rank - dim - 1))
         first = builder.reshape(first, (over.counts[dim], *behind))
         place = builder.point("add", first, own, dtype=whole, hint="place")
+        if not is_constant(over.amounts[dim], 0):
+            place = _moved_inside(builder, place, over.spread[dim])
         if made:
             made = builder.point("mul", made, builder.number_of(image[len(image) - rank + dim]), dtype=whole)
             made = builder.point("add", made, place, dtype=whole, hint="place")
         else:
             made = place
     return made
+
+
+def _moved_inside(builder: Builder, place: str, spread: Size) -> str:
+    """Return the place, or that of the first tap in the image if it lies before it: all of the window is -inf then."""
+    below = builder.point("lt", place, builder.number(0), dtype="bool", compute="int64")
+    first: Operand = builder.number(0)
+    if not is_constant(spread, 1):
+        first = builder.point("int_mod", place, builder.number_of(spread), dtype="int64")
+    return builder.where(below, first, place, "int64", hint="place")
 
 
 @lowers("avg_pool1d", "avg_pool2d", "avg_pool3d")
