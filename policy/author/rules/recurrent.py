@@ -25,7 +25,11 @@ def _cell(builder: Builder, call: Call) -> list[str]:
         raise BeyondAuthor("a cell without a batch")
     fresh = _projected(builder, call, call.tensor("input"), "w_ih", "b_ih")
     kept = _projected(builder, call, state[0], "w_hh", "b_hh")
-    dtype = call.dtype
+    return _next_states(builder, kind, fresh, kept, state, call.dtype)
+
+
+def _next_states(builder: Builder, kind: str, fresh: str, kept: str, state: tuple[str, ...], dtype: str) -> list[str]:
+    """Return the state after one step, and an LSTM's cell, from the products of input and state."""
     point = functools.partial(builder.point, dtype=dtype)
     if kind == "gru":
         return [gru_state(_gates(builder, fresh, 3), _gates(builder, kept, 3), state[0], point)]
@@ -126,11 +130,29 @@ def _all_inputs(builder: Builder, kind: str, name: str, weights: tuple[str, ...]
     return made, list(weights[2 + added :])
 
 
+def _only_step(builder: Builder, kind: str, operands: tuple[str, ...], dtype: str) -> list[str]:
+    """Return the state after a single step, as in decoding, and an LSTM's cell."""
+    fresh, weight, *others = operands
+    states, biases = others[: 1 + (kind == "lstm")], others[1 + (kind == "lstm") :]
+    kept = multiply(builder, states[0], builder.swap(weight, 0, 1), dtype)
+    for bias in biases:
+        kept = builder.point("add", kept, bias, dtype=dtype, hint="biased")
+    fresh = builder.reshape(fresh, builder.shape(fresh)[1:])
+    return _next_states(builder, kind, fresh, kept, tuple(states), dtype)
+
+
 def _all_steps(builder: Builder, kind: str, operands: tuple[str, ...], dtype: str, backwards: bool) -> tuple[str, ...]:
     """Return the states after every step, the last one, and an LSTM's last cell."""
     width, one = builder.width, builder.one()
     steps, batch = builder.shape(operands[0])[:2]
     hidden = builder.shape(operands[1])[1]
+    if is_constant(steps, 1):
+        shape = (one, batch, hidden)
+        only = [builder.reshape(name, shape) for name in _only_step(builder, kind, operands, dtype)]
+        # the last state is a tensor of its own, no view of the states after every step
+        last = builder.emit("point", only[0], shape=shape, dtype=dtype, function="copy", hint="last")
+        builder.program.results.add(last)
+        return only[0], last, *only[1:]
     cells = constant(int(kind == "lstm"), width)
     rows = plus(steps, plus(cells, one))
     builder.formula(rows, f"{{0}} + {1 + cells[0]}", steps, name="states")
