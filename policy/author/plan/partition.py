@@ -55,6 +55,8 @@ class Partition:
         self.kernels: list[Kernel] = []
         self._tried: set[frozenset[str]] = set()
         """Groups of kernels that were tried in one step."""
+        self._failed: set[tuple[frozenset[str], frozenset[str]]] = set()
+        """Groups that could not be fused, with what they would store; most are met again after other fusions."""
         self._plan()
         if drafting.choice.merge:
             self._merge()
@@ -175,9 +177,13 @@ class Partition:
         others = {name for kernel in rest for name in kernel.loads}
         dropped = {name for name in roots if name not in self.wanted and name not in others}
         roots = [name for name in roots if name not in dropped]
+        attempt = frozenset(kernel.key for kernel in group), frozenset(roots)
+        if attempt in self._failed:
+            return False
         self.storage.stored -= dropped
         kernel = self._merged(group, roots) or self._merged_into_rows(group, roots)
         if kernel is None:
+            self._failed.add(attempt)
             self.storage.stored |= dropped
             return False
         gone = {id(one) for one in group[1:]}
