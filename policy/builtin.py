@@ -2,7 +2,8 @@
 
 It answers in the form that a language model uses: a plan in words and a file. Its decisions stand in the plan's last
 line and at the end of the file, and are read from there again. It therefore keeps nothing between calls, and a resumed
-or forked run continues from the decisions of its parent. It gives the same answers to the same observation.
+or forked run continues from the decisions of its parent. It gives the same answers to the same observation; on a slow
+machine perhaps fewer of them for a model of many hundred operators.
 
 Not covered: learning across problems beyond the recalled lessons; graphs that change with the values of inputs.
 """
@@ -13,6 +14,7 @@ import dataclasses
 import functools
 import json
 import re
+import time
 from collections.abc import Iterator, Sequence
 
 from triton_agent.memory.observation import Observation, ProblemView, Rules, Tried
@@ -34,6 +36,9 @@ DECIDED = re.compile(r"^(?:# )?decided: (\{.*\})$", re.MULTILINE)
 DEPTH = 2
 """How many changes away from a starting point the author looks for an untried choice."""
 
+PATIENCE_S = 30.0
+"""Time after which no more files are planned for one turn, if there is one."""
+
 
 class Builtin:
     """Writes kernels by rules about operators and GPUs, and from the feedback on earlier attempts."""
@@ -51,7 +56,10 @@ class Builtin:
         tried = {choice for item in observation.tried for choice in [_recorded_choice(item.plan)] if choice is not None}
         files = {answer.source for answer in map(functools.partial(_written, brief), tried) if answer is not None}
         answers: list[Completion] = []
+        began = time.monotonic()
         for choice in _next_choices(brief, observation):
+            if answers and time.monotonic() > began + PATIENCE_S:
+                break
             if choice in tried:
                 continue
             tried.add(choice)

@@ -92,11 +92,71 @@ def get_inputs():
 """
 
 
+ONE_STEP_OF_A_GRU = """
+BATCH = 4
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(16, 16, batch_first=True)
+    def forward(self, x, h):
+        return self.gru(x, h)
+def get_inputs():
+    return [torch.randn(BATCH, 1, 16), torch.randn(1, BATCH, 16)]
+"""
+
+
+SPECTROGRAM = """
+BATCH, LENGTH = 2, 160
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(32))
+    def forward(self, x):
+        return torch.stft(x, 32, 8, window=self.window, return_complex=True).abs()
+def get_inputs():
+    return [torch.randn(BATCH, LENGTH)]
+"""
+
+
+PLACES_IN_PADDED_WINDOWS = """
+BATCH = 4
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.max_pool2d(x, 3, 2, padding=1, return_indices=True)
+def get_inputs():
+    return [torch.randn(BATCH, 4, 10, 12)]
+"""
+
+
+A_FUNCTION_WITHIN_A_HELPER = """
+import math
+BATCH, WIDTH, HEADS = 4, 12, 6
+def slopes(heads):
+    def of_a_power_of_two(n):
+        return [2.0 ** -(8.0 * (i + 1) / n) for i in range(n)]
+    whole = 2 ** math.floor(math.log2(heads))
+    return of_a_power_of_two(whole) + of_a_power_of_two(2 * whole)[::2][: heads - whole]
+class Model(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+        self.register_buffer("slopes", torch.tensor(slopes(heads)).view(heads, 1), persistent=False)
+    def forward(self, x):
+        y = self.linear(x)
+        return (y.view(len(y), len(self.slopes), -1) * self.slopes).view_as(y)
+def get_inputs():
+    return [torch.randn(BATCH, WIDTH)]
+def get_init_inputs():
+    return [WIDTH, HEADS]
+"""
+
+
 @pytest.mark.parametrize(
     "text",
     [
         *(GROUPS_AND_THEIR_MEAN, WINDOWS_THAT_REACH_PAST_THE_END, FOUND_IN_A_TUPLE),
-        *(LAYERS_CALLED_BY_A_FUNCTION, POSITION_IN_A_CACHE),
+        *(LAYERS_CALLED_BY_A_FUNCTION, POSITION_IN_A_CACHE, ONE_STEP_OF_A_GRU, SPECTROGRAM),
+        *(PLACES_IN_PADDED_WINDOWS, A_FUNCTION_WITHIN_A_HELPER),
     ],
 )
 def test_the_first_file_passes(text: str, tmp_path: Path, nursery: Nursery) -> None:
