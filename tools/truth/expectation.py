@@ -529,7 +529,8 @@ def with_any_infinity(expectation: Expectation, spoiled: Behaviour) -> Expectati
 
     def opened(output: Output, other: torch.Tensor | None) -> Output:
         yard = output.yard
-        if other is None or not yard.original.is_floating_point() or yard.original.shape != other.shape:
+        is_number = yard.original.is_floating_point() or yard.original.is_complex()
+        if other is None or not is_number or yard.original.shape != other.shape:
             return output
         return dataclasses.replace(output, yard=_with_any_infinity(yard, near(other).isnan()))
 

@@ -152,7 +152,11 @@ class Yardstick:
     def as_real(self) -> Yardstick:
         """The yardstick of a complex output, with real and imaginary parts as separate elements."""
         real = self._each(lambda tensor: torch.view_as_real(tensor.to(torch.complex128)))
-        return dataclasses.replace(real, original=torch.view_as_real(self.original), span=None, unbounded=None)
+        original, unbounded = torch.view_as_real(self.original), self.unbounded
+        if unbounded is not None:  # an infinity in one part may make NaN of either
+            unbounded = torch.stack([unbounded, unbounded], -1)
+            original = original.masked_fill(unbounded, math.nan)
+        return dataclasses.replace(real, original=original, span=None, unbounded=unbounded)
 
     def brought_near(self) -> Yardstick:
         """Move all tensors to the device on which answers are judged."""
