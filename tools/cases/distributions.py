@@ -176,19 +176,28 @@ def _structured(values: torch.Tensor, generator: torch.Generator, loud: float = 
         steps = 0.15 + 0.35 * drawn(len(part), 1)
         return spread * torch.sin(steps * places + 6 * drawn(len(part), 1))
 
+    def shaped(part: torch.Tensor) -> torch.Tensor:
+        rising = part.abs().sort(-1).values
+        one, other = rising[:, ::2], rising[:, 1::2]
+        peak, valley = torch.cat([one, other.flip(-1)], -1), torch.cat([one.flip(-1), other], -1)
+        kinds = torch.stack([rising, rising.flip(-1), peak, valley])
+        return kinds[(len(kinds) * drawn(len(part))).long(), torch.arange(len(part), device=part.device)]
+
     changes: list[Callable[[torch.Tensor], torch.Tensor]] = [
         lambda part: part.sort(-1).values,
         lambda part: part.sort(-1, descending=True).values,
         lambda part: part[:, places % PERIOD],
     ]
     if has_both_signs(values):
-        changes += [
+        changes = [
+            lambda part: part.abs().sort(-1).values,
+            *changes,
             lambda part: part.relu(),
             lambda part: part * (drawn(*part.shape) < 0.5),
             lambda part: torch.where(drawn(*part.shape) < 0.6, part.abs(), part),
             lambda part: part.abs() * (1 - 2 * (places % 2)),
             lambda part: loud * part,
-            *(wave, wave, away, away, away),
+            *(wave, wave, away, away, away, shaped),
         ]
     order = torch.randperm(len(rows), generator=generator).to(values.device)
     for number, change in enumerate(changes):

@@ -40,6 +40,8 @@ DIVISIONS = words("floor_divide remainder fmod")
 """Divisions of whole numbers by zero raise an error on a CPU and give some number on a GPU."""
 LARGE = {torch.int64: (1 << 31) + 5, torch.int32: 3 << 29}
 """Beyond the range of 32-bit integers by more than one, or so large that a sum of two 32-bit integers is."""
+BEYOND_DOUBLES = (1 << 60) + 5
+"""Half of the problems get this in 64 bits: a stamp in nanoseconds, which float64 rounds."""
 SMALL = 1 << 28
 """Numbers of this size and more are large already."""
 STAYING_FAR = words("add sub rsub mul neg floor_divide sum cumsum amax amin maximum minimum where cat stack clone")
@@ -246,7 +248,8 @@ def set_to_zero(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, re
 
 def move_far(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
     """Add a large number to all elements, the same one for all inputs of a dtype; after a refusal a smaller one."""
-    tensor.add_(LARGE[tensor.dtype] >> (3 * refused))
+    is_beyond_doubles = tensor.dtype is torch.int64 and not refused and generator.initial_seed() % 2
+    tensor.add_(BEYOND_DOUBLES if is_beyond_doubles else LARGE[tensor.dtype] >> (3 * refused))
 
 
 def shift(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int, *, case: str) -> None:

@@ -62,6 +62,11 @@ OF_LENGTHS = frozenset(
     | {f"create_{name}" for name in ("xor", "and", "or", "shl", "lshr", "ashr")}
 )
 """Operations that make lengths and places of loaded whole numbers."""
+APART = frozenset(
+    {f"create_{name}" for name in ("bitcast", "and", "or", "xor", "shl", "lshr", "ashr", "srem", "urem", "frem")}
+)
+"""Operations whose results are not said to be functions of their operand: a question about some of its bits is no limit
+of it."""
 WITHOUT_LANES = frozenset({"create_gather", "create_histogram", "create_cat", "create_join", "create_split"})
 LARGEST = (tl.standard._elementwise_max, tl.standard._argmax_combine_tie_break_left)
 CHOOSING = (
@@ -171,7 +176,9 @@ def data_of(
         is_guard=_is_guard(name, args, handles, sources, result, active),
         bounds=bounds,
         origin=origin,
-        stem=known_of[0].stem if len({it.stem for it in known_of}) == 1 and not is_select else new_origin(),
+        stem=known_of[0].stem
+        if len({it.stem for it in known_of}) == 1 and not is_select and name not in APART
+        else new_origin(),
         is_element=all(it.is_element for it in known_of)
         and (name in CHOICES or len(known_of) == 1)
         and not (name.startswith(COMPARISONS) and asks_for_numbers(handles)),

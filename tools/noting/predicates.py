@@ -41,6 +41,7 @@ from triton_agent.tools.noting.origins import (
     DATA,
     EXTREMA,
     LARGE,
+    MAXIMA,
     SHAPING,
     Data,
     active_lanes,
@@ -92,6 +93,8 @@ COMPUTED_BY_TORCH = Data()
 STORES_APART = 256
 """Maximum number of stores of which it is known what they stored."""
 RANDOM, SORTING = "/triton/language/random.py", "sorting"
+DRAWING = ("philox", "rand")
+"""How functions of Triton that draw random numbers begin; others there only convert."""
 SORTS = frozenset({"sort", "sort_impl", "topk", "bitonic_merge"})
 """Functions of Triton that put elements in order."""
 
@@ -416,7 +419,7 @@ class Predicates:
     def _note(self, site: str, new: Seen, values: Array, active: Array | None) -> Seen | None:
         """Note results; return what is known of the place, or None if these tell nothing."""
         if self._has_several(site):
-            if new.kind is PredicateKind.GUARD:
+            if new.kind is not PredicateKind.GUARD:
                 self.seen[site].kind = new.kind
             return None
         values = _on_lanes(values, active)
@@ -431,7 +434,7 @@ class Predicates:
             new.only = float(low) if is_one else None
         seen = self.seen.setdefault(site, new)
         seen.lanes += values.size
-        if new.kind is PredicateKind.GUARD:
+        if new.kind is not PredicateKind.GUARD:  # a loop may ask two questions at one place
             seen.kind = new.kind
         same = seen.only is not None and _is_same(seen.only, float(low))
         if not is_one or not same:
@@ -444,7 +447,7 @@ class Predicates:
         while frame is not None:
             code = frame.f_code
             if code.co_filename in self.files:
-                if code.co_filename.endswith(RANDOM):
+                if code.co_filename.endswith(RANDOM) and code.co_name.startswith(DRAWING):
                     within = RANDOM
                 elif code.co_filename.startswith(LIBRARIES) and code.co_name in SORTS:
                     within = SORTING
@@ -516,7 +519,8 @@ def _without_nan(handles: Sequence[Handle], active: Array | None) -> Array | Non
 
 def _two_sides(name: str, handles: Sequence[Handle], sources: Sequence[Handle], values: Array) -> _Sides | None:
     """Return which of two operands a sum or an extremum comes from; None if both are extrema of parts of a row."""
-    are_peaks = name in EXTREMA and all(source.attr[DATA].extremum for source in sources)
+    own = 1 if name in MAXIMA else -1
+    are_peaks = name in EXTREMA and all(source.attr[DATA].extremum == own for source in sources)
     if len(sources) != 2 or name not in EXTREMA | SUMS or are_peaks:
         return None
     one, other = np.broadcast_arrays(numbers(handles[0]), numbers(handles[1]))
