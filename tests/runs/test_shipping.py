@@ -527,10 +527,16 @@ def get_init_inputs():
 """
 
 
+INHERITED = CONFIGURED.replace("class Model(nn.Module):", "class Configured(nn.Module):").replace(
+    "    def forward(", "class Model(Configured):\n    def forward("
+)
+
+
 @pytest.mark.ci
 @pytest.mark.slow
-def test_config_objects_and_keyword_only_arguments_are_known_again(tmp_path: Path, nursery: Nursery) -> None:
-    (tmp_path / "problem.py").write_text(CONFIGURED)
+@pytest.mark.parametrize("text", [CONFIGURED, INHERITED], ids=["own constructor", "inherited constructor"])
+def test_config_objects_and_keyword_only_arguments_are_known_again(text: str, tmp_path: Path, nursery: Nursery) -> None:
+    (tmp_path / "problem.py").write_text(text)
     spec = parse_problem(str(tmp_path / "problem.py"))
     candidate = CANDIDATE.replace("self.weight = nn.Parameter(torch.zeros(3))", "pass").replace(
         "def forward(self, x):", "def forward(self, x, shift=None, *, power=1, gate):"

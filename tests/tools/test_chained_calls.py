@@ -8,9 +8,11 @@ import torch
 from tests.grading import grade, specimen, spoken
 
 from triton_agent.tools.answers.accuracy import judge
+from triton_agent.tools.answers.chained_calls import _with_changes
 from triton_agent.tools.cases.plan import Chain
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.settings import EvaluatorSettings
 
@@ -68,3 +70,12 @@ def test_kernels_that_do_something_else_after_some_calls_are_refused(nursery: Nu
     settings = EvaluatorSettings(device="cpu", screen=False, shapes="given")
     verdicts = grade([specimen(TESTS / f"{name}.py") for name in EXPECTED], settings, jobs=1, nursery=nursery)
     assert {item.name: spoken(evaluation) for item, evaluation in verdicts} == EXPECTED
+
+
+def test_what_a_call_left_in_one_memory_can_be_packed() -> None:
+    """Large answers of several dtypes lie in one memory."""
+    memory = torch.arange(64, dtype=torch.uint8)
+    after = {"mean": memory[:16].view(torch.float32), "count": memory[16:24].view(torch.int64)}
+    state = _with_changes({name: torch.zeros_like(tensor) for name, tensor in after.items()}, after)
+    found = pack(state).unpack()
+    assert all(torch.equal(found[name].view(torch.uint8), tensor.view(torch.uint8)) for name, tensor in after.items())

@@ -12,6 +12,7 @@ from torch import nn
 
 from triton_agent.tools.answers.accuracy import judge
 from triton_agent.tools.cases.directed import (
+    DIRECTED,
     ENDS,
     FAINT,
     HUGE,
@@ -175,6 +176,16 @@ def test_half_of_a_row_and_all_of_another_are_nan_where_there_are_several() -> N
 def test_scores_are_as_huge_as_can_be_without_their_own_rounding_deciding(function: Any, huge: float) -> None:
     (x,) = changed(function, LIMITS, X)
     assert float(x.abs().max()) == pytest.approx(huge, rel=0.01)
+
+
+def test_numbers_and_inputs_without_elements_have_no_lines_to_change() -> None:
+    """Parameters without rows have none to make inputs from either."""
+    known = {"empty": torch.zeros(0, 70)}
+    inputs = [X.clone(), torch.zeros(0, 70), torch.tensor(0.7)]
+    found = directed(extract(Does(lambda x, more, heat: torch.cat([x, more]) / heat), inputs), inputs, known)
+    for case in found.cases(DIRECTED):
+        found.change(case, inputs, torch.Generator().manual_seed(3), 0)
+    assert LIMITS in found.feeds and inputs[1].shape == (0, 70)
 
 
 @pytest.mark.parametrize(("function", "tiny"), [(lambda x: x / x.std(-1, keepdim=True), 1e-15), (torch.exp, 1e-30)])

@@ -269,12 +269,13 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             )
         for tensor in _tensors((args, tuple(kwargs.values()))):
             self.view_of(tensor)  # records the values of tensors from Python before the step
+        held = args[0].untyped_storage().nbytes() if name == "aten::as_strided" else 0
         try:
             result = func(*args, **kwargs)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             raise ReadsValues(f"{name.replace('::', '.')} needs the values of a tensor") from error
         if name == "aten::as_strided":
-            _require_within_storage(result)
+            _require_within(held, result)
         return self._noted(func, name, args, kwargs, _in_place(func, args, kwargs, result))
 
     def _noted(self, func: Any, name: str, args: Any, kwargs: Any, result: Any) -> Any:
@@ -330,13 +331,12 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [item for item in _items(value) if isinstance(item, torch.Tensor)]
 
 
-def _require_within_storage(view: torch.Tensor) -> None:
-    """Raise what torch raises for a view beyond its storage, which fake tensors allow."""
+def _require_within(held_bytes: int, view: torch.Tensor) -> None:
+    """Raise what torch raises for a view beyond its storage. The storage of a fake tensor grows instead."""
     last = sum((size - 1) * step for size, step in zip(view.shape, view.stride()))
     needed = (view.storage_offset() + last + 1) * view.element_size() if view.numel() else 0
-    held = view.untyped_storage().nbytes()
-    if needed > held:
+    if needed > held_bytes:
         raise RuntimeError(
             f"as_strided: sizes {list(view.shape)} and strides {list(view.stride())} need {needed} bytes, and the "
-            f"storage has {held}"
+            f"storage has {held_bytes}"
         )

@@ -196,6 +196,7 @@ def copied(x_desc, y_ptr):
         "a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))\nreturn x * a.elapsed_time(b)"
     ),
     "raises in forward": request("raise ValueError('no such size')"),
+    "strided beyond its storage": request("return x.as_strided((4, 8), (9, 1))"),
     "raises in constructor": request("return x", "raise KeyError('hidden')"),
     "exits": request("import sys\nsys.exit(0)"),
     "more memory than there is": request("return torch.empty(1 << 45)"),
@@ -468,6 +469,7 @@ def test_what_cannot_be_put_on_a_tape_is_refused_and_says_why(found: dict[str, T
     ("name", "phase", "kind"),
     [
         ("raises in forward", "forward", "ValueError"),
+        ("strided beyond its storage", "forward", "RuntimeError"),
         ("raises in constructor", "construct", "KeyError"),
         ("exits", "forward", "SystemExit"),
         ("more memory than there is", "forward", "OutOfMemoryError"),
