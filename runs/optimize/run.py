@@ -42,7 +42,7 @@ from triton_agent.runs.parts import choosing
 from triton_agent.runs.parts.tally import Tally
 from triton_agent.runs.ship.call_form import find_all, measured_over_ranges
 from triton_agent.runs.ship.facts import CallForm
-from triton_agent.runs.ship.shipped import Shipped, output_folder, require_writable, ship_best
+from triton_agent.runs.ship.shipped import Shipped, output_folder, require_writable, ship_best, why_never_shipped
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.machine.hardware import Gpu
@@ -131,7 +131,7 @@ async def optimize(
         suggestion = choosing.suggestion(ledger.run.problem.graphs)
         if suggestion and not (request.parts or request.part_of or request.own_kernels):
             screen.say(suggestion)
-        forms = _find_calls(spec, request) if shipping else None
+        forms = _find_calls(spec, request, screen) if shipping else None
         try:
             judges: Pool[AnyEvaluator] = Pool(evaluators)
             await _search(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen), on_start)
@@ -151,10 +151,20 @@ async def optimize(
     return Outcome(run=ledger.run, end=end, best=best, shipped=shipped)
 
 
-def _find_calls(spec: ProblemSpec, request: OptimizeRequest) -> asyncio.Task[dict[str, CallForm]]:
-    """Start to find out how the problem's models are called, which shipping needs: seconds, in separate processes."""
+def _find_calls(spec: ProblemSpec, request: OptimizeRequest, screen: Screen) -> asyncio.Task[dict[str, CallForm]]:
+    """Start to find out how the problem's models are called, which shipping needs: seconds, in separate processes.
+
+    If no file can be shipped, say so before the search has taken its time.
+    """
+
+    def tell(done: asyncio.Task[dict[str, CallForm]]) -> None:
+        if done.cancelled() or done.exception():  # an error is raised where it is awaited
+            return
+        if reason := why_never_shipped(done.result()):
+            screen.say(f"no file will be shipped: {reason}")
+
     found = asyncio.create_task(asyncio.to_thread(find_all, spec, trust=request.trust))
-    found.add_done_callback(lambda done: done.cancelled() or done.exception())  # an error is raised where it is awaited
+    found.add_done_callback(tell)
     return found
 
 

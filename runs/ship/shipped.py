@@ -65,6 +65,17 @@ def require_writable(folder: Path) -> None:
         raise UsageError(f"nothing can be written in {there}", where=str(folder), remedy="name a folder with --out")
 
 
+def why_never_shipped(forms: Mapping[str, CallForm]) -> str:
+    """Return why no file can be shipped for a problem with these calls, whatever the kernels; empty if one can be."""
+    own = next((call.own_class for form in forms.values() for call in form.calls if call.own_class), "")
+    if not own:
+        return ""
+    return (
+        f"the reference returns an object of the class {own}, and a shipped file can return tensors, lists, tuples and "
+        "dictionaries only"
+    )
+
+
 async def ship_best(
     spec: ProblemSpec,
     run: Run,
@@ -77,7 +88,8 @@ async def ship_best(
 ) -> Shipped | None:
     """Write the file, or say why none is shipped.
 
-    `forms_asked` yields the problem's call forms if the caller has already requested them.
+    `forms_asked` yields the problem's call forms if the caller has already requested them, and said if they rule out a
+    file.
     """
     draft = request.device == "cpu"
     if not draft and not best.standing.faster_than_reference:
@@ -87,12 +99,8 @@ async def ship_best(
     assert best.evaluation is not None
     source, kernels = best.attempt.source or "", best.evaluation
     forms = await (forms_asked or asyncio.to_thread(call_form.find_all, spec, trust=request.trust))
-    own = next((call.own_class for form in forms.values() for call in form.calls if call.own_class), "")
-    if own:
-        screen.say(
-            f"nothing is shipped: the reference returns an object of the class {own}, and a shipped file can return "
-            "tensors, lists, tuples and dictionaries only"
-        )
+    if reason := why_never_shipped(forms):
+        screen.say("nothing is shipped" if forms_asked else f"nothing is shipped: {reason}")
         return None
     plans = await asyncio.to_thread(_plans_at, evaluator, source, spec)
     ranged: RangedPlans | None = None
