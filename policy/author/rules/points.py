@@ -446,3 +446,9 @@ def _xlogy(builder: Builder, call: Call) -> str:
     zero = builder.point("eq", x, builder.number(0.0), dtype="bool", compute=dtype)
     both = builder.point("mul", x, builder.point("log", y, dtype=dtype), dtype=dtype)
     return builder.where(zero, builder.number(0.0), both, dtype)
+
+
+@lowers("_neg_view")
+def _negated(builder: Builder, call: Call) -> str:
+    """Negate at once what torch only marks as negated, as in `z.conj().imag`."""
+    return builder.point("neg", call.tensor("self"), dtype=call.dtype)
