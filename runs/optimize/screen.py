@@ -26,6 +26,8 @@ from triton_agent.tools.results import AHEAD, Status, to_json
 ROWS_SHOWN = 12
 BLOCKS = "▁▂▃▄▅▆▇█"
 REFRESHES_PER_S = 8
+DETAIL_AT_MOST = 100
+"""Length of what the line of an attempt says; `runs show` says all."""
 
 
 class Screen(Protocol):
@@ -54,7 +56,8 @@ def figure_of(item: Graded | None) -> str:
         least = f", least {worst.speedup.median:.2f}x at {worst.name}" if worst else ""
         return f"{standing.speedup.median:.2f}x{least}"
     counted = " in its kernels" if standing.left_to_torch else ""  # bytes that torch's operators move are not counted
-    traffic = f"{standing.traffic_ratio:.2f}x fewest bytes{counted}, " if standing.traffic_ratio is not None else ""
+    ratio = standing.traffic_ratio
+    traffic = f"moves {ratio:.2f}x the fewest bytes{counted}, " if ratio is not None else ""
     beside = f", {_counted(standing.left_to_torch, 'torch operator')}" if standing.left_to_torch else ""
     return f"{traffic}{_counted(standing.launches, 'launch', 'es')}{beside}"
 
@@ -251,7 +254,9 @@ def _line(item: Graded) -> str:
     evaluation, failure = item.evaluation, item.grading.failure
     said = "not measured" if failure else str(evaluation.status) if evaluation else ""
     detail = figure_of(item) or (evaluation.message if evaluation else failure.what if failure else "")
-    return f"{_short(item.attempt.key):6} {said:14} {detail.splitlines()[0][:100] if detail else ''}"
+    first = detail.partition("\n")[0]
+    first = f"{first[: DETAIL_AT_MOST - 1]}…" if len(first) > DETAIL_AT_MOST else first
+    return f"{_short(item.attempt.key):6} {said:14} {first}"
 
 
 def _verdict(item: Graded) -> str:
