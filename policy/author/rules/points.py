@@ -449,6 +449,6 @@ def _xlogy(builder: Builder, call: Call) -> str:
 
 
 @lowers("_neg_view")
-def _negated(builder: Builder, call: Call) -> str:
+def _negated_at_once(builder: Builder, call: Call) -> str:
     """Negate at once what torch only marks as negated, as in `z.conj().imag`."""
     return builder.point("neg", call.tensor("self"), dtype=call.dtype)
