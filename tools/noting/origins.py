@@ -104,7 +104,7 @@ class Data:
     is_mass: bool = False
     """True for exponentials of such differences, and their sums."""
     is_length: bool = False
-    """True for what was computed, element by element, from loaded whole numbers, and for what was asked of them."""
+    """True for what was computed, element by element, from loaded whole numbers, and for flags that ask about them."""
     picked: Array | None = None
     """Lanes on which a choice took these values in place of zero."""
     asked: tuple[str, ...] = ()
@@ -170,7 +170,9 @@ def data_of(
         origin = origin_of(values)
     return Data(
         active,
-        is_length=(name in OF_LENGTHS or name.startswith(COMPARISONS)) and all(it.is_length for it in known_of),
+        is_length=(name in OF_LENGTHS or name.startswith(COMPARISONS))
+        and all(it.is_length for it in known_of)
+        and not _are_counted(values, result),
         picked=_picked(name, handles, known_of),
         asked=(place,) if name.startswith(COMPARISONS) else _asked(name, sources),
         is_guard=_is_guard(name, args, handles, sources, result, active),
@@ -188,6 +190,11 @@ def data_of(
         is_mass=(name in ("create_exp", "create_exp2") and known_of[0].is_tame and known_of[0].is_depth)
         or (bool(known_of) and all(it.is_mass for it in known_of) and name in MASSES),
     )
+
+
+def _are_counted(values: Sequence[Handle], result: Handle) -> bool:
+    """Return True if flags become numbers, which a kernel may add up."""
+    return result.data.dtype != np.bool_ and any(it.data.dtype == np.bool_ for it in values)
 
 
 def asks_for_numbers(handles: Sequence[Handle]) -> bool:
