@@ -328,17 +328,16 @@ def _unfold(builder: Builder, call: Call) -> str:
 
 @lowers("as_strided")
 def _frames(builder: Builder, call: Call) -> str:
-    """Return overlapping windows of rows, as `torch.stft` cuts them; other strides stay with torch."""
+    """Return overlapping windows of rows, as `torch.stft` cuts them. Other strides are left to torch, as views are."""
     name, arguments = call.tensor("self"), call.aligned.arguments
     shape, strides = builder.shape(name), [builder.size(stride) for stride in arguments["stride"]]
-    *lead, count, taps = call.shape
-    dense = [product(shape[dim + 1 :], builder.width) for dim in range(len(lead))]
-    cuts = len(lead) == len(shape) - 1 and [*strides[:-2], strides[-1]] == [*dense, builder.one()]
-    step = strides[-2]
-    if not cuts or tuple(lead) != shape[:-1] or arguments.get("storage_offset"):
-        raise BeyondAuthor("strides of torch.as_strided")
-    if count != tuple((size - tap) // by + 1 for size, tap, by in zip(shape[-1], taps, step)):
-        raise BeyondAuthor("strides of torch.as_strided that leave out the end of a row")
+    if len(call.shape) != len(shape) + 1 or call.shape[:-2] != shape[:-1] or arguments.get("storage_offset"):
+        raise BeyondAuthor("no rule")
+    count, taps, step = *call.shape[-2:], strides[-2]
+    dense = [product(shape[dim + 1 :], builder.width) for dim in range(len(shape) - 1)]
+    fitting = tuple((size - tap) // by + 1 for size, tap, by in zip(shape[-1], taps, step))
+    if [*strides[:-2], strides[-1]] != [*dense, builder.one()] or count != fitting:
+        raise BeyondAuthor("no rule")
     none = constant(0, builder.width)
     over = Windows(taps=(taps,), steps=(step,), spread=(builder.one(),), amounts=(none,), counts=(count,))
     return windows(builder, name, over)
