@@ -226,8 +226,9 @@ def _refuse_foreign(path: Path) -> None:
     if not start:
         return
     with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as raw:
-        (mark,) = raw.execute("PRAGMA application_id").fetchone()  # the header alone may be older than the log
+        raw.execute("BEGIN")  # one state for both answers: another process may be migrating
         (tables,) = raw.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (mark,) = raw.execute("PRAGMA application_id").fetchone()  # the header alone may be older than the log
     if tables and mark != schema.APPLICATION_ID:  # without any, it is ours from just before the first migration
         raise UsageError("it is another program's database", where=str(path), remedy="name another file: --store")
 
