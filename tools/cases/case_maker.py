@@ -87,7 +87,7 @@ from triton_agent.tools.graph.own_limits import Limit, OwnLimits
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.graph.values import order_in_memory
 from triton_agent.tools.graph.written_out import operators_of
-from triton_agent.tools.processes.payloads import pack
+from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import float_tensors, nested_tensors
 from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
 from triton_agent.tools.reference.module_copy import copied_module
@@ -614,20 +614,20 @@ def _put_in_order(graph: OperatorGraph) -> frozenset[int]:
     return frozenset(found)
 
 
-def _without_nan(inputs: Sequence[Any], generator: torch.Generator) -> list[Any]:
+def _without_nan(inputs: Sequence[Any], generator: torch.Generator) -> list[Payload]:
     """Return the inputs with small, large and random numbers in place of NaN, where no place of it is specified."""
 
-    def replaced(tensor: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
-        return torch.where(tensor.isnan(), number.to(tensor), tensor) if tensor.is_floating_point() else tensor
+    def replaced(tensor: torch.Tensor, low: float, high: float) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        numbers = low + (high - low) * torch.rand(tensor.shape, generator=generator)
+        return torch.where(tensor.isnan(), numbers.to(tensor), tensor)
 
-    found = []
-    for low, high in ((-NAN_STANDS_FOR, -NAN_STANDS_FOR), (NAN_STANDS_FOR, NAN_STANDS_FOR), (0.0, NAN_STANDS_FOR)):
-
-        def drawn(tensor: torch.Tensor, low: float = low, high: float = high) -> torch.Tensor:
-            return replaced(tensor, low + (high - low) * torch.rand(tensor.shape, generator=generator))
-
-        found.append(pack([map_tensors(it, drawn) for it in inputs]))
-    return found
+    most = NAN_STANDS_FOR
+    return [
+        pack([map_tensors(it, functools.partial(replaced, low=low, high=high)) for it in inputs])
+        for low, high in ((-most, -most), (most, most), (0.0, most))
+    ]
 
 
 def _infinities_to_nan(tensor: torch.Tensor) -> torch.Tensor:

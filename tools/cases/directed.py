@@ -252,12 +252,7 @@ class Directed:
                 tensor = tensors[feed.position]
                 orders = [torch.randperm(size, generator=generator).tolist() for size in tensor.shape]
                 if twice and any(map(math.isnan, values)) and feed.reduced <= {tensor.dim() - 1}:
-                    rows = tensor.numel() // max(tensor.shape[-1], 1) if tensor.dim() > 1 else 1
-                    for k, share in enumerate((0.5, 1.0), len(values)):
-                        if rows > max(k, FEWEST_LINES - 1) and not tensor.is_complex():
-                            row = tuple(order[k % len(order)] for order in orders[:-1])
-                            chosen = torch.rand(tensor.shape[-1], generator=generator) < share
-                            tensor[row][chosen.to(tensor.device)] = math.nan
+                    _write_nan_into_rows(tensor, orders[:-1], len(values), generator)
                 for k, value in enumerate(values):
                     at = tuple(order[k % len(order)] for order in orders)
                     if tensor.is_complex() and not math.isnan(value):
@@ -313,6 +308,20 @@ class Directed:
 def kind_of(case: str) -> str:
     """Return the kind, one of `DIRECTED`, of a directed case."""
     return case.partition(BY_INPUT)[0]
+
+
+def _write_nan_into_rows(
+    tensor: torch.Tensor, orders: Sequence[list[int]], taken: int, generator: torch.Generator
+) -> None:
+    """Write NaN into half of a row and all of another one, if there are several beside those that are taken."""
+    if tensor.dim() < 2 or tensor.is_complex():
+        return
+    rows = math.prod(tensor.shape[:-1])
+    for k, share in enumerate((0.5, 1.0), taken):
+        if rows > max(k, FEWEST_LINES - 1):
+            row = tuple(order[k % len(order)] for order in orders)
+            chosen = torch.rand(tensor.shape[-1], generator=generator) < share
+            tensor[row][chosen.to(tensor.device)] = math.nan
 
 
 def _fill_line(tensor: torch.Tensor, axis: int, value: float, generator: torch.Generator) -> None:

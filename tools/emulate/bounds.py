@@ -140,7 +140,7 @@ def write(addresses: Array, values: Array) -> None:
 def _elements(addresses: Array, kind: np.dtype[Any]) -> tuple[Array, Array] | None:
     """Return the memory from the first to the last address as elements, and the index of each address in it.
 
-    None if the addresses are not whole elements apart: then Triton's own access is used, which takes ten times as long.
+    None if the addresses are not whole elements apart: then Triton's own access is used, which is many times slower.
     """
     if not addresses.size:
         return None

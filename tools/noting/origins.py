@@ -65,8 +65,8 @@ OF_LENGTHS = frozenset(
 APART = frozenset(
     {f"create_{name}" for name in ("bitcast", "and", "or", "xor", "shl", "lshr", "ashr", "srem", "urem", "frem")}
 )
-"""Operations whose results are not said to be functions of their operand: a question about some of its bits is no limit
-of it."""
+"""Operations that keep a part of their operand only, such as some of its bits. What is asked of the result is no limit
+of the operand."""
 WITHOUT_LANES = frozenset({"create_gather", "create_histogram", "create_cat", "create_join", "create_split"})
 LARGEST = (tl.standard._elementwise_max, tl.standard._argmax_combine_tie_break_left)
 CHOOSING = (

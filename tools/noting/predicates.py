@@ -94,7 +94,7 @@ STORES_APART = 256
 """Maximum number of stores of which it is known what they stored."""
 RANDOM, SORTING = "/triton/language/random.py", "sorting"
 DRAWING = ("philox", "rand")
-"""How functions of Triton that draw random numbers begin; others there only convert."""
+"""Beginnings of the names of functions that draw random numbers; the other functions of that file convert."""
 SORTS = frozenset({"sort", "sort_impl", "topk", "bitonic_merge"})
 """Functions of Triton that put elements in order."""
 
@@ -417,7 +417,7 @@ class Predicates:
         return site in self.seen and self.seen[site].only is None
 
     def _note(self, site: str, new: Seen, values: Array, active: Array | None) -> Seen | None:
-        """Note results; return what is known of the place, or None if these tell nothing."""
+        """Note results; return what is known of the place, or None if there were none, or several before."""
         if self._has_several(site):
             if new.kind is not PredicateKind.GUARD:
                 self.seen[site].kind = new.kind

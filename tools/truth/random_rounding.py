@@ -349,7 +349,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         return result
 
     def _let_steps_stray(self, result: torch.Tensor, start: float, end: float) -> None:
-        """Add errors as large as a rounding at the ends, also to values near zero."""
+        """Add errors as large as those of rounding the ends of the range, also to values near zero."""
         step = (end - start) / max(1, len(result) - 1)
         if start != _in_float32(start) or step != _in_float32(step):
             with _without_modes():

@@ -133,7 +133,8 @@ def _all_inputs(builder: Builder, kind: str, name: str, weights: tuple[str, ...]
 def _only_step(builder: Builder, kind: str, operands: tuple[str, ...], dtype: str) -> list[str]:
     """Return the state after a single step, as in decoding, and an LSTM's cell."""
     fresh, weight, *others = operands
-    states, biases = others[: 1 + (kind == "lstm")], others[1 + (kind == "lstm") :]
+    kept_states = 2 if kind == "lstm" else 1
+    states, biases = others[:kept_states], others[kept_states:]
     kept = multiply(builder, states[0], builder.swap(weight, 0, 1), dtype)
     for bias in biases:
         kept = builder.point("add", kept, bias, dtype=dtype, hint="biased")
@@ -150,9 +151,7 @@ def _all_steps(builder: Builder, kind: str, operands: tuple[str, ...], dtype: st
         shape = (one, batch, hidden)
         only = [builder.reshape(name, shape) for name in _only_step(builder, kind, operands, dtype)]
         # the last state is a tensor of its own, no view of the states after every step
-        last = builder.emit("point", only[0], shape=shape, dtype=dtype, function="copy", hint="last")
-        builder.program.results.add(last)
-        return only[0], last, *only[1:]
+        return only[0], builder.copied(only[0]), *only[1:]
     cells = constant(int(kind == "lstm"), width)
     rows = plus(steps, plus(cells, one))
     builder.formula(rows, f"{{0}} + {1 + cells[0]}", steps, name="states")
