@@ -137,17 +137,22 @@ def measure_together(options: argparse.Namespace) -> tuple[float, list[Arrangeme
     """Return seconds to the last problem's first verdict, and the arrangements after their turns."""
     from triton_agent.tools.evaluate.evaluator import Evaluator
     from triton_agent.tools.problem.problem import parse_problem
+    from triton_agent.tools.processes.zygotes import own_nursery
     from triton_agent.tools.settings import EvaluatorSettings
 
     settings = EvaluatorSettings(device=options.device)
     began = time.perf_counter()
-    with contextlib.ExitStack() as stack:
-        lines: list[Iterator[tuple[Evaluator, str]]] = []
-        for name in options.problem:
-            evaluator = stack.enter_context(Evaluator(parse_problem(str(KERNELS / name / "problem.py")), settings))
-            lines.append(zip(itertools.repeat(evaluator), _distinct_sources(KERNELS / name)))
-        with concurrent.futures.ThreadPoolExecutor(len(lines)) as pool:
-            list(pool.map(lambda line: _judge_in(*next(line)), lines))
+    with own_nursery(many_problems=True) as nursery, contextlib.ExitStack() as stack:
+
+        def first_verdict(name: str) -> Iterator[tuple[Evaluator, str]]:
+            spec = parse_problem(str(KERNELS / name / "problem.py"))
+            evaluator = stack.enter_context(Evaluator(spec, settings, nursery=nursery))
+            line = zip(itertools.repeat(evaluator), _distinct_sources(KERNELS / name))
+            _judge_in(*next(line))
+            return line
+
+        with concurrent.futures.ThreadPoolExecutor(len(options.problem)) as pool:
+            lines = list(pool.map(first_verdict, options.problem))
         start_s = time.perf_counter() - began
         sources = (next(line) for line in itertools.cycle(lines))
         arrangements = []

@@ -100,9 +100,17 @@ def habits() -> list[Specimen]:
 
 
 def grade(
-    specimens: Iterable[Specimen], settings: EvaluatorSettings, *, jobs: int = 2, nursery: Nursery | None = None
+    specimens: Iterable[Specimen],
+    settings: EvaluatorSettings,
+    *,
+    jobs: int = 2,
+    problems: int = 1,
+    nursery: Nursery | None = None,
 ) -> Iterator[tuple[Specimen, Evaluation | TritonAgentError]]:
-    """Yield a verdict on each, problem by problem."""
+    """Yield a verdict on each, problem by problem, of which `problems` are open at once, each for `jobs` specimens.
+
+    With several open, which seeds a problem gets is left to chance, whatever tests have chosen.
+    """
     groups: dict[tuple[Path, bool], list[Specimen]] = defaultdict(list)
     for item in specimens:
         groups[item.problem, item.allow_library].append(item)
@@ -110,25 +118,37 @@ def grade(
         if nursery is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             nursery = stack.enter_context(Nursery(f"{folder}/log"))
-        for (problem, allow_library), members in groups.items():
-            chosen = dataclasses.replace(settings, allow_library=allow_library)
-            try:
-                evaluator = Evaluator(parse_problem(str(problem)), chosen, nursery=nursery)
-            except TritonAgentError as error:  # the problem does not run on this device
-                yield from ((item, error) for item in members)
-                continue
-            with evaluator:
-                yield from _grade_group(evaluator, members, jobs)
+            if problems > 1:
+                nursery.expect_problems()
+        if problems == 1:
+            for members in groups.values():
+                yield from _grade_group(members, settings, nursery, jobs)
+            return
+        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(problems))
+        graded = [
+            pool.submit(lambda members: list(_grade_group(members, settings, nursery, jobs)), members)
+            for members in groups.values()
+        ]
+        for done in concurrent.futures.as_completed(graded):
+            yield from done.result()
 
 
 def _grade_group(
-    evaluator: Evaluator, members: list[Specimen], jobs: int
+    members: list[Specimen], settings: EvaluatorSettings, nursery: Nursery, jobs: int
 ) -> Iterator[tuple[Specimen, Evaluation | TritonAgentError]]:
+    """Yield a verdict on each of the specimens of one problem."""
+    chosen = dataclasses.replace(settings, allow_library=members[0].allow_library)
+    try:
+        evaluator = Evaluator(parse_problem(str(members[0].problem)), chosen, nursery=nursery)
+    except TritonAgentError as error:  # the problem does not run on this device
+        yield from ((item, error) for item in members)
+        return
+
     def one(item: Specimen) -> Evaluation | TritonAgentError:
         try:
             return evaluator.evaluate(item.path.read_text())
         except TritonAgentError as error:
             return error
 
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with evaluator, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         yield from zip(members, pool.map(one, members))

@@ -72,7 +72,8 @@ def main() -> int:
     about = {**provenance(), "device": arguments.device, "screen": "on" if arguments.screen else "off"}
     chosen = [item for item in asked if not missing(item.needs)]
     rounds = (
-        grade(chosen, _settings(arguments), jobs=arguments.jobs) for _ in range(arguments.rounds if chosen else 0)
+        grade(chosen, _settings(arguments), jobs=arguments.jobs, problems=arguments.problems)
+        for _ in range(arguments.rounds if chosen else 0)
     )
     for item, outcome in itertools.chain.from_iterable(rounds):
         rows.append(Row(item=item, got=spoken(outcome), ok=item.meets(outcome)))
@@ -124,7 +125,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--habits", action="store_true", help="files as people and models write them, all honest")
     parser.add_argument("--rounds", type=int, default=1, help="how many times each is judged, with new seeds")
     parser.add_argument("--only", action="append", help="part of a name; several may be given")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="verdicts at once on one problem")
+    parser.add_argument("--problems", type=int, default=1, help="problems open at once")
     parser.add_argument("--json", help="write the rows there, too")
     return parser.parse_args()
 
