@@ -75,6 +75,14 @@ def test_what_torch_refuses_is_refused_before_it_runs(name: str) -> None:
         WRONG[name]()
 
 
+def test_bags_that_end_before_they_begin_are_refused() -> None:
+    """On a CPU torch takes them for empty; on a GPU an assertion fails."""
+    with RefusingWildIndices():
+        F.embedding_bag(index(0, 3), TABLE, index(0, 1, 1))
+        with pytest.raises(IndexError, match="ascend"):
+            F.embedding_bag(index(0, 3, 2), TABLE, index(0, 2, 1))
+
+
 class _Bucketed(torch.nn.Module):
     """Looks up a row by the size of a number, in a table that only covers numbers up to about 1."""
 

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -56,6 +56,8 @@ PLANTED_IN = ("everywhere", "parameters", "inputs", "range")
 inputs, and only those numbers that are in the range of the inputs."""
 FEWEST_IN_A_TABLE = 4
 """Buffers with fewer different values are masks or constants, and get no named numbers."""
+KEPT_BYTES, KEPT_AT_MOST = 16 << 20, 8
+"""Size of inputs up to which cases with named numbers are kept, and for how many sets of numbers."""
 TURNS_AT_MOST = 12
 """Maximum number of cases for tensors that are too small for all numbers, a single scale for example."""
 ASTRAY = 0.01
@@ -116,24 +118,32 @@ class NumberCases:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._holding: dict[tuple[Numbers, bool], tuple[tuple[Case, Payload | None], ...]] = {}
-        self._one_at_a_time = threading.Lock()
+        self._kept: dict[tuple[Numbers, bool], tuple[tuple[Case, Payload | None], ...]] = {}
+        self._one_at_a_time = threading.RLock()
 
-    def holding(self, numbers: Numbers, train: bool) -> tuple[tuple[Case, Payload | None], ...]:
+    def holding(self, numbers: Numbers, train: bool) -> Iterable[tuple[Case, Payload | None]]:
         """Return cases whose inputs and parameters hold these numbers, each with a state of its own, or None.
 
-        They are made when the first candidate asks; most candidates for a problem name the same numbers.
+        Small ones are made when the first candidate asks; most candidates for a problem name the same numbers. Large
+        ones are made one by one, and not kept.
         """
+        if self._source.given.packed_inputs.size_bytes > KEPT_BYTES:
+            return self._made(numbers, train)
         with self._one_at_a_time:
-            if (numbers, train) not in self._holding:
-                largest = max((float(it.abs().max()) for it in real_valued(self._source.last)), default=1.0)
-                made = [
-                    self._case_holding(group, numbers, train, turn)
-                    for group in groups(numbers, largest or 1.0)
-                    for turn in (0, *range(1, 1 + self._turns(group, numbers)))
-                ]
-                self._holding[numbers, train] = tuple(case for case in made if case is not None)
-            return self._holding[numbers, train]
+            if (numbers, train) not in self._kept:
+                self._kept[numbers, train] = tuple(self._made(numbers, train))
+            while len(self._kept) > KEPT_AT_MOST:
+                del self._kept[next(iter(self._kept))]
+            return self._kept[numbers, train]
+
+    def _made(self, numbers: Numbers, train: bool) -> Iterator[tuple[Case, Payload | None]]:
+        largest = max((float(it.abs().max()) for it in real_valued(self._source.last)), default=1.0)
+        for group in groups(numbers, largest or 1.0):
+            for turn in (0, *range(1, 1 + self._turns(group, numbers))):
+                with self._one_at_a_time:
+                    case = self._case_holding(group, numbers, train, turn)
+                if case is not None:
+                    yield case
 
     def _case_holding(
         self, floats: tuple[float, ...], numbers: Numbers, train: bool, turn: int = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -119,7 +119,7 @@ candidate's tape is another one in that mode."""
     """Cases that are only checked during timing."""
     free_order: bool = False
     """True if the reference is known to accept inputs with shuffled elements."""
-    holding: Callable[[Numbers, bool], Sequence[tuple[Case, Payload | None]]] | None = None
+    holding: Callable[[Numbers, bool], Iterable[tuple[Case, Payload | None]]] | None = None
     """Makes cases whose inputs hold the numbers that a candidate's kernels name, in training mode if the flag is set.
 Each comes with its own parameters and buffers, or None."""
 

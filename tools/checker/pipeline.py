@@ -77,6 +77,8 @@ from triton_agent.tools.tape.tape import encode
 Stage = tuple[str, Callable[[Job], None]]
 NAMED_NUMBERS_BYTES = 16 << 20
 """Maximum size of inputs for cases that are made for each candidate; a larger problem gets them at a smaller size."""
+NAMED_AT_MAIN_BYTES = 256 << 20
+"""Maximum size of inputs for such cases on a GPU, if the candidate does something else at its own sizes."""
 INTERPRETED_BYTES, INTERPRETED_S = 1 << 20, 5.0
 """Maximum size of inputs for the interpreter beside a GPU, unless all are larger, and the time limit of a call."""
 CONFIGURATIONS_NAMING = 16
@@ -268,18 +270,28 @@ def _check_named_numbers(job: Job, met: Mapping[bool, Met]) -> list[Callable[[],
 
     Return checks of the predicates in these kernels, which come last: an answer that is wrong says more.
 
-    These cases are made for each candidate, so a large problem is checked at one of its smaller sizes.
+    These cases are made for each candidate, so a large problem is checked at one of its smaller sizes. Beside a GPU,
+    its own sizes are added if the candidate takes another branch there.
     """
     main = job.plan.trials[job.plan.main]
     small = [trial for trial in job.trials() if _input_bytes(trial) <= NAMED_NUMBERS_BYTES]
     trial = main if main in small or not small else max(small, key=_input_bytes)
     later: list[Callable[[], None]] = []
-    if trial.holding is None:
-        return later
-    for first in [trial.cases[0], *_other_tapes(job, trial)[:1]]:
-        named = job.programs.of(main, first_in_mode(main, first.train))
-        later += _check_holding(job, trial, first, numbers_on(named.tape, named.kernel_set), met.get(first.train))
+    for asked in (trial, main) if trial is not main and _is_else(job, main, trial) else (trial,):
+        for first in [asked.cases[0], *_other_tapes(job, asked)[:1]] if asked.holding is not None else []:
+            named = job.programs.of(main, first_in_mode(main, first.train))
+            numbers = numbers_on(named.tape, named.kernel_set)
+            later += _check_holding(job, asked, first, numbers, met.get(first.train) if asked is trial else None)
     return later
+
+
+def _is_else(job: Job, main: Trial, small: Trial) -> bool:
+    """Return True if the candidate does something at the main sizes, checked as a whole on a GPU, that it does not do
+    at small ones."""
+    if job.settings.device == "cpu" or main.cases[0].is_large or _input_bytes(main) > NAMED_AT_MAIN_BYTES:
+        return False
+    here, there = (job.programs.of(trial, trial.cases[0]) for trial in (main, small))
+    return not branches_of(here.tape, here.kernel_set) <= branches_of(there.tape, there.kernel_set)
 
 
 def _check_holding(
@@ -307,7 +319,7 @@ def _check_holding(
             answer, _ = call(job, trial, case, program=other)
             judge(job, trial, case, answer)
         if met is not None:
-            tape, held = None if other is program else other, holding if met.trial is trial else ()
+            tape, held = None if other is program else other, tuple(holding) if met.trial is trial else ()
             yield functools.partial(_check_predicates, job, met, tape, held)
     if job.settings.device == "cpu":
         _check_configurations(job, trial, first)

@@ -33,6 +33,8 @@ class Bound:
     high: int
     spared: int | None = None
     """A value that the operator ignores, such as the ignored label of a loss."""
+    ascending: bool = False
+    """True if no index may be smaller than the one before."""
 
     def check(self) -> None:
         if not isinstance(self.index, torch.Tensor) or _is_mask(self.index) or self.index.is_floating_point():
@@ -43,6 +45,8 @@ class Bound:
         lowest, highest = (int(value) for value in torch.aminmax(pointing))
         if lowest < self.low or highest > self.high:
             raise WildIndex(f"index from {lowest} to {highest} where {self.low} to {self.high} are allowed")
+        if self.ascending and bool((pointing[1:] < pointing[:-1]).any()):
+            raise WildIndex("an index that is smaller than the one before, where they have to ascend")
 
 
 class RefusingWildIndices(UncompiledMode):  # type: ignore[no-untyped-call]
@@ -74,6 +78,11 @@ def _table(arguments: Sequence[Any]) -> list[Bound]:
     return [Bound(index=index, high=table.shape[0] - 1)]
 
 
+def _bags(arguments: Sequence[Any]) -> list[Bound]:
+    table, index, offsets, *_ = arguments
+    return [*_table((table, index)), Bound(index=offsets, high=index.numel(), ascending=True)]
+
+
 def _along(arguments: Sequence[Any]) -> list[Bound]:
     into, dimension, index, *_ = arguments
     return [Bound(index=index, high=(into.shape[dimension] if into.dim() else 1) - 1)]
@@ -103,7 +112,8 @@ def _classes(arguments: Sequence[Any]) -> list[Bound]:
 
 
 _BOUNDS: dict[str, Callable[[Sequence[Any]], list[Bound]]] = {
-    **dict.fromkeys(("embedding", "embedding_renorm", "_embedding_bag", "_embedding_bag_forward_only"), _table),
+    **dict.fromkeys(("embedding", "embedding_renorm"), _table),
+    **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only"), _bags),
     **dict.fromkeys(("index_select", "gather", "scatter", "scatter_add", "scatter_reduce"), _along),
     **dict.fromkeys(("index_add", "index_copy", "index_reduce"), _along),
     # negative indices count from the end
