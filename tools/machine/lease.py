@@ -2,8 +2,10 @@
 
 A lease is a file lock (flock) in a fixed folder, named by a key, usually the GPU's UUID. *Exclusive* leases are for
 timing. *Shared* leases are for work that may overlap but must not disturb timing, such as creating contexts. The kernel
-drops the lock when its holder dies. A waiting process first takes a second lock, the gate, so that a stream of sharers
-cannot keep out a process that wants the lease exclusively. There is no other order among waiting processes.
+drops the lock when its holder dies. A process that has waited for an exclusive lease for a while takes a second lock,
+the gate, so that a stream of sharers cannot keep it out. A third lock tells that somebody wishes for an exclusive
+lease. While somebody does and nobody shares, nobody begins to share either: exclusive leases follow each other, and the
+GPU is emptied once for all of them. There is no other order among waiting processes.
 
 Each holder writes a note (pid, user, purpose) and keeps it locked. A note that is not locked belongs to a dead process
 and is ignored.
@@ -27,7 +29,7 @@ import stat
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,9 @@ from triton_agent.tools.errors import InstrumentError
 
 FOLDER = Path("/tmp/triton-agent-leases")
 """Not `tempfile.gettempdir()`: that follows TMPDIR, and users with different values would not share a folder."""
+PATIENCE_S = 0.15
+"""How long a process waits for sharers to end by themselves before it takes the gate. Meanwhile others may come to wish
+for an exclusive lease as well."""
 POLL_S = 0.004
 """How often a waiting process retries. flock has no timeout, and a signal alarm belongs to the caller."""
 _NOTE_BYTES = 4096
@@ -76,11 +81,9 @@ def lease(
     make_folder(folder)
     name = _file_name(key)
     with contextlib.ExitStack() as held:
-        inside = False
-        with contextlib.ExitStack() as waiting:  # the gate is held while waiting and released once the lease is taken
-            first = waiting.enter_context(_first_here(folder / name, deadline_s))
-            if first and waiting.enter_context(_locked(folder / f"{name}.gate", Mode.EXCLUSIVE, deadline_s)):
-                inside = held.enter_context(_locked(folder / f"{name}.lock", mode, deadline_s))
+        with _first_here(folder / name, mode, deadline_s) as first:
+            take = _alone if mode is Mode.EXCLUSIVE else _among_others
+            inside = first and held.enter_context(take(folder / name, deadline_s))
         if not inside:
             found = holders(key, folder)
             who = "; ".join(str(holder) for holder in found) or "a process that left no note, or others waiting too"
@@ -134,7 +137,7 @@ def holders(key: str, folder: Path = FOLDER) -> tuple[Holder, ...]:
 
 
 def awaited(key: str, folder: Path = FOLDER) -> bool:
-    """Return True if a process is waiting in the gate now. A sharer asks this to know when to give up the lease.
+    """Return True if a process has taken the gate. A sharer asks this to know when to give up the lease.
 
     Other sharers pass the gate at once, so a process seen there twice in a row wants the lease exclusively.
     """
@@ -143,12 +146,12 @@ def awaited(key: str, folder: Path = FOLDER) -> bool:
 
 
 @contextlib.contextmanager
-def _first_here(path: Path, deadline_s: float) -> Iterator[bool]:
-    """Let one thread of this process at a time poll the gate: a dozen pollers would disturb the timing.
+def _first_here(path: Path, mode: Mode, deadline_s: float) -> Iterator[bool]:
+    """Let one thread of this process at a time poll for a mode: a dozen pollers would disturb the timing.
 
     Yield False if the deadline passes first.
     """
-    turn = _AFTER_FORK.turn(path)
+    turn = _AFTER_FORK.turn(path, mode)
     taken = turn.acquire(timeout=max(0.0, deadline_s - time.monotonic()))
     try:
         yield taken
@@ -158,12 +161,59 @@ def _first_here(path: Path, deadline_s: float) -> Iterator[bool]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, mode: Mode, deadline_s: float) -> Iterator[bool]:
-    """Hold the lock for the duration of the block; yield False if the deadline passes first. Tries at least once."""
-    with _opened(path, create=True) as descriptor:
-        while not (taken := _try_lock(descriptor, mode)) and time.monotonic() < deadline_s:
-            time.sleep(POLL_S)
+def _alone(path: Path, deadline_s: float) -> Iterator[bool]:
+    """Hold the lock exclusively for the duration of the block; yield False if the deadline passes first."""
+    with contextlib.ExitStack() as held:
+        lock = held.enter_context(_opened(path.with_name(f"{path.name}.lock"), create=True))
+        with contextlib.ExitStack() as waiting:
+            wish, gate = (
+                waiting.enter_context(_opened(path.with_name(f"{path.name}.{it}"), create=True))
+                for it in ("wish", "gate")
+            )
+            patient_s = time.monotonic() + PATIENCE_S
+            taken = _polled(lambda: _try_lock(wish, Mode.SHARED), deadline_s) and (
+                _polled(lambda: _try_lock(lock, Mode.EXCLUSIVE), min(deadline_s, patient_s))
+                or (
+                    _polled(lambda: _try_lock(gate, Mode.EXCLUSIVE), deadline_s)
+                    and _polled(lambda: _try_lock(lock, Mode.EXCLUSIVE), deadline_s)
+                )
+            )
         yield taken
+
+
+@contextlib.contextmanager
+def _among_others(path: Path, deadline_s: float) -> Iterator[bool]:
+    """Hold the lock with other sharers for the duration of the block; yield False if the deadline passes first."""
+    with contextlib.ExitStack() as held:
+        lock = held.enter_context(_opened(path.with_name(f"{path.name}.lock"), create=True))
+        with contextlib.ExitStack() as waiting:
+            wish, gate = (
+                waiting.enter_context(_opened(path.with_name(f"{path.name}.{it}"), create=True))
+                for it in ("wish", "gate")
+            )
+            taken = _polled(lambda: _try_to_join(lock, gate, wish), deadline_s)
+        yield taken
+
+
+def _try_to_join(lock: int, gate: int, wish: int) -> bool:
+    """Share the lock, unless somebody has taken the gate, or wishes to be alone while nobody shares it."""
+    if not _try_lock(gate, Mode.EXCLUSIVE):
+        return False
+    try:
+        if _try_lock(lock, Mode.EXCLUSIVE) and not _try_lock(wish, Mode.EXCLUSIVE):
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            return False
+        return _try_lock(lock, Mode.SHARED)
+    finally:
+        for descriptor in (wish, gate):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _polled(attempt: Callable[[], bool], deadline_s: float) -> bool:
+    """Return True once the attempt succeeds, and False if the deadline passes first. Tries at least once."""
+    while not (done := attempt()) and time.monotonic() < deadline_s:
+        time.sleep(POLL_S)
+    return done
 
 
 def _try_lock(descriptor: int, mode: Mode) -> bool:
@@ -279,7 +329,7 @@ class _AfterFork:
 
     def __init__(self) -> None:
         self._open: set[int] = set()
-        self._turns: dict[Path, threading.Lock] = {}
+        self._turns: dict[tuple[Path, Mode], threading.Lock] = {}
         self._changing = threading.Lock()
         os.register_at_fork(before=self._hold, after_in_parent=self._let_go, after_in_child=self._forget)
 
@@ -293,9 +343,9 @@ class _AfterFork:
         """Return the lock to hold while files are opened or closed."""
         return self._changing
 
-    def turn(self, path: Path) -> threading.Lock:
-        """Return the lock by which the threads of this process take turns to wait for a lease."""
-        return self._turns.setdefault(path, threading.Lock())
+    def turn(self, path: Path, mode: Mode) -> threading.Lock:
+        """Return the lock by which the threads of this process take turns to wait for a lease in this mode."""
+        return self._turns.setdefault((path, mode), threading.Lock())
 
     def add(self, descriptor: int) -> None:
         self._open.add(descriptor)

@@ -15,14 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from triton_agent.tools.machine.lease import Mode
+from triton_agent.tools.machine.lease import PATIENCE_S, Mode
 
 STAY_S = 2.0
 """The exclusive lease is passed on among candidates for this long. All other users of the GPU wait meanwhile, possibly
 including a trainer. Candidates that come later have to take the lease again."""
-PATIENCE_S = 0.02
-"""When the exclusive lease has been awaited for this long, running checks give up their shared lease at their next
-pause."""
 LEAST_STAY_S = 0.03
 """Least time that a place is kept, a few calls long. Without it, checks would make no progress while many problems are
 timed."""
