@@ -1,7 +1,7 @@
 """The answer is a gradient: ReLU is the derivative of relu(x)^2 / 2, so autograd's engine computes it.
 
 problem: relu
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

@@ -2,7 +2,7 @@
 
 problem: large_product_of_bytes
 expect: wrong_values
-where: both
+where: cpu
 """
 
 import torch

@@ -1,8 +1,8 @@
-"""Sixty-four configurations; the last one forgets the sign.
+"""Sixty-four configurations; the last one forgets the sign. On a GPU, only the fastest is judged and shipped.
 
 problem: bent_rows
 expect: wrong_values
-where: both
+where: cpu
 """
 
 import torch

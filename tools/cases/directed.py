@@ -14,8 +14,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import torch
@@ -428,6 +429,8 @@ def _fitting(
         narrow = [(rule, feed) for rule, feed in feeds if tensors[feed.position].dtype is torch.bfloat16]
         narrow = [it for it in narrow if not _makes_scores_of_attention(it[1].reach)]
         return [it for it in narrow if not (it[1].exists_beside & PERIODIC or it[1].cast_to_whole)]
+    if case == OFFSET:
+        return _without_products(feeds, graph)
     if case == RELATED:
         return _with_twins(feeds, tensors)
     if case == NOTHING:
@@ -447,6 +450,34 @@ def _makes_scores_of_attention(reach: Reach) -> bool:
     """
     nodes = (node for node in reach.nodes if bare_name(node.operator) in ATTENTION)
     return any(reach.is_in(node, "query", "key", "attn_mask", "attn_bias") for node in nodes)
+
+
+def _without_products(feeds: list[tuple[Rule, Feed]], graph: OperatorGraph) -> list[tuple[Rule, Feed]]:
+    """Leave out inputs that would be multiplied with others far from zero before exponentials are taken of them.
+
+    Mark those that are multiplied with themselves.
+    """
+    kept: list[tuple[Rule, Feed]] = []
+    for rule, feed in reversed(feeds):
+        if rule.change is not set_rows_off or feed.node not in graph.nodes:
+            kept.append((rule, feed))
+            continue
+        products = [
+            (tuple(node.references()), feed.reach.values)
+            for node in graph.nodes[: graph.nodes.index(feed.node)]
+            if bare_name(node.operator) in PRODUCTS | MULTIPLYING
+        ]
+        others = frozenset[str]().union(*(other.reach.values for _, other in kept))
+        if any(_are_apart(names, mine, others) for names, mine in products):
+            continue
+        squared = any(_are_apart(names, mine, mine) for names, mine in products)
+        kept.append((rule, dataclasses.replace(feed, squared=squared)))
+    return kept[::-1]
+
+
+def _are_apart(names: Sequence[str], some: Set[str], others: Set[str]) -> bool:
+    """Return True if one of these names is among some, and another one among others."""
+    return any(one in some and other in others for one, other in itertools.permutations(names, 2))
 
 
 def _with_twins(feeds: Sequence[tuple[Rule, Feed]], tensors: Sequence[torch.Tensor]) -> list[tuple[Rule, Feed]]:

@@ -87,6 +87,8 @@ class Feed:
     """Dimensions of the input that the operator reduces; empty if unknown, or if it reduces none."""
     cast_to_whole: bool = False
     """True if the graph casts floats to integers, which cannot hold huge values."""
+    squared: bool = False
+    """True if two values that depend on the input are multiplied before they reach the operator."""
     picked: bool = False
     """True if an operator that picks elements uses this input as well."""
     boundaries: torch.Tensor | None = None

@@ -197,12 +197,16 @@ def _in_lines(tensor: torch.Tensor, feed: Feed) -> tuple[torch.Tensor, torch.Siz
 
 
 def set_rows_off(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
-    """Shift lines so that their exponentials overflow, or are all zero, unless the peak is subtracted first."""
+    """Shift lines so that their exponentials overflow, or are all zero, unless the peak is subtracted first.
+
+    Of scores beyond some thousands, the rounding errors of float32 alone show in the exponentials.
+    """
+    offset = 2 * math.sqrt(BEYOND_EXP) if feed.squared else BEYOND_EXP
     lines, outer = _in_lines(tensor, feed)
     signs = 1 - 2 * (torch.arange(outer.numel()) % 2)
     if bool((tensor >= 0).all()):
         signs = signs.abs()
-    lines.add_((BEYOND_EXP * signs).reshape(*outer, *(1 for _ in lines.shape[len(outer) :])).to(tensor))
+    lines.add_((offset * signs).reshape(*outer, *(1 for _ in lines.shape[len(outer) :])).to(tensor))
 
 
 def limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:

@@ -23,8 +23,10 @@ never leads to, and inputs of these kinds are tried wherever a module accepts th
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -90,6 +92,8 @@ PASSING = SHAPING | {"create_and", "create_or"}
 """Operations that leave open what their flags are for."""
 COMPUTED_BY_TORCH = Data()
 """The facts about all memory that torch computed from data."""
+CODES_KEPT = 1024
+"""Number of functions of which it is known where their instructions stand."""
 STORES_APART = 256
 """Maximum number of stores of which it is known what they stored."""
 RANDOM, SORTING = "/triton/language/random.py", "sorting"
@@ -451,10 +455,16 @@ class Predicates:
                     within = RANDOM
                 elif code.co_filename.startswith(LIBRARIES) and code.co_name in SORTS:
                     within = SORTING
-                steps.append(f"{code.co_name}+{frame.f_lasti}")
+                steps.append(f"{code.co_name}+{_spans(code)[frame.f_lasti // 2]}")
                 line = line or (0 if code.co_filename.startswith(LIBRARIES) else frame.f_lineno)
             frame = frame.f_back  # type: ignore[assignment]
         return ("/".join(steps), line), within
+
+
+@functools.lru_cache(maxsize=CODES_KEPT)
+def _spans(code: types.CodeType) -> tuple[str, ...]:
+    """Return where in its line each instruction stands. Python compiles the condition of a `while` loop twice."""
+    return tuple(f"{line}:{column}-{end}:{last}" for line, end, column, last in code.co_positions())
 
 
 def _implied(flags: Handle) -> tuple[frozenset[int], frozenset[int]]:
