@@ -29,7 +29,7 @@ from triton_agent.tools.evaluate.worker_pool import INTERPRETER, TRACER
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.protocol import Reap, Reaped
 from triton_agent.tools.processes.zygote import CHECKERS, TRACING
-from triton_agent.tools.processes.zygotes import Nursery, own_nursery
+from triton_agent.tools.processes.zygotes import Nursery, bytecode_kept, own_nursery
 from triton_agent.tools.results import Finding, Status
 from triton_agent.tools.settings import EvaluatorSettings
 
@@ -156,6 +156,17 @@ def test_closing_a_nursery_that_still_imports_leaves_no_process_behind(tmp_path:
     assert not left_over(before)
     with pytest.raises(WorkerLost, match="closed"):
         nursery.base.request(Reap(pid=1, grace_s=0.0), Reaped)
+
+
+def test_bytecode_is_kept_where_torch_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert bytecode_kept() == {}, "the torch of these tests has it"
+    monkeypatch.setattr("importlib.util.cache_from_source", lambda path: str(tmp_path / "none"))
+    kept = bytecode_kept()
+    asked = [sys.executable, "-c", "import sys; print(sys.pycache_prefix, sys.dont_write_bytecode)"]
+    told = subprocess.run(asked, env={**os.environ, **kept}, capture_output=True, text=True, check=True).stdout
+    assert told.split() == [str(tmp_path / "cache" / "triton-agent" / "bytecode"), "False"]
 
 
 def test_no_worker_outlives_its_verdict(evaluator: Evaluator) -> None:

@@ -180,6 +180,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=NUMBERS, operators=None, kind="whole", change=fill_narrow_rows),
     Rule(case=NUMBERS, operators=MASKING, kind="flag", change=mask_rows),
     Rule(case=RUNS, operators=MASKING | ATTENTION, kind="flag", change=clear_runs),
+    Rule(case=RUNS, operators=ATTENTION | {"add"}, kind="float", change=clear_runs, traced_only=True),
     Rule(case=NUMBERS, operators=None, kind="whole", change=uneven_offsets),
     Rule(case=OFFSET, operators=PEAKED | {"amax", "max"}, kind="float", change=set_rows_off),
     Rule(case=OFFSET, operators=NORMS, kind="float", change=set_whole_offset),
@@ -429,6 +430,8 @@ def _fitting(
         narrow = [(rule, feed) for rule, feed in feeds if tensors[feed.position].dtype is torch.bfloat16]
         narrow = [it for it in narrow if not _makes_scores_of_attention(it[1].reach)]
         return [it for it in narrow if not (it[1].exists_beside & PERIODIC or it[1].cast_to_whole)]
+    if case == RUNS:
+        return _masks(feeds, tensors)
     if case == OFFSET:
         return _without_products(feeds, graph)
     if case == RELATED:
@@ -450,6 +453,22 @@ def _makes_scores_of_attention(reach: Reach) -> bool:
     """
     nodes = (node for node in reach.nodes if bare_name(node.operator) in ATTENTION)
     return any(reach.is_in(node, "query", "key", "attn_mask", "attn_bias") for node in nodes)
+
+
+def _masks(feeds: list[tuple[Rule, Feed]], tensors: Sequence[torch.Tensor]) -> list[tuple[Rule, Feed]]:
+    """Return the feeds of flags, and of the last float tensor that is added to scores, which may be a mask."""
+    flags = [it for it in feeds if tensors[it[1].position].dtype is torch.bool]
+    added = [it for it in feeds if tensors[it[1].position].is_floating_point() and _is_added(it[1])]
+    return [*flags, *sorted(added, key=lambda it: it[1].position)[-1:]]
+
+
+def _is_added(feed: Feed) -> bool:
+    """Return True if an input is only added to scores."""
+    if bare_name(feed.node.operator) not in ATTENTION:
+        return True
+    return feed.reach.is_in(feed.node, "attn_mask", "attn_bias") and not feed.reach.is_in(
+        feed.node, "query", "key", "value"
+    )
 
 
 def _without_products(feeds: list[tuple[Rule, Feed]], graph: OperatorGraph) -> list[tuple[Rule, Feed]]:
@@ -736,6 +755,8 @@ def _is_asked(node: Node, rule: Rule, graph: OperatorGraph) -> bool:
         return node.argument("rounding_mode") is not None
     if rule.change is set_rows_off and name not in PEAKED:  # a softmax by hand subtracts the largest number first
         return any(bare_name(it.operator) in ("exp", "exp2") for it in graph.nodes)
+    if rule.change is clear_runs and name == "add":
+        return _makes_scores(graph, node)
     if rule.change is set_otherwise:
         beside = [it for it in graph.nodes if not {*it.references()}.isdisjoint(node.references())]
         return all(
@@ -743,6 +764,19 @@ def _is_asked(node: Node, rule: Rule, graph: OperatorGraph) -> bool:
             for it in beside
         )
     return name not in COMBINING or bool(node.argument(COMBINING[name]))
+
+
+def _makes_scores(graph: OperatorGraph, node: Node) -> bool:
+    """Return True if a softmax along the last dimension takes the sum of two tensors, or a view of it."""
+    names = {node.output_name(0)}
+    for it in graph.nodes:
+        if names.isdisjoint(it.references()) or len(list(references_in(node.arguments))) < 2:
+            continue
+        if bare_name(it.operator) in PEAKED:
+            return it.argument("dim") in (-1, len(node.outputs[0].shape) - 1)
+        if it.kind in ("view", "movement"):
+            names |= {it.output_name(k) for k in range(len(it.outputs))}
+    return False
 
 
 def _traced(graph: OperatorGraph, name: str, scale: float, shift: float) -> Iterator[tuple[int, float, float]]:

@@ -410,13 +410,15 @@ def mask_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refu
 def clear_runs(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
     """Clear the flags at the beginning of some rows and at the end of others, as padding does; one flag stays set.
 
-    A sum over blocks may then begin with a block that holds nothing. Rows begin with fewer cleared flags at the second
-    attempt, and with none at the last one, since another mask may hide what is left.
+    In a mask that is added to scores, minus infinity stands for a cleared flag. A sum over blocks may then begin with a
+    block that holds nothing. Rows begin with fewer cleared flags at the second attempt, and with none at the last one,
+    since another mask may hide what is left.
     """
     width = tensor.shape[-1] if tensor.dim() else 0
     rows = tensor.numel() // max(1, width)
     if width < LEAST_WIDTH_OF_RUNS or rows < 2:
         return
+    cleared_to, set_to = (False, True) if tensor.dtype is torch.bool else (-math.inf, 0.0)
     at_most = width * 7 // 8, width * (7, 2, 0)[min(refused, 2)] // 8
     for number, row in enumerate(torch.randperm(rows, generator=generator)[:RUNS_AT_MOST].tolist()):
         begins = number % 2
@@ -425,9 +427,9 @@ def clear_runs(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, ref
         line = tensor[tuple(int(i) for i in numpy.unravel_index(row, tensor.shape[:-1]))]
         length = int(torch.randint(width // 4, at_most[begins] + 1, (), generator=generator))
         left, cleared = (line[length:], line[:length]) if begins else (line[:-length], line[-length:])
-        cleared.fill_(False)
-        if not bool(left.any()):
-            left[int(torch.randint(len(left), (), generator=generator))] = True
+        cleared.fill_(cleared_to)
+        if not bool((left != cleared_to).any()):
+            left[int(torch.randint(len(left), (), generator=generator))] = set_to
 
 
 def uneven_offsets(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import select
 import shutil
@@ -65,6 +66,7 @@ class Zygote:
                 start_new_session=True,
                 env={
                     **kept_environment(card),
+                    **bytecode_kept(),
                     "TORCHINDUCTOR_CACHE_DIR": os.path.join(os.path.dirname(log_path), "inductor"),
                 },
             )
@@ -147,6 +149,19 @@ def kept_environment(card: str = "") -> dict[str, str]:
     """Return the environment for our processes. A `card`, named by UUID, is the only GPU that they see."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
     return {**kept, VISIBLE: card} if card else kept
+
+
+def bytecode_kept() -> dict[str, str]:
+    """Return variables with which Python keeps bytecode in the user's cache, if torch was installed without any.
+
+    That is so in many containers. Compiling all of torch's sources takes some five seconds in each new process.
+    """
+    found = importlib.util.find_spec("torch")
+    if found is None or not found.origin or os.path.exists(importlib.util.cache_from_source(found.origin)):
+        return {}
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = sys.pycache_prefix or os.path.join(cache, "triton-agent", "bytecode")
+    return {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
 
 
 class Nursery:
