@@ -20,6 +20,7 @@ from triton_agent.runs.ship.plan import Loose, Plan, PlanWriter, Surroundings, a
 from triton_agent.runs.ship.plan import form as form_of
 from triton_agent.runs.ship.python_text import Group, Names, Text, literal, tuple_of
 from triton_agent.runs.ship.source.source_parts import Parts
+from triton_agent.runs.ship.tape_reading import repeats, row_major
 from triton_agent.tools.kernels import modules as kernel_modules
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import JitFunction, KernelSet
@@ -168,14 +169,30 @@ def _loosened(function: JitFunction, loose: Collection[Loose]) -> JitFunction:
 def as_called(module: Module, written: WrittenParameters) -> Module:
     """Leave out calls that look like earlier ones, and other layouts of the arguments, which were not measured, unless
     the module writes to its arguments.
+
+    Dense arguments stay where the first call has repeated ones, since no other numbers fit into these.
     """
-    first, any_layout = [*_conditions(module.forms[0])], any(_writes_to_inputs(form, written) for form in module.forms)
+    first, any_layout = module.forms[0], any(_writes_to_inputs(form, written) for form in module.forms)
+    kept = [[*_conditions(one)] for one in (first, dataclasses.replace(first, call=_dense(first.call)))]
     known: dict[tuple[bool, str], Form] = {}
     for form in module.forms:
         conditions = [*_conditions(form)]
-        if any_layout or conditions == first:
+        if any_layout or conditions in kept:
             known.setdefault((form.train, "\n".join(conditions)), form)
+    modes = {form.train: form.tape for form in known.values() if form.call == first.call}
+    if len(modes) == 2 and modes[True] == modes[False]:  # other layouts were traced in one mode, and the other is alike
+        for (train, seen), form in list(known.items()):
+            known.setdefault((not train, seen), dataclasses.replace(form, train=not train))
     return dataclasses.replace(module, forms=[*known.values()])
+
+
+def _dense(call: Outline) -> Outline:
+    """Return the call with each tensor that repeats elements in memory as a new one."""
+    tensors = (
+        dataclasses.replace(it, strides=row_major(it.shape)) if repeats(it.shape, it.strides) else it
+        for it in call.tensors
+    )
+    return dataclasses.replace(call, tensors=tuple(tensors))
 
 
 def _writes_to_inputs(form: Form, written: WrittenParameters) -> bool:

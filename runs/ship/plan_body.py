@@ -92,7 +92,7 @@ class Body:
         size_bytes = self._tape.buffers[number].size_bytes
         views = self._views.get(number, ())
         for view in views:
-            whole = view.offset == 0 and view.end_bytes == size_bytes and not repeats(view)
+            whole = view.offset == 0 and view.end_bytes == size_bytes and not repeats(view.shape, view.strides)
             if whole and (view.elements or not size_bytes):
                 return view
         dtype = next((view.dtype for view in views if size_bytes % DTYPES[view.dtype].itemsize == 0), "uint8")

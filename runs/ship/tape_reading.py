@@ -53,10 +53,10 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def repeats(view: View) -> bool:
+def repeats(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Return whether elements overlap."""
     reach = 1
-    for stride, size in sorted(zip(view.strides, view.shape)):
+    for stride, size in sorted(zip(strides, shape)):
         if size > 1 and stride < reach:
             return True
         reach = stride * (size - 1) + reach if size > 1 else reach

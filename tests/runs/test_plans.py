@@ -24,7 +24,10 @@ from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.settings import EvaluatorSettings
 
 SETTINGS = EvaluatorSettings(target=None, shapes="given")
-QUICK = ("online_softmax_attention", "table_of_pointers", "weights_packed_at_first_use", "autotuned_add")
+QUICK = (
+    *("online_softmax_attention", "table_of_pointers", "weights_packed_at_first_use", "autotuned_add"),
+    "mask_repeated_for_each_head",
+)
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"TRITON_INTERPRET": "1"}
 
 LINEAR_PROBLEM = """

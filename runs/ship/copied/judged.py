@@ -6,7 +6,7 @@ code.
 
 from __future__ import annotations
 
-JUDGED = ("ModelNew", "_fact", "_tensors", "_in_layout")
+JUDGED = ("ModelNew", "_fact", "_tensors", "_in_layout", "_fits")
 """Names that the text defines."""
 MODEL = '''
 def _fact(value):
@@ -44,6 +44,14 @@ def _in_layout(value, strides):
     return torch.empty_strided(value.shape, wanted, dtype=value.dtype, device=value.device).copy_(value)
 
 
+def _fits(tensors, strides):
+    return len(tensors) == len(strides) and not any(
+        step == 0 and size > 1 and tensor.stride() != wanted
+        for tensor, wanted in zip(tensors, strides)
+        for step, size in zip(wanted, tensor.shape)
+    )
+
+
 class ModelNew(torch.nn.Module):
     """Computes what the reference computes, in the calls that have a plan; without gradients."""
 
@@ -76,7 +84,7 @@ class ModelNew(torch.nn.Module):
         for _, strides, _ in CALLS.values():  # tensors laid out otherwise are copied into a layout that has a plan
             if callable(strides):  # of a plan for a range of sizes
                 strides, _ = strides(*_tensors(args))
-            if found is None and len(strides) == len(_tensors(args)):
+            if found is None and _fits(_tensors(args), strides):
                 found = self._plan_for(self.training, *_in_layout(args, iter(strides)))
         if found is None:
             raise NotImplementedError("no plan for this call")
