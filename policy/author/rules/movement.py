@@ -128,11 +128,13 @@ def rolled(builder: Builder, name: str, dim: int, shift: Size) -> str:
     shape = builder.shape(name)
     dim %= max(1, len(shape))
     length = shape[dim]
-    first = tuple((-s) % n if n else 0 for s, n in zip(shift, length))
-    if is_constant(first, 0):
+    if all(s % n == 0 for s, n in zip(shift, length) if n):
         return name
-    forward = tuple(s % n if n else 0 for s, n in zip(shift, length))
-    builder.formula(first, "{0} - {1}", length, forward, name="first")
+    first = tuple(-s for s in shift)  # perhaps a number of the module; the kernel reduces it to the length
+    if any(s < 0 for s in first):
+        forward = tuple(s % n if n else 0 for s, n in zip(shift, length))
+        first = minus(length, forward)
+        builder.formula(first, "{0} - {1}" if forward == shift else "{0} - {1} % {0}", length, shift, name="first")
     value = builder.get(name)
     return builder.emit("roll", name, shape=shape, dtype=value.dtype, detail=(dim, first), hint=value.hint)
 
