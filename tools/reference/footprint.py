@@ -75,6 +75,8 @@ class Footprint:
     """Inputs, parameters and outputs together."""
     largest: int
     """Elements of the largest tensor that any operator wrote."""
+    makes_empty: bool
+    """True if an operator's result had no elements."""
     flops: int
     operators: int
     """Calls of torch's operators, or those in all steps of recurrent layers if these are more."""
@@ -97,13 +99,14 @@ class Footprint:
 
 
 class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Records the largest result of any operator, and stops the run at a size or time limit."""
+    """Records the largest result of any operator, and if any had no elements; stops the run at a size or time limit."""
 
     def __init__(self, elements_at_most: float = math.inf, limit: TimeLimit | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.elements_at_most = elements_at_most
         self.limit = limit
         self.largest = 0
+        self.makes_empty = False
         self.operators = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -117,6 +120,7 @@ class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
             if tensor.layout is torch.strided:  # without the repeats of an expanded tensor
                 elements = math.prod(n for n, stride in zip(tensor.shape, tensor.stride()) if stride != 0 or n == 0)
             self.largest = max(self.largest, elements)
+            self.makes_empty |= elements == 0
         self._refuse(self.largest)
         return result
 
@@ -247,6 +251,7 @@ def _footprint(
         parameter_elements=parameters,
         elements=parameters + sum(tensor.numel() for tensor in (*given, *made)),
         largest=meter.largest,
+        makes_empty=meter.makes_empty,
         flops=counter.flops,
         operators=max(meter.operators, STEP_OPERATORS * calls.steps),
         finite=None,

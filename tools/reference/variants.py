@@ -60,7 +60,7 @@ def family(
         if len(found) == MOST_VARIANTS or trials.out_of_time:
             break
         real = trials.prove(variant)
-        if real is None or real.load(trials.limits) > 1 or real.finite != proven.finite or _shapes(real) in shapes:
+        if real is None or real.load(trials.limits) > 1 or _shapes(real) in shapes or not _is_like(real, proven):
             continue
         shapes.add(_shapes(real))
         if real.calls != proven.calls:
@@ -75,9 +75,14 @@ def family(
         real = None if trials.out_of_time else trials.prove(variant)
         if real is None or real.load(trials.limits) > load_at_most or _shapes(real) in shapes:
             return False
-        return (real.finite, real.calls) == (proven.finite, proven.calls)
+        return _is_like(real, proven) and real.calls == proven.calls
 
     return [base, *found, *sizes.grown(serves), *few]
+
+
+def _is_like(footprint: Footprint, proven: Footprint) -> bool:
+    """Return False if numbers are not finite, or a result is empty, only here: the module is not meant for the size."""
+    return footprint.finite == proven.finite and footprint.makes_empty <= proven.makes_empty
 
 
 def _shapes(footprint: Footprint) -> object:
