@@ -56,6 +56,8 @@ _SKELETONS: dict[str, Callable[[Kernel, Drafting, str, tuple[str, ...]], KernelT
 }
 NO_KERNEL = "no kernel was found for it"
 BY_CHOICE = "by choice: there is a kernel for it"
+DENSE_ONLY = "aten._embedding_bag"
+"""Beginning of the names of torch's operators that read tensors as if they were contiguous."""
 _WHOLE_NUMBER = re.compile(r"((?<![\w.'])-?\d+(?![\w.']))")
 
 
@@ -239,6 +241,7 @@ def _drafted(drafting: Drafting, file: FileParts, method: str) -> Draft:
     structure = _structure([graph.output_structure for graph in drafting.graph.graphs], forward)
     outputs = _filled(structure, [forward.view_text(name) for name in program.outputs])
     loaded = {tensor for text in written for tensor in text.arguments.loaded()}
+    loaded |= {name for v in program.values.values() if v.function.startswith(DENSE_ONLY) for name in v.inputs}
     contiguous = [
         v.name
         for v in program.values.values()

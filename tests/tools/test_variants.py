@@ -265,6 +265,14 @@ def test_variants_with_other_finiteness_are_dropped(tmp_path: Path) -> None:
     )
 
 
+def test_variants_in_which_something_is_empty_are_dropped(tmp_path: Path) -> None:
+    """Six heads are shared by two, three or one, not by thirteen."""
+    text = MATMUL.replace("4096, 8192", "6, 8").replace("8192, 2048", "2, 8")
+    text = text.replace("a @ b", "a[: len(b) * (len(a) // len(b))].view(len(b), -1, 8).sum(1) * b")
+    found = [load(s, v.constants).make_inputs(0) for s in [problem(tmp_path, text)] for v in family(s, 0)]
+    assert len(found) > 2 and all(len(a) >= len(b) for a, b in found)
+
+
 def test_inputs_from_a_file_vary_in_their_leading_dimension(tmp_path: Path) -> None:
     torch.save([torch.rand(6, 8), torch.rand(6, 1)], tmp_path / "saved.pt")
     text = "from torch import nn\nclass Add(nn.Module):\n    def forward(self, x, y): return x + y\n"

@@ -207,11 +207,54 @@ def get_init_inputs():
 """
 """At one of its sizes the last dimension of y is 1, and both operands broadcast over it."""
 
+SHIFTED = """
+BATCH, LENGTH, WIDTH, SHIFT = 2, 8, 12, 3
+
+
+class Model(nn.Module):
+    def __init__(self, shift):
+        super().__init__()
+        self.shift = shift
+
+    def forward(self, x):
+        there = torch.roll(x, -self.shift, 1) * 2.0
+        return there, torch.roll(x, (self.shift, self.shift), (1, 2)) + x
+
+
+def get_inputs():
+    return [torch.randn(BATCH, LENGTH, WIDTH)]
+
+
+def get_init_inputs():
+    return [SHIFT]
+"""
+"""At one of its sizes the shift is larger than the length."""
+
+UNEVEN_BAGS = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bags = nn.EmbeddingBag(40, 12, mode="mean")
+
+    def forward(self, words, offsets):
+        return torch.tanh(self.bags(words, offsets)) * 2.0
+
+
+def get_inputs():
+    return [torch.randint(0, 40, (50,)), torch.arange(0, 48, 3)]
+
+
+def get_init_inputs():
+    return []
+"""
+"""torch's own operator reads words and offsets as if they were contiguous."""
+
 KINDS = {
     "warped": WARPED,
     "stretched": STRETCHED,
     "even": EVEN,
     "rolled": ROLLED,
+    "shifted": SHIFTED,
     "frames": FRAMES,
     "shuffled": SHUFFLED,
     "pairs": PAIRS,
@@ -230,6 +273,11 @@ def test_nothing_is_left_to_torch(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_looked_up_is_right(kind: str, tmp_path: Path, nursery: Nursery) -> None:
     check_passes(tmp_path, nursery, KINDS[kind])
+
+
+def test_a_shift_that_the_module_holds_and_bags_left_to_torch_are_right(tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, SHIFTED)
+    check_passes(tmp_path, nursery, UNEVEN_BAGS, allow_library=True)
 
 
 def test_what_torch_makes_out_of_numbers_lies_where_the_inputs_do(tmp_path: Path) -> None:
