@@ -86,12 +86,14 @@ guard cannot check them without reading them, and they differ from call to call.
 - Integers and flags: some repeat within an input, alone and in runs, and between inputs, or are zero; all are equal;
   all of one input are zero; all are some thousands, or large; rows of 8 or 16 bits lie at a limit. Lengths and places
   are drawn up to the end. Some samples hold nothing but padding or ignored labels. Rows of flags begin or end with a
-  run of cleared ones. Sizes, offsets and places that are written to keep what the file draws.
+  run of cleared ones, and those of a mask that is added to scores with minus infinity. Sizes, offsets and places that
+  are written to keep what the file draws.
 - Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed, and
   with gaps in its rows, between samples and between planes; any two of up to six inputs lie differently once. Samples,
   heads, or columns of several inputs are repeated with a stride of zero.
 - Sizes: odd ones, primes, powers of two, a batch of one, and some up to four times as large. A larger size is left out,
   with a note, if a kernel needs more shared memory there than the GPU has or takes more than ten seconds to compile.
+  So are sizes at which something is empty or not finite, unless that is so at the sizes given.
   Where a file takes another branch than at the sizes given (another kernel, another outcome of a condition on the
   arguments of a launch, or several rounds of a loop), all these values are tried again; so in the second mode.
 - Inputs at full size: they hold several magnitudes and signs at once. In other calls they hold outliers, NaN, repeated
