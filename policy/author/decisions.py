@@ -102,14 +102,24 @@ def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Fe
         yield from _cut_in_two(choice, drafts, kernel)
     if brief.allow_library:
         for kernel in kernels:
-            yield from _left(choice, drafts, kernel)
+            yield from _left(brief, choice, drafts, kernel)
 
 
-def _left(choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterator[Choice]:
-    """Yield the choice that leaves all operators of the kernel to torch."""
+def _left(brief: Brief, choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterator[Choice]:
+    """Yield the choice that leaves all operators of the kernel to torch, if there are other kernels."""
     program = _program_of(drafts, kernel)
     places = {program.origins[name][0] for name in kernel.kernel.covers if name in program.origins}
-    yield _also_left_to_torch(choice, places)
+    other = _also_left_to_torch(choice, places)
+    if _has_kernels(brief, other):
+        yield other
+
+
+def _has_kernels(brief: Brief, choice: Choice) -> bool:
+    """Return True if a file by this choice has a kernel; without any there is nothing to judge."""
+    try:
+        return any(True for _ in _kernels(drafts_of(brief, choice)))
+    except BeyondAuthor:
+        return False
 
 
 def _also_left_to_torch(choice: Choice, places: Iterable[int]) -> Choice:
@@ -166,8 +176,7 @@ def _library_products(
     places = tuple(dict.fromkeys(place for kernel in _kernels(drafts) for place in _products_in(drafts, kernel)))
     for left in [(place,) for place in places if len(places) > 1][:MOST_SINGLY] if singly else [places]:
         other = _also_left_to_torch(choice, left)
-        # without any kernel there is nothing to judge
-        if left and any(True for _ in _kernels(drafts_of(brief, other))):
+        if left and _has_kernels(brief, other):
             yield other
 
 
