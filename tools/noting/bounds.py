@@ -61,11 +61,11 @@ def bounds_of(
     result: Handle,
 ) -> Bounds:
     """Return bounds of the results of an operation of the builder, of whose operands, `handles`, these are known."""
+    short = name.removeprefix("create_")
     if result.data.dtype == np.bool_:
-        return FLAGS
+        return _of_flags(short, handles, known)
     if result.dtype.scalar.is_ptr():
         return ANY
-    short = name.removeprefix("create_")
     if short == "extern_elementwise":
         short = re.sub(r"^__nv_(\w+?)f?$", r"\1", str(args[2]))
     with np.errstate(all="ignore"):
@@ -112,9 +112,27 @@ def decides(name: str, one: Bounds, other: Bounds) -> bool:
     if below or above:
         return True
     comparison = name[-2:]
+    if comparison in ("EQ", "NE"):
+        return one[0] == one[1] == other[0] == other[1]
     if comparison in ("LT", "GE"):
         return one[0] >= other[1]
     return comparison in ("GT", "LE") and one[1] <= other[0]
+
+
+def _of_flags(name: str, handles: Sequence[Handle], known: Sequence[Bounds]) -> Bounds:
+    """Return (0, 0) or (1, 1) for flags that are certain, as far as whole numbers and other flags tell."""
+    if len(known) != 2:
+        return FLAGS
+    if name == "and":
+        return max(0.0, known[0][0] + known[1][0] - 1), min(known[0][1], known[1][1])
+    if name == "or":
+        return max(known[0][0], known[1][0]), max(known[0][1], known[1][1])
+    is_whole = name[-2:] in COMPARED and not any(it.dtype.scalar.is_floating() for it in handles)
+    wraps = name.startswith("icmpU") and min(known[0][0], known[1][0]) < 0
+    if not is_whole or wraps or not decides(name, *known):
+        return FLAGS
+    flag = float(compare(name, known[0][0], known[1][0]))
+    return flag, flag
 
 
 def _exact(name: str, handles: Sequence[Handle], known: Sequence[Bounds]) -> Bounds:

@@ -149,7 +149,7 @@ def data_of(
         return shaped
     if name == "create_dot":
         is_tame = all(it.attr[DATA].is_tame for it in sources)
-        product = of_sum(of_product(bounds_in(args[0]), bounds_in(args[1])), args[0].data.shape[-1])
+        product = of_sum(of_product(*map(_bounds_everywhere, args[:2])), args[0].data.shape[-1])
         before = bounds_in(args[2])
         bounds = before[0] + product[0], before[1] + product[1]
         return Data(_rows_and_columns(args[0], args[1]), stem=new_origin(), is_tame=is_tame, bounds=bounds)
@@ -164,6 +164,8 @@ def data_of(
     values = [it for it in handles[1:] if DATA in it.attr] if is_select else sources
     known_of = [it.attr[DATA] for it in values]
     bounds = bounds_of(name, args, handles, [*map(bounds_in, handles)], [DATA in it.attr for it in handles], result)
+    if is_select and _is_padded(handles, values, active):
+        bounds = bounds_in(values[0])
     if is_select and not values:  # constants chosen by data
         origin = new_origin() if result.data.dtype.kind in "iu" else 0
     else:
@@ -190,6 +192,14 @@ def data_of(
         is_mass=(name in ("create_exp", "create_exp2") and known_of[0].is_tame and known_of[0].is_depth)
         or (bool(known_of) and all(it.is_mass for it in known_of) and name in MASSES),
     )
+
+
+def _is_padded(handles: Sequence[Handle], values: Sequence[Handle], active: Array | None) -> bool:
+    """Return True if a choice puts constants only where no data are, as at the end of a row."""
+    if len(values) != 1 or DATA in handles[0].attr:
+        return False
+    taken = handles[0].data if values[0] is handles[1] else ~handles[0].data
+    return bool((taken if active is None else taken | ~active).all())
 
 
 def _are_counted(values: Sequence[Handle], result: Handle) -> bool:
@@ -245,8 +255,18 @@ def limit_of(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) ->
     return (low, name[-2:] if is_first else TURNED.get(name[-2:], name[-2:])) if low == high else None
 
 
+def _bounds_everywhere(handle: Handle) -> Bounds:
+    """Return bounds of the values of a handle that also hold where there are no data."""
+    (low, high), active = bounds_in(handle), active_lanes(handle)
+    idle = numbers(handle)[~np.broadcast_to(active, handle.data.shape)] if active is not None else np.empty(0)
+    if not idle.size:
+        return low, high
+    least, most = of_constant(idle)
+    return min(low, least), max(high, most)
+
+
 def bounds_in(handle: Handle) -> Bounds:
-    """Return bounds of the values of a handle."""
+    """Return bounds of the values of a handle, where these are data."""
     known: Bounds = handle.attr[DATA].bounds if DATA in handle.attr else of_constant(numbers(handle))
     return known
 
@@ -386,9 +406,12 @@ def note_reduced(
 
 def _of_reduced(given: Handle, result: Handle, combine: Any) -> Bounds:
     """Return bounds of what one of Triton's functions makes of many values."""
+    (low, high), (least, most) = bounds_in(given), _bounds_everywhere(given)
     if combine is tl.standard._sum_combine:
-        return of_sum(bounds_in(given), given.data.size // max(result.data.size, 1))
-    return bounds_in(given) if combine in CHOOSING else ANY
+        return of_sum((least, most), given.data.size // max(result.data.size, 1))
+    if combine not in CHOOSING:
+        return ANY
+    return (low, most) if combine in LARGEST else (least, high)
 
 
 def _picks(summed: Handle, along: int | None) -> bool:
@@ -409,7 +432,9 @@ def note_combined(inputs: Sequence[Handle], operands: Sequence[Handle]) -> None:
             continue
         given = inputs[number % len(inputs)].attr[DATA]
         origin = hash((given.origin, number // len(inputs))) if given.origin else 0
-        bounds = of_any_number(given.bounds)  # it may also combine what it returned before
+        bounds = of_any_number(
+            _bounds_everywhere(inputs[number % len(inputs)])
+        )  # it may also combine what it returned before
         operand.attr[DATA] = dataclasses.replace(given, active=None, origin=origin, bounds=bounds)
 
 
@@ -427,7 +452,7 @@ def note_scanned(inputs: Sequence[Handle], results: Sequence[Handle], combined: 
 def _mark_as_combined(result: Handle, combined: Handle, active: Array | None, given: Handle) -> None:
     """Note that the result is like what a combining function returned, which need not depend on data."""
     if DATA in combined.attr:
-        known, sign = combined.attr[DATA], of_any_number(bounds_in(given))
+        known, sign = combined.attr[DATA], of_any_number(_bounds_everywhere(given))
         bounds = sign if sign[0] <= known.bounds[0] and known.bounds[1] <= sign[1] else ANY
         result.attr[DATA] = dataclasses.replace(known, active=active, origin=0, stem=new_origin(), bounds=bounds)
 

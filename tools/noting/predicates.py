@@ -239,7 +239,7 @@ class Predicates:
         if name == "create_select" and DATA in handles[0].attr:
             is_free = _is_limit(handles) or handles[0].attr[DATA].is_guard
             return result if is_free else self._chosen(place, handles, result)
-        if isinstance(result, stock.TensorHandle) and _may_decide(name, handles, sources):
+        if isinstance(result, stock.TensorHandle) and _may_decide(name, handles, sources, result):
             if result.attr[DATA].is_guard or any(source.attr[DATA].is_guard for source in sources):
                 self._note(place[0], Seen(place[1], PredicateKind.GUARD), numbers(result), result.attr[DATA].active)
                 return result
@@ -597,11 +597,14 @@ def _is_limit(handles: Sequence[Handle]) -> bool:
     return is_moderate and is_of_it
 
 
-def _may_decide(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
+def _may_decide(name: str, handles: Sequence[Handle], sources: Sequence[Handle], result: Handle) -> bool:
     """Return True if the operation can be a predicate that is to be noted."""
     if not name.startswith(COMPARISONS) and name not in COLLAPSING:
         return False
     if name == "create_truth" and sources[0].data.dtype == np.bool_:
+        return False
+    low, high = result.attr[DATA].bounds
+    if low == high:  # certain, whatever the data
         return False
     are_flags = name in PASSING and all(source.data.dtype == np.bool_ for source in sources)
     if (name.startswith(COMPARISONS) or are_flags) and all(source.attr[DATA].is_length for source in sources):
