@@ -14,7 +14,7 @@ from typing import Protocol
 
 from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules, Task, Tried
 from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine, InstrumentFailure
-from triton_agent.policy.answer import read_answer
+from triton_agent.policy.answer import NOTE, read_answer
 from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.ranking import Standing, standing
@@ -110,7 +110,7 @@ def _condensed(item: Graded, role: Role) -> Tried:
         finding=evaluation.finding if evaluation else None,
         message=(evaluation.message if evaluation else failure.what if failure else "")[:MESSAGE_CHARACTERS],
         right_at=_right_at(evaluation) if evaluation and evaluation.finding and role is not Role.TRIED else (),
-        plan=attempt.plan[:PLAN_CHARACTERS],
+        plan=_shortened(attempt.plan),
         source=(attempt.source or "") if role is not Role.TRIED else "",
         speedup=device.speedup if device else None,
         device_ms=device.candidate_ms.median if device else None,
@@ -119,6 +119,13 @@ def _condensed(item: Graded, role: Role) -> Tried:
         diagnosis=evaluation.diagnosis if evaluation and role is not Role.TRIED else None,
         resources=evaluation.resources if evaluation and role is not Role.TRIED else (),
     )
+
+
+def _shortened(plan: str) -> str:
+    """Cut the words of a long plan, but not the note of what the built-in author decided: by it, it knows its files."""
+    if len(plan) <= PLAN_CHARACTERS:
+        return plan
+    return "\n".join([NOTE.sub("", plan)[:PLAN_CHARACTERS], *NOTE.findall(plan)[-1:]])
 
 
 def _right_at(evaluation: Evaluation) -> tuple[str, ...]:

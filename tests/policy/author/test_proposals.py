@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import datetime
 from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import brief_of, problem
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Role, Rules, Tried
+from triton_agent.memory.records import Grading, InstrumentFailure
 from triton_agent.policy import builtin
 from triton_agent.policy.answer import read_answer, without_notes
 from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import Feedback, neighbours
 from triton_agent.policy.author.writer import BY_CHOICE, NO_KERNEL, write
+from triton_agent.policy.episode import Graded, make_attempt, observe
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.graph.fingerprint import fingerprint
 from triton_agent.tools.problem.problem import ProblemSpec
@@ -94,6 +98,25 @@ def test_no_file_is_written_twice_whatever_was_decided(tmp_path: Path) -> None:
     more = asyncio.run(builtin.Builtin().propose(observation(spec, brief, (tried,)), 8))
     files = [completion.text.split("```python")[1].split("# decided")[0] for completion in first + more]
     assert len(files) == len(set(files)) > 2
+
+
+def test_what_was_tried_is_known_however_long_its_plan_is(tmp_path: Path) -> None:
+    spec = problem(tmp_path, TWO_KERNELS)
+    brief = brief_of(spec, allow_library=True)
+    empty = dataclasses.replace(observation(spec, brief), rules=Rules(allow_library=True))
+    history = []
+    for completion in asyncio.run(builtin.Builtin().propose(empty, 3)):
+        attempt = make_attempt("run", empty, completion, index=len(history), parent=None)
+        attempt = dataclasses.replace(attempt, plan=f"{'One more kernel. ' * 40}\n{attempt.plan}")
+        failure = InstrumentFailure(kind="InstrumentError", what="no card")
+        graded_at = datetime.datetime.now(datetime.UTC)
+        grading = Grading(attempt=attempt.key, failure=failure, grader="1", graded_at=graded_at)
+        history.append(Graded(attempt=attempt, grading=grading))
+    seen = observe(empty.problem, empty.rules, history, BudgetLeft(), turn=1, attempts_before=3, seed=0)
+    assert all(len(item.plan) < 700 for item in seen.tried)
+    again = asyncio.run(builtin.Builtin().propose(seen, 8))
+    old = {item.attempt.source for item in history}
+    assert again and not old & {read_answer(completion.text).source for completion in again}
 
 
 def test_a_plan_says_in_words_what_was_decided_and_keeps_its_notes_for_the_end(tmp_path: Path) -> None:
