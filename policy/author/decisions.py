@@ -23,6 +23,8 @@ because they are generated again.
 """
 MOST_TOGETHER = 6
 """Alternative tiles that all products of a file try together."""
+MOST_LEFT = 4
+"""Maximum number of operators of a file's only kernel that are left to torch one at a time after a failure."""
 MOST_SINGLY = 3
 """Most products for which leaving only this product to the library is tried."""
 IDEAS_AT_ONCE, MOST_IDEAS = 4, 12
@@ -93,6 +95,9 @@ def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Fe
         yield dataclasses.replace(choice, chained=False)
     if choice.merge:
         yield dataclasses.replace(choice, merge=False)
+    leaving = (other for kernel in kernels if brief.allow_library for other in _left(brief, choice, drafts, kernel))
+    if feedback.status == "wrong_values":  # other tiles compute the same
+        yield from leaving
     for kernel in kernels:
         if kernel.tiles.described:
             yield choice.with_tiles(kernel.key, dataclasses.replace(kernel.tiles, described=False))
@@ -100,18 +105,20 @@ def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Fe
         yield from _with(choice, kernel, _smaller(kernel))
     for kernel in kernels:
         yield from _cut_in_two(choice, drafts, kernel)
-    if brief.allow_library:
-        for kernel in kernels:
-            yield from _left(brief, choice, drafts, kernel)
+    yield from leaving  # nothing more if they came first
 
 
-def _left(brief: Brief, choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterator[Choice]:
-    """Yield the choice that leaves all operators of the kernel to torch, if there are other kernels."""
+def _left(brief: Brief, choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> list[Choice]:
+    """Return the choice that leaves all operators of the kernel to torch, or those that leave one if nothing else is
+    a kernel.
+    """
     program = _program_of(drafts, kernel)
-    places = {program.origins[name][0] for name in kernel.kernel.covers if name in program.origins}
-    other = _also_left_to_torch(choice, places)
-    if _has_kernels(brief, other):
-        yield other
+    places = sorted({program.origins[name][0] for name in kernel.kernel.covers if name in program.origins})
+    every = _also_left_to_torch(choice, places)
+    if _has_kernels(brief, every):
+        return [every]
+    singly = (_also_left_to_torch(choice, [place]) for place in places[:MOST_LEFT])
+    return [other for other in singly if _has_kernels(brief, other)]
 
 
 def _has_kernels(brief: Brief, choice: Choice) -> bool:

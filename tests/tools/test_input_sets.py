@@ -84,8 +84,10 @@ def test_sets_that_do_not_go_together_are_refused(texts: tuple[str, ...], said: 
 def test_sets_and_the_arguments_of_one_call_exclude_each_other(target: str) -> None:
     with pytest.raises(UsageError, match="--set gives whole calls"):
         parse_problem(target, inputs=["f32[8]"], sets=parse_sets(["f32[8]", "f32[9]"]))
-    with pytest.raises(UsageError, match="go with a named class"):
-        parse_problem(target.removesuffix(":Block"), sets=parse_sets(["f32[8]", "f32[9]"]))
+
+
+def test_sets_go_to_the_only_module_of_a_file(target: str) -> None:
+    assert parse_problem(target.removesuffix(":Block"), sets=parse_sets(["f32[8]", "f32[9]"])).class_name == "Block"
 
 
 def test_the_heaviest_set_is_the_main_one_and_of_equals_the_largest(target: str) -> None:

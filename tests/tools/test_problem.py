@@ -215,6 +215,9 @@ def test_functions_in_place_of_a_model_are_named(tmp_path: Path) -> None:
 
 def test_the_two_forms_do_not_mix(tmp_path: Path) -> None:
     assert "go with a named class" in refusal(write(tmp_path, MODEL), inputs=["f32[1]"])
+    two = f"{USER}\n\nclass Other(nn.Module):\n    def forward(self, x):\n        return x\n"
+    told = refusal(write(tmp_path, two), inputs=["f32[1]"])
+    assert "go with a named class" in told and ":Block (line" in told and "needs its inputs" not in told
     target, saved = write(tmp_path, USER) + ":Block", write(tmp_path, "", "saved.pt")
     assert "both given" in refusal(target, inputs=["f32[1]"], inputs_file=saved)
     assert "--input" in refusal(target)

@@ -265,6 +265,15 @@ def test_variants_with_other_finiteness_are_dropped(tmp_path: Path) -> None:
     )
 
 
+def test_a_loop_over_time_at_a_batch_of_one_keeps_its_length(tmp_path: Path) -> None:
+    text = MATMUL.replace("4096, 8192", "1, 6").replace("8192, 2048", "1, 6")
+    text = text.replace("a @ b", "torch.stack([a[:, t] * b[:, t] for t in range(a.shape[1])], 1)")
+    text = text[: text.index("def get_inputs")] + (
+        "def get_inputs():\n    return [torch.rand(1, 6), torch.rand(1, 6)]\ndef get_init_inputs():\n    return []\n"
+    )
+    assert [variant.name for variant in family(problem(tmp_path, text), 0)] == ["as given", "leading=3", "leading=2"]
+
+
 def test_variants_in_which_something_is_empty_are_dropped(tmp_path: Path) -> None:
     """Six heads are shared by two, three or one, not by thirteen."""
     text = MATMUL.replace("4096, 8192", "6, 8").replace("8192, 2048", "2, 8")

@@ -187,13 +187,16 @@ def parse_problem(
     given_beside = init is not None or bool(inputs) or inputs_file is not None or bool(sets)
     if class_name is not None:
         _require_class(source, class_name)
+    elif given_beside and "get_inputs" not in problem_source.bound_names(source.tree):
+        outermost = problem_source.outermost_modules(source.tree)
+        class_name = outermost[0] if len(outermost) == 1 else None  # the only one that can be meant
     if class_name is not None and (given_beside or "get_inputs" not in problem_source.bound_names(source.tree)):
         fields = _user_module(source, class_name, init, inputs, inputs_file, sets)
     elif given_beside:
         raise UsageError(
             "--init, --input, --inputs and --set go with a named class",
             where=target,
-            remedy=_class_remedy(source, target),
+            remedy=_class_remedy(source, target, has_inputs=True),
         )
     else:
         fields = _model_file(source, class_name)
@@ -303,7 +306,7 @@ def _model_file(source: SourceFile, class_name: str | None) -> dict[str, Any]:
     raise ProblemError(missing, where=f"{source.path}:{line}", remedy=_class_remedy(source, str(source.path)))
 
 
-def _class_remedy(source: SourceFile, target: str) -> str:
+def _class_remedy(source: SourceFile, target: str, *, has_inputs: bool = False) -> str:
     found = problem_source.module_classes(source.tree)
     own = problem_source.functions(source.tree)
     if not found:
@@ -312,7 +315,7 @@ def _class_remedy(source: SourceFile, target: str) -> str:
     first = reversed(problem_source.outermost_modules(source.tree))
     names = list(dict.fromkeys([*first, *found]))[:4]
     shown = f"did you mean {', '.join(f'{target}:{name} (line {found[name]})' for name in names)}?"
-    if "get_inputs" in own:
+    if has_inputs or "get_inputs" in own:
         return shown
     needed = problem_source.needed_arguments(source.tree, names[0])
     takes = f""", and --init with {", ".join(needed)}""" if needed else ""

@@ -133,7 +133,8 @@ class _Neighbours:
                 yield from self._together_or_each({key: odd_below(self.at[key]) for key in lengths})
             yield from self._other_multiples(lengths)
         if LEADING in self.at and not self.taken:
-            for value in (odd_above(self.at[LEADING]), 1, odd_below(self.at[LEADING])):
+            others = (1, odd_below(self.at[LEADING])) if self.at[LEADING] > 1 else (2,)
+            for value in (odd_above(self.at[LEADING]), *others):
                 yield self._variant({LEADING: value})
 
     def grown(self, serves: Callable[[Variant], bool]) -> list[Variant]:

@@ -92,6 +92,8 @@ FACTORS_AT_MOST = 6
 """Most factors of a product. The elements of a video have five: batch, channels, depth, height, width."""
 DIVISORS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Constant divisors of products that are tried: numbers of groups, of heads and of pixels that are shuffled."""
+TIMES_IN_A_DIFFERENCE = (1, 2, 4)
+"""Factors of the second size in differences that are halved: an image may have been enlarged."""
 FIRST_TERMS = 30
 """Products tried as the first two terms of a sum."""
 
@@ -172,7 +174,7 @@ class SizeNames:
         """Return Python text for the size; a plain number if it never changes."""
         found = self._expression(size)
         if found is None and not is_constant(size):
-            found = self._rounded_down(size) or self._polynomial(size)
+            found = self._rounded_down(size) or self._polynomial(size) or self._half_of_difference(size)
         if found is not None:
             return found
         if not is_constant(size):
@@ -263,6 +265,19 @@ class SizeNames:
             for other, divisor in divisors.items():
                 if tuple(k // d for k, d in zip(known, divisor)) == size:
                     return f"{name} // {other}"
+        return None
+
+    def _half_of_difference(self, size: Size) -> str | None:
+        """Find `(a - 2 * b) // 2`, rounded down or up, or the negative of it: half of what a skip is larger by."""
+        useful = list(self.names.items())[:NAMES_AT_MOST]
+        for (name, known), (other, less) in itertools.permutations(useful, 2):
+            for count, odd in itertools.product(TIMES_IN_A_DIFFERENCE, (0, 1)):
+                half = tuple((a - count * b + odd) // 2 for a, b in zip(known, less))
+                if size not in (half, tuple(-it for it in half)):
+                    continue
+                times_over = f"{count} * {other}" if count > 1 else other
+                text = f"({name} - {times_over}{' + 1' if odd else ''}) // 2"
+                return text if size == half else f"-({text})"
         return None
 
     def _polynomial(self, size: Size) -> str | None:

@@ -423,7 +423,8 @@ def test_a_kernel_that_spills_gets_more_warps_or_a_smaller_tile_first(norm_brief
 def test_no_file_without_a_kernel_follows_one_that_failed(norm_brief: Brief) -> None:
     brief = dataclasses.replace(norm_brief, allow_library=True)
     found = neighbours(brief, first_choice(brief), Feedback(status="wrong_values"))
-    assert found and all("@triton.jit" in write(brief, other).source for other in found)
+    assert any(other.left_to_torch for other in found[:3]), "other tiles compute the same"
+    assert all("@triton.jit" in write(brief, other).source for other in found)
 
 
 def test_every_neighbour_after_wrong_values_is_another_text(norm_brief: Brief) -> None:

@@ -249,12 +249,30 @@ def get_init_inputs():
 """
 """torch's own operator reads words and offsets as if they were contiguous."""
 
+PADDED = """
+class Model(nn.Module):
+    def forward(self, x, skip):
+        x = x.repeat_interleave(2, dim=2)
+        more = skip.shape[2] - x.shape[2]
+        return F.pad(x, [more // 2, more - more // 2]) + skip
+
+
+def get_inputs():
+    return [torch.rand(2, 8, 7), torch.rand(2, 8, 15)]
+
+
+def get_init_inputs():
+    return []
+"""
+"""At some of its sizes the padding is negative."""
+
 KINDS = {
     "warped": WARPED,
     "stretched": STRETCHED,
     "even": EVEN,
     "rolled": ROLLED,
     "shifted": SHIFTED,
+    "padded": PADDED,
     "frames": FRAMES,
     "shuffled": SHUFFLED,
     "pairs": PAIRS,
@@ -275,8 +293,9 @@ def test_what_is_looked_up_is_right(kind: str, tmp_path: Path, nursery: Nursery)
     check_passes(tmp_path, nursery, KINDS[kind])
 
 
-def test_a_shift_that_the_module_holds_and_bags_left_to_torch_are_right(tmp_path: Path, nursery: Nursery) -> None:
+def test_shifts_halved_differences_and_bags_left_to_torch_are_right(tmp_path: Path, nursery: Nursery) -> None:
     check_passes(tmp_path, nursery, SHIFTED)
+    check_passes(tmp_path, nursery, PADDED)
     check_passes(tmp_path, nursery, UNEVEN_BAGS, allow_library=True)
 
 
