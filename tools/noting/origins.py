@@ -149,7 +149,7 @@ def data_of(
         return shaped
     if name == "create_dot":
         is_tame = all(it.attr[DATA].is_tame for it in sources)
-        product = of_sum(of_product(*map(_bounds_everywhere, args[:2])), args[0].data.shape[-1])
+        product = of_sum(of_product(*map(bounds_everywhere, args[:2])), args[0].data.shape[-1])
         before = bounds_in(args[2])
         bounds = before[0] + product[0], before[1] + product[1]
         return Data(_rows_and_columns(args[0], args[1]), stem=new_origin(), is_tame=is_tame, bounds=bounds)
@@ -255,7 +255,7 @@ def limit_of(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) ->
     return (low, name[-2:] if is_first else TURNED.get(name[-2:], name[-2:])) if low == high else None
 
 
-def _bounds_everywhere(handle: Handle) -> Bounds:
+def bounds_everywhere(handle: Handle) -> Bounds:
     """Return bounds of the values of a handle that also hold where there are no data."""
     (low, high), active = bounds_in(handle), active_lanes(handle)
     idle = numbers(handle)[~np.broadcast_to(active, handle.data.shape)] if active is not None else np.empty(0)
@@ -406,7 +406,7 @@ def note_reduced(
 
 def _of_reduced(given: Handle, result: Handle, combine: Any) -> Bounds:
     """Return bounds of what one of Triton's functions makes of many values."""
-    (low, high), (least, most) = bounds_in(given), _bounds_everywhere(given)
+    (low, high), (least, most) = bounds_in(given), bounds_everywhere(given)
     if combine is tl.standard._sum_combine:
         return of_sum((least, most), given.data.size // max(result.data.size, 1))
     if combine not in CHOOSING:
@@ -433,7 +433,7 @@ def note_combined(inputs: Sequence[Handle], operands: Sequence[Handle]) -> None:
         given = inputs[number % len(inputs)].attr[DATA]
         origin = hash((given.origin, number // len(inputs))) if given.origin else 0
         bounds = of_any_number(
-            _bounds_everywhere(inputs[number % len(inputs)])
+            bounds_everywhere(inputs[number % len(inputs)])
         )  # it may also combine what it returned before
         operand.attr[DATA] = dataclasses.replace(given, active=None, origin=origin, bounds=bounds)
 
@@ -452,7 +452,7 @@ def note_scanned(inputs: Sequence[Handle], results: Sequence[Handle], combined: 
 def _mark_as_combined(result: Handle, combined: Handle, active: Array | None, given: Handle) -> None:
     """Note that the result is like what a combining function returned, which need not depend on data."""
     if DATA in combined.attr:
-        known, sign = combined.attr[DATA], of_any_number(_bounds_everywhere(given))
+        known, sign = combined.attr[DATA], of_any_number(bounds_everywhere(given))
         bounds = sign if sign[0] <= known.bounds[0] and known.bounds[1] <= sign[1] else ANY
         result.attr[DATA] = dataclasses.replace(known, active=active, origin=0, stem=new_origin(), bounds=bounds)
 

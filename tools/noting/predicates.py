@@ -48,6 +48,7 @@ from triton_agent.tools.noting.origins import (
     Data,
     active_lanes,
     asks_for_numbers,
+    bounds_everywhere,
     data_in,
     data_of,
     handles_in,
@@ -272,6 +273,7 @@ class Predicates:
                 is_element=all(it.is_element for it in met),
                 is_tame=all(it.is_tame for it in met),
                 is_mass=all(it.is_mass for it in met),
+                bounds=(min(it.bounds[0] for it in met), max(it.bounds[1] for it in met)),
             )
         return Data(
             active,
@@ -309,7 +311,7 @@ class Predicates:
                 start, end = self._constant[-1]
                 self._constant[-1] = min(start, low), max(end, high)
             return
-        data = dataclasses.replace(value.attr[DATA], active=None)
+        data = dataclasses.replace(value.attr[DATA], active=None, bounds=bounds_everywhere(value))
         if len(self._stored) < STORES_APART:
             self._stored.append((span[0], span[1] + 1, data))
         else:
