@@ -125,7 +125,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--habits", action="store_true", help="files as people and models write them, all honest")
     parser.add_argument("--rounds", type=int, default=1, help="how many times each is judged, with new seeds")
     parser.add_argument("--only", action="append", help="part of a name; several may be given")
-    parser.add_argument("--jobs", type=int, default=2, help="verdicts at once on one problem")
+    parser.add_argument("--jobs", type=int, default=1, help="verdicts at once on one problem")
     parser.add_argument("--problems", type=int, default=2, help="problems open at once")
     parser.add_argument("--json", help="write the rows there, too")
     return parser.parse_args()
