@@ -109,8 +109,9 @@ def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Fe
 
 
 def _left(brief: Brief, choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> list[Choice]:
-    """Return the choice that leaves all operators of the kernel to torch, or those that leave one if nothing else is
-    a kernel.
+    """Return the choice that leaves all operators of the kernel to torch.
+
+    If it is the file's only kernel, return choices that leave one of its operators each.
     """
     program = _program_of(drafts, kernel)
     places = sorted({program.origins[name][0] for name in kernel.kernel.covers if name in program.origins})

@@ -187,7 +187,7 @@ def as_called(module: Module, written: WrittenParameters) -> Module:
 
 
 def _dense(call: Outline) -> Outline:
-    """Return the call with each tensor that repeats elements in memory as a new one."""
+    """Return the call with dense tensors in place of those that repeat elements in memory."""
     tensors = (
         dataclasses.replace(it, strides=row_major(it.shape)) if repeats(it.shape, it.strides) else it
         for it in call.tensors

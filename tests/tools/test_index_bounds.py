@@ -76,7 +76,7 @@ def test_what_torch_refuses_is_refused_before_it_runs(name: str) -> None:
 
 
 def test_bags_that_end_before_they_begin_are_refused() -> None:
-    """On a CPU torch takes them for empty; on a GPU an assertion fails."""
+    """On a CPU torch treats such bags as empty; on a GPU an assertion fails."""
     with RefusingWildIndices():
         F.embedding_bag(index(0, 3), TABLE, index(0, 1, 1))
         with pytest.raises(IndexError, match="ascend"):

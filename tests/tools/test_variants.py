@@ -275,7 +275,7 @@ def test_a_loop_over_time_at_a_batch_of_one_keeps_its_length(tmp_path: Path) -> 
 
 
 def test_variants_in_which_something_is_empty_are_dropped(tmp_path: Path) -> None:
-    """Six heads are shared by two, three or one, not by thirteen."""
+    """With more rows in `b` than in `a`, as at some sizes that are tried, a part of `a` would have no rows."""
     text = MATMUL.replace("4096, 8192", "6, 8").replace("8192, 2048", "2, 8")
     text = text.replace("a @ b", "a[: len(b) * (len(a) // len(b))].view(len(b), -1, 8).sum(1) * b")
     found = [load(s, v.constants).make_inputs(0) for s in [problem(tmp_path, text)] for v in family(s, 0)]

@@ -487,15 +487,15 @@ def _without_products(feeds: list[tuple[Rule, Feed]], graph: OperatorGraph) -> l
             if bare_name(node.operator) in PRODUCTS | MULTIPLYING
         ]
         others = frozenset[str]().union(*(other.reach.values for _, other in kept))
-        if any(_are_apart(names, mine, others) for names, mine in products):
+        if any(_hold_one_of_each(names, mine, others) for names, mine in products):
             continue
-        squared = any(_are_apart(names, mine, mine) for names, mine in products)
+        squared = any(_hold_one_of_each(names, mine, mine) for names, mine in products)
         kept.append((rule, dataclasses.replace(feed, squared=squared)))
     return kept[::-1]
 
 
-def _are_apart(names: Sequence[str], some: Set[str], others: Set[str]) -> bool:
-    """Return True if one of these names is among some, and another one among others."""
+def _hold_one_of_each(names: Sequence[str], some: Set[str], others: Set[str]) -> bool:
+    """Return True if one of the names is in `some` and another one is in `others`."""
     return any(one in some and other in others for one, other in itertools.permutations(names, 2))
 
 
@@ -768,9 +768,9 @@ def _is_asked(node: Node, rule: Rule, graph: OperatorGraph) -> bool:
 
 def _makes_scores(graph: OperatorGraph, node: Node) -> bool:
     """Return True if a softmax along the last dimension takes the sum of two tensors, or a view of it."""
-    names = {node.output_name(0)}
+    names = {node.output_name(0)} if len(list(references_in(node.arguments))) > 1 else set()
     for it in graph.nodes:
-        if names.isdisjoint(it.references()) or len(list(references_in(node.arguments))) < 2:
+        if names.isdisjoint(it.references()):
             continue
         if bare_name(it.operator) in PEAKED:
             return it.argument("dim") in (-1, len(node.outputs[0].shape) - 1)

@@ -286,8 +286,10 @@ def _check_named_numbers(job: Job, met: Mapping[bool, Met]) -> list[Callable[[],
 
 
 def _is_else(job: Job, main: Trial, small: Trial) -> bool:
-    """Return True if the candidate does something at the main sizes, checked as a whole on a GPU, that it does not do
-    at small ones."""
+    """Return True if the candidate takes another branch at the main sizes than at small ones, on a GPU.
+
+    Only where cases of the main sizes are small enough to be made for each candidate.
+    """
     if job.settings.device == "cpu" or main.cases[0].is_large or _input_bytes(main) > NAMED_AT_MAIN_BYTES:
         return False
     here, there = (job.programs.of(trial, trial.cases[0]) for trial in (main, small))

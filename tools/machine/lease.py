@@ -82,8 +82,7 @@ def lease(
     name = _file_name(key)
     with contextlib.ExitStack() as held:
         with _first_here(folder / name, mode, deadline_s) as first:
-            take = _alone if mode is Mode.EXCLUSIVE else _among_others
-            inside = first and held.enter_context(take(folder / name, deadline_s))
+            inside = first and held.enter_context(_taken(folder / name, mode, deadline_s))
         if not inside:
             found = holders(key, folder)
             who = "; ".join(str(holder) for holder in found) or "a process that left no note, or others waiting too"
@@ -161,42 +160,35 @@ def _first_here(path: Path, mode: Mode, deadline_s: float) -> Iterator[bool]:
 
 
 @contextlib.contextmanager
-def _alone(path: Path, deadline_s: float) -> Iterator[bool]:
-    """Hold the lock exclusively for the duration of the block; yield False if the deadline passes first."""
-    with contextlib.ExitStack() as held:
-        lock = held.enter_context(_opened(path.with_name(f"{path.name}.lock"), create=True))
-        with contextlib.ExitStack() as waiting:
-            wish, gate = (
-                waiting.enter_context(_opened(path.with_name(f"{path.name}.{it}"), create=True))
-                for it in ("wish", "gate")
-            )
-            patient_s = time.monotonic() + PATIENCE_S
-            taken = _polled(lambda: _try_lock(wish, Mode.SHARED), deadline_s) and (
-                _polled(lambda: _try_lock(lock, Mode.EXCLUSIVE), min(deadline_s, patient_s))
-                or (
-                    _polled(lambda: _try_lock(gate, Mode.EXCLUSIVE), deadline_s)
-                    and _polled(lambda: _try_lock(lock, Mode.EXCLUSIVE), deadline_s)
-                )
-            )
+def _taken(path: Path, mode: Mode, deadline_s: float) -> Iterator[bool]:
+    """Hold the lock in this mode for the duration of the block; yield False if the deadline passes first."""
+
+    def opened(ending: str) -> contextlib.AbstractContextManager[int]:
+        return _opened(path.with_name(f"{path.name}.{ending}"), create=True)
+
+    with opened("lock") as lock:
+        with opened("gate") as gate, opened("wish") as wish:
+            if mode is Mode.EXCLUSIVE:
+                taken = _wait_alone(lock, gate, wish, deadline_s)
+            else:
+                taken = _polled(lambda: _try_to_join(lock, gate, wish), deadline_s)
         yield taken
 
 
-@contextlib.contextmanager
-def _among_others(path: Path, deadline_s: float) -> Iterator[bool]:
-    """Hold the lock with other sharers for the duration of the block; yield False if the deadline passes first."""
-    with contextlib.ExitStack() as held:
-        lock = held.enter_context(_opened(path.with_name(f"{path.name}.lock"), create=True))
-        with contextlib.ExitStack() as waiting:
-            wish, gate = (
-                waiting.enter_context(_opened(path.with_name(f"{path.name}.{it}"), create=True))
-                for it in ("wish", "gate")
-            )
-            taken = _polled(lambda: _try_to_join(lock, gate, wish), deadline_s)
-        yield taken
+def _wait_alone(lock: int, gate: int, wish: int, deadline_s: float) -> bool:
+    """Wait for the lock alone: first for sharers to end by themselves, then with the gate taken."""
+    patient_s = min(deadline_s, time.monotonic() + PATIENCE_S)
+    if not _polled(lambda: _try_lock(wish, Mode.SHARED), deadline_s):
+        return False
+    if _polled(lambda: _try_lock(lock, Mode.EXCLUSIVE), patient_s):
+        return True
+    if not _polled(lambda: _try_lock(gate, Mode.EXCLUSIVE), deadline_s):
+        return False
+    return _polled(lambda: _try_lock(lock, Mode.EXCLUSIVE), deadline_s)
 
 
 def _try_to_join(lock: int, gate: int, wish: int) -> bool:
-    """Share the lock, unless somebody has taken the gate, or wishes to be alone while nobody shares it."""
+    """Try to share the lock. Return False if the gate is taken, or if nobody shares and somebody wishes to be alone."""
     if not _try_lock(gate, Mode.EXCLUSIVE):
         return False
     try:

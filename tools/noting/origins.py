@@ -406,11 +406,11 @@ def note_reduced(
 
 def _of_reduced(given: Handle, result: Handle, combine: Any) -> Bounds:
     """Return bounds of what one of Triton's functions makes of many values."""
-    (low, high), (least, most) = bounds_in(given), bounds_everywhere(given)
     if combine is tl.standard._sum_combine:
-        return of_sum((least, most), given.data.size // max(result.data.size, 1))
+        return of_sum(bounds_everywhere(given), given.data.size // max(result.data.size, 1))
     if combine not in CHOOSING:
         return ANY
+    (low, high), (least, most) = bounds_in(given), bounds_everywhere(given)
     return (low, most) if combine in LARGEST else (least, high)
 
 

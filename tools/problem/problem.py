@@ -185,18 +185,18 @@ def parse_problem(
             raise UsageError(f"{class_name!r} is not a class name", where=target, remedy=remedy)
     source = problem_source.read(path)
     given_beside = init is not None or bool(inputs) or inputs_file is not None or bool(sets)
+    gives_inputs = "get_inputs" in problem_source.bound_names(source.tree)
     if class_name is not None:
         _require_class(source, class_name)
-    elif given_beside and "get_inputs" not in problem_source.bound_names(source.tree):
-        outermost = problem_source.outermost_modules(source.tree)
-        class_name = outermost[0] if len(outermost) == 1 else None  # the only one that can be meant
-    if class_name is not None and (given_beside or "get_inputs" not in problem_source.bound_names(source.tree)):
+    elif given_beside and not gives_inputs:
+        class_name = problem_source.only_outermost_module(source.tree)
+    if class_name is not None and (given_beside or not gives_inputs):
         fields = _user_module(source, class_name, init, inputs, inputs_file, sets)
     elif given_beside:
         raise UsageError(
             "--init, --input, --inputs and --set go with a named class",
             where=target,
-            remedy=_class_remedy(source, target, has_inputs=True),
+            remedy=_class_remedy(source, target, has_inputs=bool(inputs or sets) or inputs_file is not None),
         )
     else:
         fields = _model_file(source, class_name)
@@ -296,9 +296,8 @@ def _model_file(source: SourceFile, class_name: str | None) -> dict[str, Any]:
         )
     if "*" in names:  # a star import may bring the missing names; only loading shows
         return {"kind": ProblemKind.MODEL_FILE, "class_name": class_name}
-    outermost = problem_source.outermost_modules(source.tree)
-    if inputs and len(outermost) == 1:  # the only candidate for the reference has another name
-        return {"kind": ProblemKind.MODEL_FILE, "class_name": outermost[0]}
+    if inputs and (only := problem_source.only_outermost_module(source.tree)):  # the reference has another name
+        return {"kind": ProblemKind.MODEL_FILE, "class_name": only}
     missing = (
         "no get_inputs()" if model in names else "no class Model" if inputs else "no class Model and no get_inputs()"
     )

@@ -130,6 +130,12 @@ def outermost_modules(tree: ast.Module) -> list[str]:
     return [name for name in module_classes(tree) if name not in named]
 
 
+def only_outermost_module(tree: ast.Module) -> str | None:
+    """Return the module that must be meant if none is named; None if there are several, or none."""
+    found = outermost_modules(tree)
+    return found[0] if len(found) == 1 else None
+
+
 def needed_arguments(tree: ast.Module, name: str) -> list[str]:
     """Return the names of the constructor's arguments that have no default, as far as the file shows them."""
     known = classes(tree)

@@ -66,7 +66,6 @@ class Zygote:
                 start_new_session=True,
                 env={
                     **kept_environment(card),
-                    **bytecode_kept(),
                     "TORCHINDUCTOR_CACHE_DIR": os.path.join(os.path.dirname(log_path), "inductor"),
                 },
             )
@@ -148,7 +147,7 @@ KEPT_PREFIXES = ("PYTHON", "CUDA", "NVIDIA", "NCCL_", "TORCH", "TRITON", "LC_", 
 def kept_environment(card: str = "") -> dict[str, str]:
     """Return the environment for our processes. A `card`, named by UUID, is the only GPU that they see."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
-    return {**kept, VISIBLE: card} if card else kept
+    return {**kept, **bytecode_kept(), **({VISIBLE: card} if card else {})}
 
 
 def bytecode_kept() -> dict[str, str]:

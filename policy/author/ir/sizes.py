@@ -268,7 +268,7 @@ class SizeNames:
         return None
 
     def _half_of_difference(self, size: Size) -> str | None:
-        """Find `(a - 2 * b) // 2`, rounded down or up, or the negative of it: half of what a skip is larger by."""
+        """Find `(a - 2 * b) // 2`, rounded down or up, or its negative: the padding of an image to a larger one."""
         useful = list(self.names.items())[:NAMES_AT_MOST]
         for (name, known), (other, less) in itertools.permutations(useful, 2):
             for count, odd in itertools.product(TIMES_IN_A_DIFFERENCE, (0, 1)):
