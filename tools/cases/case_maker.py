@@ -333,13 +333,13 @@ class CaseMaker:
         """
         inputs, generator = self._fresh_apart(), torch.Generator().manual_seed(secret_seed())
         plain = pack(inputs) if name == NOT_FINITE and asked.picks and not asked.orders else None
-        adds_infinity = name == NOT_FINITE and asked.sums and not asked.orders and not refused
+        adds_infinity = name == NOT_FINITE and asked.sums and not asked.orders and refused < REFUSALS - 1
         try:
             if name == NOT_FINITE:
                 values = self._plantable(model, asked, refused)
                 values += [math.inf, -math.inf] if adds_infinity else []
                 values += [0.0] if asked.pointwise and not refused else []  # its logarithm, for example, is infinite
-                asked.plant(inputs, values, generator, twice=not refused)
+                asked.plant(inputs, values, generator, twice=not refused, late=refused > 0)
                 if asked.neutral is not None and self._may_fill(model, asked, values):
                     asked.fill_lines(inputs, asked.neutral, generator)
             else:

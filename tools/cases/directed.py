@@ -240,10 +240,17 @@ class Directed:
                 rule.change(tensors[feed.position], feed, generator, refused)
 
     def plant(
-        self, inputs: list[Any], values: Sequence[float], generator: torch.Generator, *, twice: bool = False
+        self,
+        inputs: list[Any],
+        values: Sequence[float],
+        generator: torch.Generator,
+        *,
+        twice: bool = False,
+        late: bool = False,
     ) -> None:
         """Write each value once into each floating-point input, no two in the same row or column.
 
+        With `late`, the values stand in the last quarter of each dimension, so that of a running sum most stays finite.
         With `twice`, NaN is also written beside the first NaN, and into half of one of several rows and all of another:
         a kernel may count them. Complex inputs get NaN only, in both parts, since products with one part treat the
         other differently.
@@ -252,7 +259,7 @@ class Directed:
         with torch.no_grad():
             for _, feed in self.feeds[NOT_FINITE]:
                 tensor = tensors[feed.position]
-                orders = [torch.randperm(size, generator=generator).tolist() for size in tensor.shape]
+                orders = [_places_along(size, generator, late=late) for size in tensor.shape]
                 if twice and any(map(math.isnan, values)) and feed.reduced <= {tensor.dim() - 1}:
                     _write_nan_into_rows(tensor, orders[:-1], len(values), generator)
                 for k, value in enumerate(values):
@@ -269,12 +276,17 @@ class Directed:
                 self._plant_nan_first(tensors, generator)
 
     def _plant_nan_first(self, tensors: Sequence[torch.Tensor], generator: torch.Generator) -> None:
-        """Write NaN at the beginning of each dimension of each input, where inputs of its shape hold no NaN."""
+        """Write NaN at the beginning of each dimension of each input, where inputs of its shape hold no NaN.
+
+        Lines with an infinity are left to it if there are others: what recurs shows nothing behind a NaN.
+        """
         given = [tensors[feed.position] for _, feed in self.feeds[NOT_FINITE]]
         for tensor in (it for it in given if it.is_floating_point()):
             for axis in range(tensor.dim()):
-                first = torch.stack([it.select(axis, 0) for it in given if it.shape == tensor.shape])
-                free = (~first.isnan().any(0)).nonzero().tolist()
+                alike = [it for it in given if it.shape == tensor.shape]
+                open_ = ~torch.stack([it.select(axis, 0).isnan() for it in alike]).any(0)
+                finite = open_ & ~torch.stack([it.isinf().any(axis) for it in alike]).any(0)
+                free = (finite if bool(finite.any()) else open_).nonzero().tolist()
                 if free:
                     at = free[int(torch.randint(len(free), (), generator=generator))]
                     tensor[(*at[:axis], 0, *at[axis:])] = math.nan
@@ -310,6 +322,12 @@ class Directed:
 def kind_of(case: str) -> str:
     """Return the kind, one of `DIRECTED`, of a directed case."""
     return case.partition(BY_INPUT)[0]
+
+
+def _places_along(size: int, generator: torch.Generator, *, late: bool) -> list[int]:
+    """Return the positions along a dimension in random order; with `late`, those of the last quarter."""
+    taken = max(min(size, FEWEST_LINES), size // 4) if late else size
+    return [size - taken + place for place in torch.randperm(taken, generator=generator).tolist()]
 
 
 def _write_nan_into_rows(
