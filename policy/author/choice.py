@@ -26,6 +26,8 @@ class Tiles:
     """Pipeline stages of a loop: steps whose loads are in flight at the same time, through shared memory."""
     unrolled: int = 0
     """Steps of a loop that the compiler unrolls, so that their loads come before their computation."""
+    lines: int = 0
+    """Lines of a window's results that one program computes."""
     described: bool | None = None
     """True if tiles of a product (in a persistent kernel, with as many programs as run at once) or tiles of attention's
     keys and values are loaded by tensor descriptors; None: where that is estimated to be faster.

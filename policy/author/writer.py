@@ -30,8 +30,8 @@ from triton_agent.policy.author.ir.alignment import AlignedGraph, align
 from triton_agent.policy.author.ir.points import FUNCTIONS
 from triton_agent.policy.author.ir.program import INTEGERS, MIDDLE, VIEWS, Number, Program, Value
 from triton_agent.policy.author.ir.viewing import first_moved
-from triton_agent.policy.author.plan.descriptors import DESCRIBED, DESCRIPTOR_IMPORT, HOST_FUNCTIONS, PROCESSORS
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Stuck
+from triton_agent.policy.author.plan.memory_order import in_memory_order
 from triton_agent.policy.author.plan.partition import Partition
 from triton_agent.policy.author.plan.placing import (
     better_strides,
@@ -40,9 +40,10 @@ from triton_agent.policy.author.plan.placing import (
     with_pieces_placed,
     work_of,
 )
-from triton_agent.policy.author.plan.splitting import parts_of, split
 from triton_agent.policy.author.plan.tiling import collapsed
 from triton_agent.policy.author.rules.translation import lower
+from triton_agent.policy.author.tile.descriptors import DESCRIBED, DESCRIPTOR_IMPORT, HOST_FUNCTIONS, PROCESSORS
+from triton_agent.policy.author.tile.splitting import parts_of, split
 from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.module_attributes import ARGUMENT
 
@@ -279,15 +280,14 @@ def _with_results_joined(drafting: Drafting) -> tuple[Drafting, Partition]:
 
 
 def _partitioned(drafting: Drafting, wanted: Collection[str]) -> Partition:
-    """Partition the program into kernels, and again if some stored values should get another memory layout."""
+    """Partition the program into kernels, and again as long as stored values should get another memory layout."""
     program = drafting.program
     # A value stored by choice belongs to one mode's program; the other program may use its name for another value.
     known = (program.values[name] for name in drafting.choice.stored if name in program.values)
     apart = [value.name for value in known if value.operation in MIDDLE]
     stored = stored_instead(program, wanted)
     partition = Partition(drafting, stored, apart=apart)
-    strides = better_strides(program, partition.kernels, stored)
-    if strides:
+    while strides := better_strides(program, partition.kernels, stored):
         program.strides.update(strides)
         partition = Partition(drafting, stored, apart=apart)
     return partition
@@ -393,7 +393,7 @@ def _kernel_texts(drafting: Drafting, file: FileParts, forward: Forward, kernel:
     """Write one kernel; two if its rows are split into parts."""
     program = drafting.program
     name, comment = kernel_name(program, kernel), kernel_comment(program, kernel)
-    small = collapsed(kernel)
+    small = collapsed(in_memory_order(kernel))
 
     def text(of: Kernel, called: str, said: tuple[str, ...], key: str) -> KernelText:
         write_kernel = _SKELETONS[of.kind]

@@ -10,7 +10,7 @@ import re
 
 from triton_agent.policy.author.ir.program import Number
 from triton_agent.policy.author.ir.sizes import LITERAL_LIMIT, Size, is_constant
-from triton_agent.policy.author.plan.descriptors import Matrix
+from triton_agent.policy.author.tile.descriptors import Matrix
 
 RESERVED = frozenset({"tl", "triton", "torch", "math", "libdevice", "self", "range", "max", "min", "float", "int"})
 

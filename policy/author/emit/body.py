@@ -155,6 +155,12 @@ class Body:
         outer.line(header)
         outer.lines += inner.lines
 
+    def step(self, name: str) -> Scope:
+        """Return a block for one of several steps that one round of a loop takes. Its lines are those of the loop."""
+        made = Scope(self.scope, self.scope.varies | {name}, self.scope.depth)
+        made.lines = self.scope.lines
+        return made
+
     @contextlib.contextmanager
     def dealt(self, *dimensions: Dimension) -> Iterator[None]:
         """Assign axes to other dimensions for a part of the kernel."""
@@ -174,7 +180,7 @@ class Body:
         return scope
 
     @contextlib.contextmanager
-    def _in(self, scope: Scope) -> Iterator[None]:
+    def inside(self, scope: Scope) -> Iterator[None]:
         before, self.scope = self.scope, scope
         try:
             yield
@@ -226,7 +232,7 @@ class Body:
             return Text(f"{dimension.name}{suffix}")
         scope = self._home(frozenset({dimension.name}))
         if axes not in scope.others:
-            with self._in(scope):
+            with self.inside(scope):
                 stride, text = dimension.stride(axes[-1]), dimension.name
                 size = product((axis.size for axis in axes), len(stride))
                 called = self._position_name(size, dimension, is_first=axes[0] == dimension.axes[0])
@@ -320,7 +326,7 @@ class Body:
         home = self._home(frozenset({dimension}))
         if key not in home.others:
             before, self.place = self.place, dataclasses.replace(self.place, suffixes={})
-            with self._in(home):
+            with self.inside(home):
                 text = self.index(index, wanted).text
                 name = text
                 if not text.isidentifier():
@@ -415,7 +421,7 @@ class Body:
         if node in self.replaced:
             return self.replaced[node]
         home = self._home(self.along(node))
-        with self._in(home):
+        with self.inside(home):
             made = self._made(node)
             if not self._deserves_name(node, made):
                 return made

@@ -13,7 +13,7 @@ from triton_agent.policy.author.emit.arguments import Names
 from triton_agent.policy.author.emit.constructor import ModelText
 from triton_agent.policy.author.emit.kernel_text import KernelText
 from triton_agent.policy.author.ir.torch_calls import BY_TAPS
-from triton_agent.policy.author.plan.descriptors import HOST_FUNCTIONS
+from triton_agent.policy.author.tile.descriptors import HOST_FUNCTIONS
 
 _ASSIGNED = re.compile(r"^\s*(\w+)(?: [-+*]?)?= |^\s*for (\w+) in ", re.MULTILINE)
 _WORD = re.compile(r"(?<![\w.\"])[A-Za-z_]\w*")

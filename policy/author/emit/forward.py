@@ -22,7 +22,7 @@ from triton_agent.policy.author.ir.sizes import (
     number_expression,
 )
 from triton_agent.policy.author.ir.torch_calls import BY_TAPS, TorchCall
-from triton_agent.policy.author.plan.descriptors import DESCRIBED, PROCESSORS
+from triton_agent.policy.author.tile.descriptors import DESCRIBED, PROCESSORS
 from triton_agent.tools.graph.module_attributes import ARGUMENT, OF_THE_FILE, HeldTensor
 
 _DIMENSION_NAMES = {

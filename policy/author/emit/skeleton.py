@@ -14,8 +14,8 @@ from triton_agent.policy.author.plan import tiling
 from triton_agent.policy.author.plan.indexing import Index, Lookup, of
 from triton_agent.policy.author.plan.kernel_graph import Guard
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root
-from triton_agent.policy.author.plan.product_facts import cast_source, stored_dtype
 from triton_agent.policy.author.plan.tiling import Dimension
+from triton_agent.policy.author.tile.product_facts import cast_source, stored_dtype
 
 _LARGE = 2**31 - 2**16
 """Most elements that 32-bit offsets can address; the last block may extend past the end."""
@@ -106,7 +106,7 @@ def store(body: Body, root: Root, tensor: str, pointer: str, made: str) -> str:
         if root.how == "put":
             return f"tl.store({address}, {made}, mask={mask})"
         return f'tl.atomic_{root.how or "add"}({address}, {made}, mask={mask}, sem="relaxed")'
-    mask = body.mask(body._names_of(root.index.axes()))
+    mask = body.mask(body._names_of(root.index.axes()), root.guards)
     return f"tl.store({address}, {made}{f', mask={mask}' if mask else ''})"
 
 

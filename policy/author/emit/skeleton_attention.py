@@ -36,13 +36,13 @@ from triton_agent.policy.author.emit.skeleton import (
 from triton_agent.policy.author.ir.points import Binding
 from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, Number
 from triton_agent.policy.author.ir.sizes import Size, is_constant, power_of_two
-from triton_agent.policy.author.plan.descriptors import Matrix, rows_of
 from triton_agent.policy.author.plan.indexing import Index
 from triton_agent.policy.author.plan.kernel_plan import Kernel
-from triton_agent.policy.author.plan.product_facts import cast_source, stored_dtype
-from triton_agent.policy.author.plan.product_tiles import SMALLEST, ranked_for_attention
-from triton_agent.policy.author.plan.tiling import Dimension
+from triton_agent.policy.author.plan.tiling import SMALLEST, Dimension
 from triton_agent.policy.author.plan.visible_keys import visible_keys
+from triton_agent.policy.author.tile.descriptors import Matrix, rows_of
+from triton_agent.policy.author.tile.product_facts import cast_source, stored_dtype
+from triton_agent.policy.author.tile.product_tiles import ranked_for_attention
 
 LOG2_E = "1.4426950408889634"
 _OWN_WORDS = (

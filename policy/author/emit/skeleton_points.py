@@ -24,8 +24,8 @@ from triton_agent.policy.author.emit.skeleton import (
     stores,
 )
 from triton_agent.policy.author.ir.program import ITEM_BYTES
-from triton_agent.policy.author.ir.sizes import Size, is_constant, power_of_two
-from triton_agent.policy.author.plan.indexing import Axis
+from triton_agent.policy.author.ir.sizes import Size, is_constant, power_of_two, product, times
+from triton_agent.policy.author.plan.indexing import Axis, Index
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import Dimension, depends_on, fastest
 
@@ -50,14 +50,16 @@ IDLE = 4
 """Kernels that look up elements are flat if rows would leave more than one lane in this many idle."""
 WHOLE_ROW, PIECES = 4096, (1024, 512)
 """Longest row that a program takes alone, in pieces of the size that leaves less over."""
+SHORT_SIDE = 8
+"""Fewest elements along either side of a transposed tile."""
 TRANSPOSED_TILE = 64
 """Elements of a tile along either axis: enough to access whole memory lines of both tensors, in half precision, too."""
 
 
 def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
-    other = None if drafting.tiles.flat else _contiguous_elsewhere(kernel)
+    other = () if drafting.tiles.flat else _contiguous_elsewhere(kernel)
     width = drafting.width
-    if other is not None and max(Dimension(name="", plural="", axes=_rest(kernel, other)).size(width)) <= MOST_ASIDE:
+    if other and max(Dimension(name="", plural="", axes=_rest(kernel, other)).size(width)) <= MOST_ASIDE:
         return _tiled(kernel, drafting, name, comment, other)
     if (
         drafting.tiles.flat
@@ -83,17 +85,30 @@ def _would_idle(kernel: Kernel, drafting: Drafting) -> bool:
     return any(kernel.kept[-1] in varies[found] for index in indices if index is not None for found in index.lookups())
 
 
-def _contiguous_elsewhere(kernel: Kernel) -> Axis | None:
-    """Return an axis other than the last along which an input or result that varies along all axes is contiguous."""
+def _contiguous_elsewhere(kernel: Kernel) -> tuple[Axis, ...]:
+    """Return axes other than the last along which an input or result that varies along all axes is contiguous."""
     nodes = [kernel.nodes[i] for i in sorted(kernel.live())]
     read = [node.index for node in nodes if node.kind == "load" and node.index is not None and not node.index.lookups()]
     for index in [*read, *(root.index for root in kernel.roots)]:
         axis = fastest([index], kernel.kept)
-        if axis is None or axis == kernel.kept[-1] or axis.size[0] < 8 or kernel.kept[-1].size[0] < 8:
+        if axis is None or axis == kernel.kept[-1] or index.axes() != set(kernel.kept):
             continue
-        if index.axes() == set(kernel.kept):
-            return axis
-    return None
+        axes = _continued(kernel, index, axis)
+        if min(product((one.size for one in axes), index.width)[0], kernel.kept[-1].size[0]) >= SHORT_SIDE:
+            return axes
+    return ()
+
+
+def _continued(kernel: Kernel, index: Index, axis: Axis) -> tuple[Axis, ...]:
+    """Return the axis, and before it those that continue it in memory, until they fill a tile."""
+    found = [axis]
+    while product((one.size for one in found), index.width)[0] < TRANSPOSED_TILE:
+        after = times(index.coefficient(found[0]), found[0].size)
+        outer = next((one for one in kernel.kept[:-1] if index.coefficient(one) == after), None)
+        if outer is None:
+            break
+        found.insert(0, outer)
+    return tuple(found)
 
 
 def _flat(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
@@ -140,16 +155,18 @@ def _interleaved(kernel: Kernel) -> Axis | None:
     return lane if any(is_constant(index.coefficient(lane), 1) for index in together) else None
 
 
-def _tiled(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...], other: Axis) -> KernelText:
+def _tiled(
+    kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...], other: tuple[Axis, ...]
+) -> KernelText:
     rest = _rest(kernel, other)
-    row = Dimension(name="row", plural="rows", axes=(other,))
+    row = Dimension(name="row", plural="rows", axes=other)
     outer = Dimension(name="plane", plural="planes", axes=rest) if rest else None
     return _two_dimensional(kernel, drafting, name, comment, row, outer, square=True)
 
 
-def _rest(kernel: Kernel, other: Axis) -> tuple[Axis, ...]:
+def _rest(kernel: Kernel, other: tuple[Axis, ...]) -> tuple[Axis, ...]:
     """Return the axes along which each tile has a single position."""
-    return tuple(axis for axis in kernel.kept[:-1] if axis != other)
+    return tuple(axis for axis in kernel.kept[:-1] if axis not in other)
 
 
 def _two_dimensional(

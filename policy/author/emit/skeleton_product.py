@@ -33,11 +33,10 @@ from triton_agent.policy.author.emit.skeleton import (
 )
 from triton_agent.policy.author.ir.program import Number
 from triton_agent.policy.author.ir.sizes import Size, is_constant
-from triton_agent.policy.author.plan.descriptors import Matrix
 from triton_agent.policy.author.plan.kernel_plan import Kernel
-from triton_agent.policy.author.plan.product_facts import ProductFacts
-from triton_agent.policy.author.plan.product_tiles import SMALLEST
-from triton_agent.policy.author.plan.tiling import Dimension
+from triton_agent.policy.author.plan.tiling import SMALLEST, Dimension
+from triton_agent.policy.author.tile.descriptors import Matrix
+from triton_agent.policy.author.tile.product_facts import ProductFacts
 
 GROUP = 8
 """Rows of tiles that are computed as one group."""

@@ -31,9 +31,8 @@ from triton_agent.policy.author.ir.points import Binding
 from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES
 from triton_agent.policy.author.ir.sizes import power_of_two
 from triton_agent.policy.author.plan.kernel_plan import Kernel
-from triton_agent.policy.author.plan.product_facts import stored_dtype
-from triton_agent.policy.author.plan.product_tiles import SMALLEST
-from triton_agent.policy.author.plan.tiling import Dimension
+from triton_agent.policy.author.plan.tiling import SMALLEST, Dimension
+from triton_agent.policy.author.tile.product_facts import stored_dtype
 
 HELD_BYTES = 1 << 16
 """Most bytes of weights that a program holds in registers, a quarter of all registers of a processor."""

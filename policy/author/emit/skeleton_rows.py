@@ -28,12 +28,13 @@ from triton_agent.policy.author.emit.skeleton import (
 )
 from triton_agent.policy.author.ir.points import Binding
 from triton_agent.policy.author.ir.program import FLOATS, INTEGERS
-from triton_agent.policy.author.ir.sizes import is_constant, power_of_two, product
+from triton_agent.policy.author.ir.sizes import Size, is_constant, power_of_two, product
 from triton_agent.policy.author.plan.indexing import Axis
 from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
-from triton_agent.policy.author.plan.row_tiles import RowCut
 from triton_agent.policy.author.plan.tiling import Dimension
+from triton_agent.policy.author.tile.row_tiles import RowCut
+from triton_agent.policy.author.tile.window_lines import Lines, tap_of, with_lines
 
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
 IDENTITY |= {"argmax": -math.inf, "argmin": math.inf}
@@ -67,6 +68,12 @@ SCANS = {
 }
 
 
+AHEAD = 4
+"""Steps of a loop whose loads are in flight at the same time."""
+FOLDS = ("fold", "fold_back")
+"""Loops over steps, whose body the kernel holds."""
+
+
 def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
     return _RowKernel(kernel, drafting, name, comment).text()
 
@@ -75,20 +82,34 @@ class _RowKernel:
     def __init__(self, kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> None:
         self.kernel, self.drafting, self.name, self.comment = kernel, drafting, name, comment
         width = drafting.width
-        self.row = Dimension(name="row", plural="rows", axes=kernel.kept)
-        self.column = Dimension(name="column", plural="columns", axes=kernel.reduced)
         self.cut = RowCut(kernel, drafting)
-        self.rows, self.columns, self.folds = self.cut.rows, self.cut.columns, self.cut.folds
+        self.lanes = Dimension(name="lane", plural="lanes", axes=self.cut.lanes) if self.cut.lanes else None
+        outer = kernel.kept[: len(kernel.kept) - len(self.cut.lanes)]
+        self.lines: Lines | None = None
+        if self.cut.window is not None and self.cut.tiles.lines > 1:
+            self.lines = with_lines(kernel, *self.cut.window, self.cut.tiles.lines)
+            self.kernel, outer = self.lines.kernel, outer[:-1]
+        self.row = Dimension(name="row", plural="rows", axes=outer)
+        self.column = Dimension(name="column", plural="columns", axes=kernel.reduced)
+        self.rows, self.columns, self.folds = self.row.size(width), self.cut.columns, self.cut.folds
         self.tiles, self.serial = self.cut.tiles, self.cut.serial
         self.single = self.tiles.rows == 1 and not self.serial
+        self.backwards = False
+        """True if the loop over a row begins at its end."""
         self.arguments = Arguments(width)
         for word in ("row", "column", "inside", "start"):
             self.arguments.names.new(word)
-        dimensions = (self.row, self.column) if kernel.kept else (self.column,)
+        dimensions: tuple[Dimension, ...] = (self.row, self.column) if kernel.kept else (self.column,)
+        if self.lanes is not None:
+            self.arguments.names.new("lane")
+            dimensions = (self.row, self.lanes, self.column)
+        if self.lines is not None:
+            self.arguments.names.new("line")
+            dimensions = (*dimensions, Dimension(name="line", plural="lines", axes=(self.lines.line,)))
         if kernel.part is not None:
             self.arguments.names.new("part")
             dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
-        self.body = body_of(drafting, kernel, self.arguments, dimensions)
+        self.body = body_of(drafting, self.kernel, self.arguments, dimensions)
         self.body.fillers = self._fillers()
         self.body.counters = frozenset({"column"}) if self.serial else frozenset()
 
@@ -114,13 +135,22 @@ class _RowKernel:
             self._in_steps()
         else:
             self._at_once()
-        grid = GridEntry(parts=((self.rows, 1 if self.single else "BLOCK_ROWS"),) if self.kernel.kept else ())
-        grids = [grid]
+        parts: tuple[tuple[Size, int | str], ...] = ((self.rows, 1 if self.single else "BLOCK_ROWS"),)
+        if self.lanes is not None:
+            each = 1 if self.tiles.rows == 1 else "BLOCK_ROWS"
+            parts = ((self.rows, each), (self.lanes.size(self.drafting.width), "BLOCK_LANES"))
+            if self.lines is not None:
+                parts = (*parts, (self.lines.line.size, self.lines.count))
+        grids = [GridEntry(parts=parts if self.kernel.kept else ())]
         if self.kernel.part is not None:
             grids.append(GridEntry(parts=((self.kernel.part.size, 1),)))
         blocks: dict[str, BlockSize] = {}
         if not self.single and self.kernel.kept:
             blocks["BLOCK_ROWS"] = BlockSize(value=self.tiles.rows)
+        if self.lanes is not None:
+            blocks["BLOCK_LANES"] = BlockSize(value=self.tiles.columns)
+            if self.tiles.rows == 1:
+                del blocks["BLOCK_ROWS"]
         if not self.serial:
             fixed = self.tiles.columns if self.tiles.looped else None
             blocks["BLOCK_COLUMNS"] = BlockSize(value=fixed if fixed else self.columns)
@@ -140,11 +170,13 @@ class _RowKernel:
 
     def _head(self) -> None:
         body, wide = self.body, needs_int64(self.drafting, self.kernel)
-        if not self.single and self.kernel.kept:
+        if not self.single and self.kernel.kept and not (self.lanes and self.tiles.rows == 1):
             self.row_limit = self.arguments.size_argument(self.rows, "rows")
         few = self.serial and is_constant(self.columns)
-        self.limit = str(self.columns[0]) if few else self.arguments.size_argument(self.columns, "columns")
-        if self.serial:
+        self.limit = str(self._steps_of_window()) if few else self.arguments.size_argument(self.columns, "columns")
+        if self.lanes is not None:
+            self._head_of_lanes(self.lanes, program_id(0, wide))
+        elif self.serial:
             body.line(f"row = {program_id(0, wide)} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)")
             body.line(f"inside = row < {self.row_limit}")
         elif not self.kernel.kept:
@@ -158,6 +190,35 @@ class _RowKernel:
         if self.kernel.part is not None:
             self._part_bounds()
 
+    def _head_of_lanes(self, lanes: Dimension, program: str) -> None:
+        """Write the positions of a tile of rows and lanes, or of lanes of a single row."""
+        body = self.body
+        self.lane_limit = self.arguments.size_argument(lanes.size(self.drafting.width), "lanes")
+        self.arguments.names.new("blocks")
+        body.line(f"blocks = tl.cdiv({self.lane_limit}, BLOCK_LANES)")
+        row = f"{program} // blocks"
+        if self.lines is not None:
+            self.arguments.names.new("groups")
+            height = self.body.size(self.lines.line.size, "lines")
+            body.line(f"groups = tl.cdiv({height}, {self.lines.count})")
+            body.line(f"line = {row} % groups * {self.lines.count}")
+            row += " // groups"
+        if self.tiles.rows == 1:
+            body.line(f"row = {row}")
+            body.line(f"lane = {program} % blocks * BLOCK_LANES + tl.arange(0, BLOCK_LANES)")
+            body.line(f"inside = lane < {self.lane_limit}")
+        else:
+            body.line(f"row = ({row} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS))[:, None]")
+            body.line(f"lane = ({program} % blocks * BLOCK_LANES + tl.arange(0, BLOCK_LANES))[None, :]")
+            body.line(f"inside = (row < {self.row_limit}) & (lane < {self.lane_limit})")
+
+    def _mask_of_lanes(self, dimensions: frozenset[str]) -> str:
+        if self.tiles.rows == 1:
+            return "inside" if "lane" in dimensions else ""
+        if "row" in dimensions:
+            return "inside" if "lane" in dimensions else f"row < {self.row_limit}"
+        return f"lane < {self.lane_limit}" if "lane" in dimensions else ""
+
     def _part_bounds(self) -> None:
         """Write the range of columns of this program."""
         assert self.kernel.part is not None
@@ -170,6 +231,8 @@ class _RowKernel:
         self.begin, self.end = "part * span", "last"
 
     def _mask(self, dimensions: frozenset[str]) -> str:
+        if self.lanes is not None:
+            return self._mask_of_lanes(dimensions)
         if self.serial:
             return "inside" if "row" in dimensions else ""
         if "column" in dimensions:
@@ -328,7 +391,7 @@ class _RowKernel:
     # -- a row in steps --------------------------------------------------------------------------------------------
 
     def _in_steps(self) -> None:
-        levels = self.cut.levels()
+        levels = self.cut.levels(self.kernel)
         live = self.kernel.live()
         reductions = [i for i, node in enumerate(self.kernel.nodes) if i in live and node.kind == "reduce"]
         along = [k for k, root in enumerate(self.kernel.roots) if "column" in self._root_dimensions(k)]
@@ -350,7 +413,9 @@ class _RowKernel:
 
     def _pass(self, reductions: list[int]) -> None:
         body, nodes = self.body, self.kernel.nodes
-        shape = "(BLOCK_ROWS,)" if self.serial else "(BLOCK_COLUMNS,)" if self.single else "(BLOCK_ROWS, BLOCK_COLUMNS)"
+        shape = "(BLOCK_COLUMNS,)" if self.single else "(BLOCK_ROWS, BLOCK_COLUMNS)"
+        if self.serial:
+            shape = self._serial_shape()
         names = {i: self.arguments.names.new(nodes[i].hint or nodes[i].function) for i in reductions}
         best: dict[int, str] = {}
         folded = {i: Folded(self.folds[i], names[i], self.arguments.names) for i in reductions if i in self.folds}
@@ -375,7 +440,10 @@ class _RowKernel:
                 source = one.fold.source
                 one.step(body, body.text(source) if is_sum else self._filled(source, IDENTITY["max"]))
             for i in plain:
-                self._accumulate(nodes[i], names[i], best.get(i, ""))
+                if self.lines is None:
+                    self._accumulate(nodes[i], names[i], best.get(i, ""))
+                else:
+                    self._accumulate_line(self.lines, i, names[i])
         for i in plain:
             self._conclude(nodes[i], names[i], best.get(i, ""))
             body.scope.nodes[i] = names[i]
@@ -387,11 +455,25 @@ class _RowKernel:
             one.conclude(body, self.limit, lanes, self._axis())
             body.scope.nodes[i] = names[i]
 
+    def _steps_of_window(self) -> int:
+        """Return the steps of a short row: with several lines of results, the steps of all their windows together."""
+        count = self.columns[0]
+        if self.lines is None:
+            return count
+        lines = self.lines.taps.size[0]
+        return count // lines * (lines + self.lines.count - 1)
+
+    def _serial_shape(self) -> str:
+        if self.lanes is None:
+            return "(BLOCK_ROWS,)"
+        return "(BLOCK_LANES,)" if self.tiles.rows == 1 else "(BLOCK_ROWS, BLOCK_LANES)"
+
     @contextlib.contextmanager
     def _steps(self) -> Iterator[None]:
         """Write the loop over a row, one block at a time."""
         if self.serial:
-            with self.body.loop(f"for column in range({self.limit}):", "column"):
+            steps = "tl.static_range" if self.tiles.unrolled >= self.columns[0] > 1 else "range"
+            with self.body.loop(f"for column in {steps}({self.limit}):", "column"):
                 yield
             return
         steps, told = f"{self.begin}, {self.end}, BLOCK_COLUMNS", []
@@ -447,6 +529,15 @@ class _RowKernel:
             body.line(f"{name} = tl.where({better}, column, {name})")
             body.line(f"{best} = tl.where({better}, {new}, {best})")
 
+    def _accumulate_line(self, lines: Lines, node: int, name: str) -> None:
+        """Add a step to the results of a line if it is one of its taps."""
+        (argument,) = self.kernel.nodes[node].arguments
+        assert isinstance(argument, int)
+        self.body.named(argument)  # loads belong before the condition
+        guard = tap_of(lines.taps, lines.of_reduction[node], lines.count)
+        with self.body.loop(f"if {self.body.mask(frozenset(), (guard,))}:"):
+            self._accumulate(self.kernel.nodes[node], name, "")
+
     def _conclude(self, found: Node, name: str, best: str) -> None:
         function, body = found.function, self.body
         if self.serial:
@@ -470,14 +561,68 @@ class _RowKernel:
         scans = [i for i, node in enumerate(nodes) if i in live and node.kind == "scan"]
         carries = {}
         for i in scans:
+            if nodes[i].function in FOLDS:
+                carries[i] = self._first_state(nodes[i])
+                continue
             carries[i] = self.arguments.names.new("carry")
             start = written(SCANS[nodes[i].function].start, nodes[i].dtype)
-            shape = "" if self.single else "(BLOCK_ROWS,), " if self.serial else "(BLOCK_ROWS, 1), "
+            shape = "" if self.single else "(BLOCK_ROWS, 1), "
+            if self.serial:
+                shape = f"{self._serial_shape()}, "
             self.body.line(f"{carries[i]} = tl.full({shape or '(), '}{start}, tl.{nodes[i].dtype})")
+        self.backwards = any(nodes[i].function == "fold_back" for i in scans)
+        if carries.keys() & {i for i in scans if nodes[i].function in FOLDS}:
+            ((fold, carry),) = carries.items()
+            self._go_through_steps(fold, carry, roots)
+            return
         with self._steps() if scans else self._steps_of_last_pass():
             for i in scans:
                 self._carried_scan(i, nodes[i], carries[i])
             stores(self.body, self.drafting, roots)
+
+    def _go_through_steps(self, fold: int, carry: str, roots: list[int]) -> None:
+        """Write a loop over steps, a few in each round, whose loads come first: they do not wait for the states."""
+        body, count = self.body, self.columns[0]
+        rounds = count // AHEAD * AHEAD if count >= 2 * AHEAD else 0
+        if rounds:
+            self.arguments.names.new("start")
+            names = ["column", *(self.arguments.names.new("column") for _ in range(1, AHEAD))]
+            body.counters = frozenset(names)
+            with body.loop(f"for start in range(0, {rounds}, {AHEAD}):", "start"):
+                steps = [(body.step(name), dataclasses.replace(self.column, name=name)) for name in names]
+                for ahead, (step, column) in enumerate(steps):
+                    with body.inside(step), body.dealt(self.row, column):
+                        first = f"{count - 1 - ahead} - start" if self.backwards else f"start + {ahead}"
+                        body.line(f"{column.name} = {first if ahead or self.backwards else 'start'}")
+                        for i in self._loads_of_steps():
+                            body.named(i)
+                for step, column in steps:
+                    with body.inside(step), body.dealt(self.row, column):
+                        self._carried_scan(fold, self.kernel.nodes[fold], carry)
+                        stores(body, self.drafting, roots)
+        if rounds < count:
+            bounds = f"{count - rounds - 1}, -1, -1" if self.backwards else f"{rounds}, {count}"
+            with body.loop(f"for column in range({bounds if rounds or self.backwards else count}):", "column"):
+                self._carried_scan(fold, self.kernel.nodes[fold], carry)
+                stores(body, self.drafting, roots)
+
+    def _loads_of_steps(self) -> list[int]:
+        live, reduced, nodes = sorted(self.kernel.live()), set(self.kernel.reduced), self.kernel.nodes
+        return [i for i in live if nodes[i].kind == "load" and self.body.varies[i] & reduced]
+
+    def _first_state(self, found: Node) -> str:
+        """Write the state before the first step of a loop."""
+        first = found.arguments[1]
+        assert isinstance(first, int)
+        text, shape = self.body.text(first), self._serial_shape()
+        name = self.arguments.names.new(found.hint or "state")
+        if self.body.along(first):
+            self.body.line(f"{name} = {text.text}")
+        else:
+            self.body.line(f"{name} = tl.zeros({shape}, tl.{found.dtype}) + {text.within(Binding.SUM)}")
+        carry = next(i for i, node in enumerate(self.kernel.nodes) if node.kind == "carry")
+        self.body.replaced[carry] = Text(name)
+        return name
 
     @contextlib.contextmanager
     def _steps_of_last_pass(self) -> Iterator[None]:
@@ -514,8 +659,12 @@ class _RowKernel:
         return (), ()
 
     def _carried_scan(self, node: int, found: Node, carry: str) -> None:
-        (argument,) = found.arguments
+        argument = found.arguments[0]
         assert isinstance(argument, int)
+        if found.function in FOLDS:
+            self.body.line(f"{carry} = {self.body.text(argument).text}")
+            self.body.scope.nodes[node] = carry
+            return
         scan = SCANS[found.function]
         if scan.is_own:
             self.body.helpers.add(scan.function)

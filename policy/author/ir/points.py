@@ -92,6 +92,11 @@ class Point:
         """Names that the file must import or define to use the function."""
         return {name for name in ("libdevice", *FUNCTIONS) if re.search(rf"\b{name}\b", self.template)}
 
+    @property
+    def is_costly(self) -> bool:
+        """Return True if an element takes about as long as a memory access that the cache serves."""
+        return re.search(r"exp|log|sigmoid|tanh|erf|sin|cos|pow|libdevice", self.template) is not None
+
     def occurrences(self, position: int) -> int:
         return self.template.count(f"{{{position}}}")
 

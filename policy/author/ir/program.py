@@ -6,6 +6,8 @@ Values are tensors with a shape, a dtype and no layout. The operations:
     full, iota                  one number everywhere; start + step * index
     point                       a function of single elements, operands broadcast to the result's shape
     reduce, scan                over some dimensions; along one dimension
+    carry                       the state before each step of the scan `fold` (or `fold_back`, which begins at the end),
+                                whose operands are the state after each step, computed from it, and the first state
     reshape permute expand      views
     slice                       every step-th element of one dimension, from start (step may be negative)
     pad, concat                 a number around a value; several pieces beside each other
@@ -189,6 +191,10 @@ ITEM_BYTES = {
     "int64": 8,
     "float64": 8,
 }
+
+
+def is_fold(value: Value) -> bool:
+    return value.operation == "scan" and value.function in ("fold", "fold_back")
 
 
 def register_dtype(dtype: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.cells import gru_state, lstm_state
+from triton_agent.policy.author.ir.points import POINTS
 from triton_agent.policy.author.ir.program import (
     DTYPES,
     GATES,
@@ -21,6 +22,7 @@ from triton_agent.policy.author.ir.program import (
     WIDEST_HEAD,
     Number,
     Value,
+    is_fold,
     register_dtype,
 )
 from triton_agent.policy.author.ir.sizes import Shape, Size, constant, contiguous_strides, plus, product, times
@@ -43,15 +45,23 @@ from triton_agent.policy.author.plan.indexing import (
 from triton_agent.policy.author.plan.joined_sums import with_sums_joined
 from triton_agent.policy.author.plan.kernel_graph import Guard, KernelGraph, MustStore, Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root, Stuck
+from triton_agent.policy.author.plan.memory_order import turns
 from triton_agent.policy.author.plan.storage import Storage
 from triton_agent.policy.author.plan.tiling import ROWS_ACROSS, is_across
 
 LONG_ROW = 16384
 """Longest row, in elements, that fits into the registers of one program."""
+LONGEST_TURNED = 1024
+"""Longest row whose elements may be stored in another order than they are read in. A program that holds a few such rows
+turns them in registers; longer ones are written by another kernel, in tiles.
+"""
 WORTH_CUTTING = 1 << 17
 """Elements from which on a separate kernel for each reduction is faster than one kernel for all."""
 WIDELY_USED = 16
 """Most times that a short reduction is recomputed per element of its result."""
+FEW_TAPS = 4
+"""Fewest times that the taps of a window would compute a costly function of an element before it is stored."""
+_ELEMENTWISE = ("point", "pad", *VIEWS)
 _DIMENSION, _REDUCED, _INNER, _SIDE, _STEP = "d", "r", "k", "s", "t"
 FEW_ROWS = 16
 """Rows of the smallest tile of a product. If its left operand has no more rows, every program recomputes the point
@@ -260,7 +270,29 @@ class Attempt:
         if self.alone and rest:
             raise self._store(anchor)
         self.anchor = anchor.name
-        return self._finish("rows", self._in_row)
+        self._require_no_function_per_tap(anchor)
+        kernel = self._finish("rows", self._in_row)
+        if rest and self.length[0] > LONGEST_TURNED and turns(kernel):
+            raise self._store(anchor)
+        return kernel
+
+    def _require_no_function_per_tap(self, anchor: Value) -> None:
+        """Require that costly functions of what a window shows are stored: each tap would compute them again."""
+        values, most = self.program.values, self.program.values[anchor.inputs[0]].elements()
+        waiting, seen = [(anchor.inputs[0], False)], set[str]()
+        while waiting:
+            name, shown = waiting.pop()
+            value = values[name]
+            if name in seen or name in self.storage.stored or value.operation not in (*_ELEMENTWISE, "window"):
+                continue
+            seen.add(name)
+            if shown and value.operation == "point" and value.elements() * FEW_TAPS <= most and self._is_costly(name):
+                raise MustStore(name)
+            waiting += [(other, shown or value.operation == "window") for other in value.inputs]
+
+    def _is_costly(self, name: str) -> bool:
+        inside = (self.program.values[other] for other in self.storage.cone([name]))
+        return any(value.operation == "point" and POINTS[value.function].is_costly for value in inside)
 
     def _too_few_rows(self) -> bool:
         """Return True if there are too few long rows for the GPU's processors. Each reduction is then better split."""
@@ -281,6 +313,7 @@ class Attempt:
             raise self._store(anchor)  # only part of the scanned dimension is needed
         self.length, self.along = anchor.shape[dim], at[dim]
         self.kept = [axis for axis in own if axis in kept]
+        self.anchor = anchor.name if is_fold(anchor) else ""
         return self._finish("rows", self._in_row)
 
     def _in_row(self, graph: KernelGraph, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
@@ -290,6 +323,9 @@ class Attempt:
             raise self._store(value)
         if guards or value.operation not in ("reduce", "scan") or self.storage.leaks(value.name, self.cone):
             raise self._store(value)
+        loops = {one.function for one in (value, self.program.values[self.anchor or value.name]) if is_fold(one)}
+        if loops and (value.function not in loops or (self.anchor and value.name != self.anchor)):
+            raise self._store(value)  # one loop at a time
         if value.operation == "scan":
             others = tuple(index for i, index in enumerate(at) if i != value.detail)
             shape = tuple(size for i, size in enumerate(value.shape) if i != value.detail)
@@ -297,6 +333,9 @@ class Attempt:
             if not whole or at[value.detail] != self.along or not self._is_kept(flat(others, shape, self.width)):
                 raise self._store(value)
             inner = graph.node_of(source, at)
+            if is_fold(value):
+                first = graph.node_of(value.inputs[1], others)
+                return self._noted_scan(graph, value, (inner, first))
         else:
             sizes = self._reduced_sizes(value)
             place = flat(at, value.shape, self.width)
@@ -306,6 +345,8 @@ class Attempt:
             inner = graph.node_of(source, self._with_reduced(value, at, sizes))
             self._require_same_direction(graph, value, inner)
             self._require_no_long_scan(graph, inner)
+        if value.operation == "scan":
+            return self._noted_scan(graph, value, (inner,))
         node = Node(
             kind=value.operation,
             function=value.function,
@@ -314,8 +355,12 @@ class Attempt:
             dtype=register_dtype(value.dtype),
             hint=value.hint,
         )
-        if value.operation == "scan":
-            self._scans[node] = value.name
+        return graph.add(node)
+
+    def _noted_scan(self, graph: KernelGraph, value: Value, arguments: tuple[int, ...]) -> int:
+        dtype = register_dtype(value.dtype)
+        node = Node(kind="scan", function=value.function, arguments=arguments, dtype=dtype, hint=value.hint)
+        self._scans[node] = value.name
         return graph.add(node)
 
     def _require_same_direction(self, graph: KernelGraph, value: Value, inner: int) -> None:
@@ -608,6 +653,7 @@ class Attempt:
         self.elements = product((*(axis.size for axis in self.kept), self.length), self.width)[0]
         graph = KernelGraph(self.program, stored, expensive, self._is_cheap)
         kernel = self._of(kind, graph, [self._root(graph, name) for name in self.roots])
+        self._require_whole_loops(kernel)
         for name, at in self._could_take_over(kernel, graph):
             wider = KernelGraph(self.program, stored - {name}, expensive, self._is_cheap)
             cone, self.cone = self.cone, self.storage.cone([*self.roots, name])
@@ -619,6 +665,12 @@ class Attempt:
             kernel, stored = self._of(kind, wider, roots), stored - {name}
             self.roots = [*self.roots, name]
         return kernel
+
+    def _require_whole_loops(self, kernel: Kernel) -> None:
+        """Refuse a kernel that computes a part of a loop's step without the loop."""
+        loops = {kernel.nodes[i].kind for i in kernel.live()} & {"carry"}
+        if loops and not any(node.kind == "scan" and node.function.startswith("fold") for node in kernel.nodes):
+            raise Stuck(self.roots[0], "a step of a loop is too long for one kernel")
 
     def _of(self, kind: str, graph: KernelGraph, roots: list[Root]) -> Kernel:
         reduced = [axis for axis in self.table.axes(_DIMENSION, _REDUCED, _INNER) if axis not in self.kept]

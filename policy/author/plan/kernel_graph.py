@@ -70,7 +70,7 @@ class Node:
     """One value at one index. The class has no slots so that it can cache its inputs, which long kernels need often."""
 
     kind: str
-    """load, point, number, position, reduce, scan, dot, attention, state, choose, lookup"""
+    """load, point, number, position, reduce, scan, carry, dot, attention, state, choose, lookup"""
     function: str = ""
     arguments: tuple[int | Number, ...] = ()
     tensor: str = ""
@@ -248,6 +248,9 @@ class KernelGraph:
         own, wide = at[len(at) - len(shape) :], onto[len(onto) - len(shape) :]
         place = (i if s == w else scaled(i, is_spread(s)) for i, s, w in zip(own, shape, wide))
         return self.node_of(operand, tuple(place), guards)
+
+    def _carry(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        return self.add(Node(kind="carry", function=value.function, dtype=register_dtype(value.dtype), hint=value.hint))
 
     def _full(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         return self.add(Node(kind="number", arguments=value.operands, dtype=register_dtype(value.dtype)))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import functools
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.plan.indexing import Axis, Index
-from triton_agent.policy.author.plan.kernel_graph import Node
+from triton_agent.policy.author.plan.kernel_graph import Guard, Node
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,8 @@ class Root:
     """True if elements are added to memory, where several may go to one index."""
     how: str = ""
     """How elements are combined with memory if they are not added: `put`, `max` or `min`."""
+    guards: tuple[Guard, ...] = ()
+    """Conditions under which an element is stored."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

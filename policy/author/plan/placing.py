@@ -7,7 +7,8 @@ covered: concatenations that are not outputs; their users read the pieces where 
 
 Values between kernels get the layout that suits a product. A product over many small matrices whose batch is the
 innermost dimension would access single elements far apart. No output shows such a value, so its batch becomes the
-outermost dimension in memory. Likewise the channels of an image that a convolution reads become the innermost.
+outermost dimension in memory. Likewise the channels of an image that a convolution reads become the innermost. What any
+other kernel stores gets the order in which it reads, if all kernels that read the value can follow.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable
 
-from triton_agent.policy.author.ir.program import CONVOLUTION, ITEM_BYTES, VIEWS, Placed, Program, Value
+from triton_agent.policy.author.ir.program import CONVOLUTION, HALF, ITEM_BYTES, VIEWS, Placed, Program, Value
 from triton_agent.policy.author.ir.sizes import Shape, constant, contiguous_strides, is_constant, plus, product
 from triton_agent.policy.author.plan.indexing import Index
-from triton_agent.policy.author.plan.kernel_plan import Kernel
-from triton_agent.policy.author.plan.product_tiles import SMALLEST
+from triton_agent.policy.author.plan.kernel_plan import Kernel, Root
+from triton_agent.policy.author.plan.memory_order import keeps_order, order_of_results
+from triton_agent.policy.author.plan.tiling import SMALLEST
 
 NO_VALUES_OF_THEIR_OWN = VIEWS | {"source", "torch", "full", "iota", "concat", "pad", "window", "roll", "scatter"}
 
@@ -163,8 +165,14 @@ def better_strides(program: Program, kernels: Iterable[Kernel], seen: Collection
     """Return new strides for values between kernels. Values in `seen`, which outputs and torch operators show, keep
     theirs.
     """
+    kernels = list(kernels)
     made = {root.value for kernel in kernels for root in kernel.roots} - set(seen)
     found: dict[str, Shape] = {}
+    for kernel in kernels:
+        for root in kernel.roots if kernel.kind in ("rows", "points") else ():
+            strides = _as_read(program, kernel, root) if root.value in made - program.strides.keys() else None
+            if strides is not None and all(_can_follow(program, other, root.value, strides) for other in kernels):
+                found[root.value] = strides
     for kernel in kernels:
         if kernel.kind == "product":
             for value, index in _accesses(kernel):
@@ -173,6 +181,39 @@ def better_strides(program: Program, kernels: Iterable[Kernel], seen: Collection
                 elif value in made and value not in program.strides and _is_image(program, kernel, value, index):
                     found[value] = _second_dimension_last(program.values[value].shape, program.width)
     return found
+
+
+def _as_read(program: Program, kernel: Kernel, root: Root) -> Shape | None:
+    """Return strides for a result in the order in which the kernel reads; None if that is the order of its shape."""
+    kept, shape, width = order_of_results(kernel), program.values[root.value].shape, program.width
+    if kept == kernel.kept or root.index.axes() != set(kept):
+        return None
+    by_axis = dict(zip(kept, contiguous_strides(tuple(axis.size for axis in kept), width)))
+    found = []
+    for size, stride in zip(shape, contiguous_strides(shape, width)):
+        axis = next((axis for axis in kept if root.index.coefficient(axis) == stride), None)
+        if is_constant(size, 1):
+            found.append(constant(1, width))
+        elif axis is None or axis.size != size:
+            return None
+        else:
+            found.append(by_axis[axis])
+    return tuple(found)
+
+
+def _can_follow(program: Program, kernel: Kernel, value: str, strides: Shape) -> bool:
+    """Return True if a kernel reads the value as well with these strides, or does not read it."""
+    read = [node.index for node in kernel.nodes if node.kind == "load" and node.tensor == value]
+    if not read or kernel.kind == "points":
+        return True
+    if kernel.kind == "rows":
+        return not keeps_order(kernel)
+    shape, one = program.values[value].shape, constant(1, program.width)
+    last = strides.index(one)
+    apart = contiguous_strides(shape, program.width)[last]
+    inner = {axis for index in read if index for axis in index.axes() if index.coefficient(axis) == apart}
+    is_half = program.stored_dtype(value) in HALF
+    return kernel.kind == "product" and bool(inner) and (inner <= set(kernel.reduced) or is_half)
 
 
 def _is_image(program: Program, kernel: Kernel, value: str, index: Index) -> bool:

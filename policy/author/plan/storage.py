@@ -138,7 +138,7 @@ class Storage:
             user = min(frontier, key=self.order.__getitem__)
             value = self.program.values[user]
             if value.operation not in ("point", *VIEWS) or value.elements() > self.program.values[name].elements():
-                return best
+                break
             if before_stored and (user in self.stored or self._meets_another(user, name)):
                 break
             frontier.remove(user)

@@ -18,6 +18,8 @@ from triton_agent.policy.author.plan.indexing import Axis, Base, Index, Piece
 from triton_agent.policy.author.plan.kernel_graph import Guard, Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 
+SMALLEST = 16
+"""Smallest tile size that the matrix unit takes."""
 _GROUPS = ("kept", "reduced", "batch", "rows", "columns", "side")
 
 
@@ -117,6 +119,7 @@ def depends_on(kernel: Kernel) -> list[frozenset[Axis]]:
         for argument in node.inputs:
             own |= found[argument]
         own -= reduced.get(node.kind, frozenset())
+        own |= {*kernel.kept, *kernel.reduced} if node.kind == "carry" else set()
         own |= set(kernel.batch) if node.kind == "state" else set()  # an LSTM's cell has one place for all steps
         found.append(frozenset(own))
     return found
@@ -148,6 +151,11 @@ def along_reduced(kernel: Kernel) -> list[tuple[Node, int]]:
         if i in live and node.kind == "load" and varies[i] & reduced:
             found.append((node, math.prod(axis.size[0] for axis in varies[i])))
     return found
+
+
+def folds(kernel: Kernel) -> bool:
+    """Return True if the kernel goes through the steps of a loop."""
+    return any(kernel.nodes[i].kind == "carry" for i in kernel.live())
 
 
 ROWS_ACROSS = 64

@@ -164,6 +164,11 @@ class Builder:
             value = self.get(value).inputs[0]
             self.program.results.add(value)
 
+    def replace(self, old: str, new: str) -> None:
+        """Let values of the operator graph that stand for `old` stand for `new` from here on."""
+        self._names = {name: new if value == old else value for name, value in self._names.items()}
+        self.program.results.add(new)
+
     def get(self, name: str) -> Value:
         return self.program.values[name]
 

@@ -8,6 +8,7 @@ from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.ir.program import FLOATS, INTEGERS, Number, Operand
 from triton_agent.policy.author.ir.sizes import Shape, Size, constant, is_constant, minus, plus, product, quotient
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
+from triton_agent.policy.author.rules.loops import folded
 from triton_agent.tools.graph.graph import Reference
 
 ADDED_IN_MEMORY = frozenset({"float32", "int32", "int64"})
@@ -89,14 +90,35 @@ def _cat(builder: Builder, call: Call) -> str:
     names = [builder.cast(name, call.dtype) for name in call.tensors("tensors")]
     # Torch accepts an empty one-dimensional tensor beside tensors of any shape.
     names = [name for name in names if not (len(builder.shape(name)) == 1 != len(call.shape))]
-    return concat(builder, names, int(call.plain("dim", 0)), call.shape)
+    dim = int(call.plain("dim", 0)) % len(call.shape)
+    if len(names) > MOST_PIECES and all(is_constant(builder.shape(name)[dim], 1) for name in names):
+        without = (*call.shape[:dim], *call.shape[dim + 1 :])
+        stacked = _stacked_by_loop(builder, [builder.reshape(name, without) for name in names], dim)
+        if stacked is not None:
+            return stacked
+    return concat(builder, names, dim, call.shape)
 
 
 @lowers("stack")
 def _stack(builder: Builder, call: Call) -> str:
     dim = int(call.plain("dim", 0)) % len(call.shape)
-    names = [builder.cast(builder.unsqueeze(name, dim), call.dtype) for name in call.tensors("tensors")]
+    pieces = [builder.cast(name, call.dtype) for name in call.tensors("tensors")]
+    stacked = _stacked_by_loop(builder, pieces, dim) if len(pieces) > MOST_PIECES else None
+    if stacked is not None:
+        return stacked
+    names = [builder.unsqueeze(name, dim) for name in pieces]
     return concat(builder, names, dim, call.shape)
+
+
+def _stacked_by_loop(builder: Builder, pieces: list[str], dim: int) -> str | None:
+    """Return the pieces stacked along `dim` if the steps of a loop made them."""
+    parts = folded(builder, pieces)
+    if parts is None:
+        return None
+    shape = builder.shape(pieces[0])
+    count = constant(len(pieces), builder.width)
+    whole = parts[0] if len(parts) == 1 else concat(builder, parts, 0, (count, *shape))
+    return builder.permute(whole, (*range(1, dim + 1), 0, *range(dim + 1, len(shape) + 1)))
 
 
 def concat(builder: Builder, names: list[str], dim: int, shape: Shape) -> str:

@@ -7,7 +7,7 @@ import functools
 import pytest
 
 from triton_agent.policy.author.plan import product_tiles
-from triton_agent.policy.author.plan.product_tiles import MOST, SHARED_BYTES, shared_bytes
+from triton_agent.policy.author.tile.product_tiles import MOST, SHARED_BYTES, shared_bytes
 from triton_agent.tools.compile.targets import TARGETS
 
 ranked = functools.partial(product_tiles.ranked, shared_limit_bytes=227 * 1024, item_bytes=(2, 2))

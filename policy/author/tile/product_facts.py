@@ -8,11 +8,11 @@ from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.program import CONVOLUTION, HALF, ITEM_BYTES, Number
 from triton_agent.policy.author.ir.sizes import is_constant, power_of_two
-from triton_agent.policy.author.plan.descriptors import Matrix, matrix_of
 from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
-from triton_agent.policy.author.plan.product_tiles import SHARED_BYTES, SMALLEST, ranked, shared_bytes
-from triton_agent.policy.author.plan.tiling import Dimension, along_reduced
+from triton_agent.policy.author.plan.tiling import SMALLEST, Dimension, along_reduced
+from triton_agent.policy.author.tile.descriptors import Matrix, matrix_of
+from triton_agent.policy.author.tile.product_tiles import SHARED_BYTES, ranked, shared_bytes
 
 LONG_FUNCTIONS = {"gelu": 2, "erf": 2, "gelu_tanh": 1, "tanh": 1, "sigmoid": 1, "silu": 1, "exp": 1, "mish": 2}
 """Functions that take many registers, with their cost in loads of a whole tile, roughly."""

@@ -11,10 +11,11 @@ from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.program import ITEM_BYTES
 from triton_agent.policy.author.ir.sizes import is_constant, power_of_two, product
-from triton_agent.policy.author.plan.indexing import Index
+from triton_agent.policy.author.plan.indexing import Axis, Index
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.one_pass import find_folds
-from triton_agent.policy.author.plan.tiling import along_reduced, depends_on, is_across
+from triton_agent.policy.author.plan.tiling import along_reduced, depends_on, folds, is_across
+from triton_agent.policy.author.tile.window_lines import window_of_lines
 
 WHOLE_ROW = 16384
 """Longest row that is kept in registers: 32 elements for each thread of 16 warps."""
@@ -25,6 +26,12 @@ PER_WARP = 256
 WHOLE_PER_WARP, HALVES_PER_WARP = 512, 1024
 """Elements of a whole row per warp: 16 per thread, or 32 if they are half precision from a single tensor."""
 TILE_ELEMENTS = 2048
+LINES = 4
+"""Lines of a window's results per program."""
+LARGEST_TWICE_AS_LONG = 25
+"""Largest window with which a program may compute eight lines; with seven by seven the compiler takes 20 s."""
+SHORT_LINE = 32
+"""Shortest line, in elements, for which a program computes several."""
 FEW = 64
 """Longest row, in elements, that counts as short; fewest rows that count as many."""
 SERIAL_ROWS = 512
@@ -63,12 +70,18 @@ class RowCut:
         """True if the few elements of a row are processed one after another, for many rows at a time."""
         if self.serial:
             self.folds = {}
+        self.window = self._window() if self.serial else None
+        """Axis of the lines of a window's results, and the window's axis, if a program may compute several lines."""
+        self.lanes = self._lanes() if self.serial else ()
+        """Innermost kept axes that are a dimension of the tile of their own, if the elements of a row are processed one
+        after another; the others are its rows.
+        """
         self.tiles = self._serial_tiles() if self.serial else self._for_wide_warps(self._tiles())
 
-    def levels(self) -> list[int]:
+    def levels(self, kernel: Kernel) -> list[int]:
         """Return for each node how many passes must finish before it can be computed."""
         levels: list[int] = []
-        for i, node in enumerate(self.kernel.nodes):
+        for i, node in enumerate(kernel.nodes):
             before = max((levels[i] for i in node.inputs), default=0)
             if i in self.folds:
                 levels.append(levels[self.folds[i].base])
@@ -164,7 +177,7 @@ class RowCut:
         """Return other tiles worth measuring, the most promising first."""
         own, whole = self.tiles, power_of_two(self.columns[0])
         if self.serial:
-            found = [dataclasses.replace(own, rows=r, warps=w) for r, w in ((256, 4), (1024, 4), (128, 4), (1024, 8))]
+            found = self._serial_otherwise(own)
         elif is_across(self.kernel):
             found = self._across_otherwise(own, whole)
         elif own.looped:
@@ -210,6 +223,29 @@ class RowCut:
                     found.insert(1 + 2 * place, Tiles(rows=1, columns=step, looped=True, warps=warps_walking))
         return found
 
+    def _serial_otherwise(self, own: Tiles) -> list[Tiles]:
+        """Return alternatives where the elements of a row are processed one after another."""
+        looped = [dataclasses.replace(own, unrolled=1)] if own.unrolled > 1 else []
+        if not self.lanes:
+            sizes = ((128, 4), (32, 1), (256, 4)) if folds(self.kernel) else ((256, 4), (1024, 4), (128, 4), (1024, 8))
+            found = [dataclasses.replace(own, rows=r, warps=w) for r, w in sizes]
+            return [*found[:2], *looped, *found[2:]]
+        shapes = ((own.rows, own.columns, 2), (own.rows, own.columns // 2, 4), (2 * own.rows, own.columns, 4))
+        more = ((2 * own.rows, own.columns, 8), (own.rows, own.columns, 8), (4 * own.rows, own.columns // 4, 4))
+        others = [dataclasses.replace(own, lines=count) for count in self._other_lines()]
+        found = [
+            dataclasses.replace(own, rows=r, columns=c, warps=w)
+            for r, c, w in (*shapes, *more)
+            if c >= 32 and w * 32 <= r * c
+        ]
+        return [*others[:1], *found[:1], *others[1:2], *found[1:2], *looped, *others[2:], *found[2:]]
+
+    def _other_lines(self) -> list[int]:
+        """Return other numbers of lines of a window's results; eight only if the compiler is done with them soon."""
+        if self.window is None:
+            return []
+        return [8, 2, 1] if self.columns[0] <= LARGEST_TWICE_AS_LONG else [2, 1]
+
     def _across_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
         """Return alternatives where rows are adjacent in memory: steps and whole rows in turn."""
         shapes = (*_FIRST_ACROSS, *_MORE_ACROSS)
@@ -244,7 +280,7 @@ class RowCut:
 
     def _passes(self) -> int:
         """Return how many passes a long row takes."""
-        levels, live = self.levels(), self.kernel.live()
+        levels, live = self.levels(self.kernel), self.kernel.live()
         nodes = self.kernel.nodes
         reductions = {levels[i] for i in live if nodes[i].kind == "reduce"}
         reduced = set(self.kernel.reduced)
@@ -253,6 +289,8 @@ class RowCut:
     def _is_serial(self) -> bool:
         """Return True if rows are short and their elements are not adjacent in memory, as the taps of a window are."""
         columns, kept = self.columns, self.kernel.kept
+        if folds(self.kernel):
+            return True
         if (
             not kept
             or self.kernel.part is not None
@@ -282,8 +320,58 @@ class RowCut:
         span = max(index.coefficient(axis)[0] * axis.size[0] for axis in self.kernel.reduced)
         return any(0 < index.coefficient(axis)[0] < span for axis in self.kernel.kept)
 
+    def _window(self) -> tuple[Axis, Axis] | None:
+        """Return the axes of a window's lines if the axes within a line are long enough for a dimension of a tile."""
+        found = None if self._looks_up() or self.drafting.tiles.lines == 1 else window_of_lines(self.kernel)
+        if found is None or found[0] == self.kernel.kept[0]:
+            return None
+        return found if self._are_many(self._within_line(found[0]), SHORT_LINE) else None
+
+    def _within_line(self, line: Axis) -> tuple[Axis, ...]:
+        return self.kernel.kept[self.kernel.kept.index(line) + 1 :]
+
+    def _lanes(self) -> tuple[Axis, ...]:
+        """Return axes apart from which the weights of a window do not change, or else axes along which alone they do.
+
+        Each program then loads a weight once for many elements.
+        """
+        if self.window is not None:
+            return self._within_line(self.window[0])
+        kept, reduced, varies = self.kernel.kept, set(self.kernel.reduced), depends_on(self.kernel)
+        loads = [varies[i] for i in self.kernel.live() if self.kernel.nodes[i].kind == "load" and varies[i] & reduced]
+        weights = set().union(*(axes - reduced for axes in loads if not axes >= set(kept)))
+        if not weights or len(loads) < 2 or self._looks_up() or folds(self.kernel):
+            return ()
+        cuts = [kept[at:] for at in range(1, len(kept)) if self._are_many(kept[at:])]
+        apart = [inner for inner in cuts if not weights & set(inner)]
+        return next(iter(apart), next((inner for inner in reversed(cuts) if weights <= set(inner)), ()))
+
+    def _are_many(self, axes: tuple[Axis, ...], least: int = FEW) -> bool:
+        return max(product((axis.size for axis in axes), self.width)) >= least
+
     def _serial_tiles(self) -> Tiles:
-        wanted = self.drafting.tiles
+        wanted, unrolled = self.drafting.tiles, self.drafting.tiles.unrolled or self._unrolled()
         most = INTERPRETED_ROWS if self.drafting.interpreted else SERIAL_ROWS // (2 if self._looks_up() else 1)
+        if self.lanes:
+            length = product((axis.size for axis in self.lanes), self.width)[0]
+            most *= 1 if self.drafting.interpreted else 2
+            fitting = (
+                size for size in (1024, 512, 256, 128, 64, 32) if size <= most and -length % size * WASTE <= length
+            )
+            columns = wanted.columns or next(fitting, min(256, power_of_two(length)))
+            lines = 1 if self.window is None else wanted.lines or LINES
+            others = self.rows[0] // length // (1 if self.window is None else self.window[0].size[0])
+            rows = wanted.rows or min(max(1, most // (1 if lines == 1 else 2) // columns), power_of_two(others))
+            warps = wanted.warps or 4
+            return Tiles(rows=rows, columns=columns, looped=True, warps=warps, unrolled=unrolled, lines=lines)
+        if folds(self.kernel) and not self.drafting.interpreted:
+            # Each step waits for its loads, so many small programs are better than few large ones.
+            return Tiles(rows=wanted.rows or FEW, columns=1, looped=True, warps=wanted.warps or 2)
         rows = wanted.rows or min(most, power_of_two(self.rows[0]), self.drafting.each_of(self.rows[0], 2 * FEW))
-        return Tiles(rows=rows, columns=1, looped=True, warps=wanted.warps or max(4, rows // 1024))
+        warps = wanted.warps or max(4, rows // 1024)
+        return Tiles(rows=rows, columns=1, looped=True, warps=warps, unrolled=unrolled)
+
+    def _unrolled(self) -> int:
+        """Return the length of a window if its loop should be unrolled, so that its bounds are computed once."""
+        scans = any(self.kernel.nodes[i].kind == "scan" for i in self.kernel.live())
+        return self.columns[0] if is_constant(self.columns) and not scans and not self._looks_up() else 0

@@ -11,9 +11,8 @@ import math
 
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.ir.sizes import power_of_two
+from triton_agent.policy.author.plan.tiling import SMALLEST
 
-SMALLEST = 16
-"""Smallest tile size that the matrix unit takes."""
 MOST = 10
 """Most tiles worth trying for one product."""
 
