@@ -33,7 +33,7 @@ from triton_agent.policy.author.plan.indexing import Axis
 from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import Dimension
-from triton_agent.policy.author.tile.row_tiles import RowCut
+from triton_agent.policy.author.tile.row_tiles import LARGEST_UNROLLED, RowCut
 from triton_agent.policy.author.tile.window_lines import Lines, tap_of, with_lines
 
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
@@ -89,8 +89,10 @@ class _RowKernel:
         if self.cut.window is not None and self.cut.tiles.lines > 1:
             self.lines = with_lines(kernel, *self.cut.window, self.cut.tiles.lines)
             self.kernel, outer = self.lines.kernel, outer[:-1]
+        self.nested = self.lines is not None and len(kernel.reduced) > 1 and self.cut.columns[0] > LARGEST_UNROLLED
+        """True if only the taps of one line of a window are unrolled, inside a loop over its lines."""
         self.row = Dimension(name="row", plural="rows", axes=outer)
-        self.column = Dimension(name="column", plural="columns", axes=kernel.reduced)
+        self.column = Dimension(name="column", plural="columns", axes=kernel.reduced[1 if self.nested else 0 :])
         self.rows, self.columns, self.folds = self.row.size(width), self.cut.columns, self.cut.folds
         self.tiles, self.serial = self.cut.tiles, self.cut.serial
         self.single = self.tiles.rows == 1 and not self.serial
@@ -106,12 +108,15 @@ class _RowKernel:
         if self.lines is not None:
             self.arguments.names.new("line")
             dimensions = (*dimensions, Dimension(name="line", plural="lines", axes=(self.lines.line,)))
+        if self.nested:
+            self.arguments.names.new("step")
+            dimensions = (*dimensions, Dimension(name="step", plural="steps", axes=kernel.reduced[:1]))
         if kernel.part is not None:
             self.arguments.names.new("part")
             dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
         self.body = body_of(drafting, self.kernel, self.arguments, dimensions)
         self.body.fillers = self._fillers()
-        self.body.counters = frozenset({"column"}) if self.serial else frozenset()
+        self.body.counters = frozenset({"column", "step"}) if self.serial else frozenset()
 
     def _fillers(self) -> dict[int, float]:
         """Return the value of each load's masked lanes: the identity of the reduction that uses it."""
@@ -434,7 +439,7 @@ class _RowKernel:
                 body.line(f"{names[i]} = tl.zeros({shape}, tl.{dtype})")
             else:
                 body.line(f"{names[i]} = tl.full({shape}, {start}, tl.{dtype})")
-        with self._steps():
+        with self._lines_of_window(), self._steps():
             for one in folded.values():
                 is_sum = one.fold.kind == "squares"
                 source = one.fold.source
@@ -456,12 +461,22 @@ class _RowKernel:
             body.scope.nodes[i] = names[i]
 
     def _steps_of_window(self) -> int:
-        """Return the steps of a short row: with several lines of results, the steps of all their windows together."""
+        """Return the steps of a short row: with several lines of results, the steps of all their windows together, or
+        those within a line if there is a loop over these.
+        """
         count = self.columns[0]
         if self.lines is None:
             return count
         lines = self.lines.taps.size[0]
-        return count // lines * (lines + self.lines.count - 1)
+        return count // lines * (1 if self.nested else lines + self.lines.count - 1)
+
+    @contextlib.contextmanager
+    def _lines_of_window(self) -> Iterator[None]:
+        if not self.nested or self.lines is None:
+            yield
+            return
+        with self.body.loop(f"for step in range({self.lines.taps.size[0] + self.lines.count - 1}):", "step"):
+            yield
 
     def _serial_shape(self) -> str:
         if self.lanes is None:

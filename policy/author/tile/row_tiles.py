@@ -28,8 +28,10 @@ WHOLE_PER_WARP, HALVES_PER_WARP = 512, 1024
 TILE_ELEMENTS = 2048
 LINES = 4
 """Lines of a window's results per program."""
-LARGEST_TWICE_AS_LONG = 25
-"""Largest window with which a program may compute eight lines; with seven by seven the compiler takes 20 s."""
+LARGEST_UNROLLED = 25
+"""Largest window whose lines are all unrolled if a program computes several lines of results. The compiler takes ten
+seconds and more for seven by seven.
+"""
 SHORT_LINE = 32
 """Shortest line, in elements, for which a program computes several."""
 FEW = 64
@@ -227,7 +229,7 @@ class RowCut:
         """Return alternatives where the elements of a row are processed one after another."""
         looped = [dataclasses.replace(own, unrolled=1)] if own.unrolled > 1 else []
         if not self.lanes:
-            sizes = ((128, 4), (32, 1), (256, 4)) if folds(self.kernel) else ((256, 4), (1024, 4), (128, 4), (1024, 8))
+            sizes = ((64, 2), (128, 4), (256, 4)) if folds(self.kernel) else ((256, 4), (1024, 4), (128, 4), (1024, 8))
             found = [dataclasses.replace(own, rows=r, warps=w) for r, w in sizes]
             return [*found[:2], *looped, *found[2:]]
         shapes = ((own.rows, own.columns, 2), (own.rows, own.columns // 2, 4), (2 * own.rows, own.columns, 4))
@@ -241,10 +243,8 @@ class RowCut:
         return [*others[:1], *found[:1], *others[1:2], *found[1:2], *looped, *others[2:], *found[2:]]
 
     def _other_lines(self) -> list[int]:
-        """Return other numbers of lines of a window's results; eight only if the compiler is done with them soon."""
-        if self.window is None:
-            return []
-        return [8, 2, 1] if self.columns[0] <= LARGEST_TWICE_AS_LONG else [2, 1]
+        """Return other numbers of lines of a window's results."""
+        return [] if self.window is None else [8, 2, 1]
 
     def _across_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
         """Return alternatives where rows are adjacent in memory: steps and whole rows in turn."""
@@ -366,7 +366,7 @@ class RowCut:
             return Tiles(rows=rows, columns=columns, looped=True, warps=warps, unrolled=unrolled, lines=lines)
         if folds(self.kernel) and not self.drafting.interpreted:
             # Each step waits for its loads, so many small programs are better than few large ones.
-            return Tiles(rows=wanted.rows or FEW, columns=1, looped=True, warps=wanted.warps or 2)
+            return Tiles(rows=wanted.rows or 32, columns=1, looped=True, warps=wanted.warps or 1)
         rows = wanted.rows or min(most, power_of_two(self.rows[0]), self.drafting.each_of(self.rows[0], 2 * FEW))
         warps = wanted.warps or max(4, rows // 1024)
         return Tiles(rows=rows, columns=1, looped=True, warps=warps, unrolled=unrolled)
