@@ -43,6 +43,17 @@ class Attention(nn.Module):
         y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.out(y.transpose(1, 2).reshape(batch, steps, width))
 
+class Halved(nn.Module):
+    def __init__(self, width=1024):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, width, bias=False)
+        self.down = nn.Linear(width, width, bias=False)
+        self.down.weight = self.up.weight
+        self.half()
+    def forward(self, x):
+        return self.down(torch.relu(self.up(self.norm(x))))
+
 class Kept(nn.Module):
     def forward(self, x):
         y = torch.exp(x)
@@ -99,6 +110,14 @@ def test_peak_counts_what_is_alive_at_one_time_and_takes_no_memory(own: Path) ->
     assert (found.input_bytes, found.parameter_bytes, found.peak_bytes) == (size, 0, 3 * size)
 
 
+def test_a_constructor_that_casts_its_parameters_is_predicted_too(own: Path) -> None:
+    """On fake tensors such a cast fails, so the parameters are made for real and the call takes no memory."""
+    found = predicted_peak(load(parse_problem(f"{own}:Halved", inputs=["f16[4194304,1024]"])))
+    given = 2 * 4194304 * 1024
+    assert found.input_bytes == given and found.parameter_bytes == 2 * (1024 * 1024 + 2 * 1024)
+    assert 3 * given <= found.peak_bytes <= 4 * given
+
+
 @pytest.mark.parametrize(
     ("layer", "shape", "copied"),
     [
@@ -129,3 +148,9 @@ def test_authors_are_shown_the_graph_at_the_sizes_as_given_where_a_cpu_can_run_i
     huge = parse_problem(f"{own}:Wide", init="8192", inputs=["f32[64,512,8192]"])
     smaller, given = [call.graph.sources()["x0"].numel for call in prepare._near_given_sizes(huge, train=False)]
     assert smaller <= FULL_SIZE.elements_at_most < given == 64 * 512 * 8192, "the given sizes on fake tensors"
+
+
+def test_a_constructor_that_casts_its_parameters_is_shown_as_given(own: Path) -> None:
+    huge = parse_problem(f"{own}:Halved", init="8192", inputs=["f16[64,512,8192]"])
+    smaller, given = [call.graph.sources()["x0"].numel for call in prepare._near_given_sizes(huge, train=False)]
+    assert smaller < given == 64 * 512 * 8192

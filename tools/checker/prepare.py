@@ -32,7 +32,15 @@ from triton_agent.tools.reference.facts import (
     calls_of,
     facts_of,
 )
-from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, Limits, prove, silent_fakes
+from triton_agent.tools.reference.footprint import (
+    FULL_SIZE,
+    INTERPRETER,
+    Limits,
+    fake_if_possible,
+    prove,
+    silent_fakes,
+    with_fake_parameters,
+)
 from triton_agent.tools.reference.input_tensors import leading_size
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.reference.reference import Reference, load
@@ -232,15 +240,20 @@ def _near_given_sizes(spec: ProblemSpec, *, train: bool) -> list[ReferenceCall]:
         with contextlib.suppress(ProblemError):
             calls.append(_called(load(spec, found.variant.constants, batch=found.variant.batch), train=train))
     if calls and found is not None and found.variant != AS_GIVEN and not calls[0].graph.contents:
-        with contextlib.suppress(ProblemError), silent_fakes(), FakeTensorMode(allow_non_fake_inputs=True):
-            call = _called(load(spec), train=train)
+        fake = FakeTensorMode(allow_non_fake_inputs=True)
+        with contextlib.suppress(ProblemError), silent_fakes():
+            reference = load(spec)
+            made = with_fake_parameters(fake_if_possible(lambda: reference.make_model(secret_seed()), fake), fake)
+            with fake:
+                call = _called(reference, train=train, made=made)
             if fingerprint(call.graph) == fingerprint(calls[0].graph):
                 calls.append(call)
     return calls
 
 
-def _called(reference: Reference, *, train: bool) -> ReferenceCall:
-    made, inputs = reference.make_model(secret_seed()), reference.make_inputs(secret_seed())
+def _called(reference: Reference, *, train: bool, made: torch.nn.Module | None = None) -> ReferenceCall:
+    made = reference.make_model(secret_seed()) if made is None else made
+    inputs = reference.make_inputs(secret_seed())
     with reference.running("forward"):
         return ReferenceCall(made, inputs, train=train)
 

@@ -173,8 +173,8 @@ def estimate(reference: Reference, seed: int, *, limit: TimeLimit | None = None)
     """
     measured = counter, meter, calls = FlopMeter(), _Meter(limit=limit), _Calls()
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    inputs = _fake_if_possible(lambda: reference.make_inputs(seed), fake, limit)
-    model = _fake_if_possible(lambda: _model(reference, seed), fake, limit)
+    inputs = fake_if_possible(lambda: reference.make_inputs(seed), fake, limit)
+    model = with_fake_parameters(fake_if_possible(lambda: _model(reference, seed), fake, limit), fake)
     inputs = [map_tensors(value, lambda t: t if isinstance(t, FakeTensor) else fake.from_tensor(t)) for value in inputs]
     try:
         with silent_fakes(), torch.no_grad(), fake, meter, counter, calls:
@@ -186,13 +186,28 @@ def estimate(reference: Reference, seed: int, *, limit: TimeLimit | None = None)
     return _footprint(model, inputs, outputs, *measured)
 
 
-def _fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, limit: TimeLimit | None) -> _Made:
+def fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, limit: TimeLimit | None = None) -> _Made:
+    """Make something on fake tensors, or for real if that fails: a constructor that casts its parameters fails."""
     try:
         with silent_fakes(), fake:
             return make()
     except ProblemError:
         with _Meter(MOST_UNCUT_ELEMENTS, limit):
             return make()
+
+
+def with_fake_parameters(model: nn.Module, fake: FakeTensorMode) -> nn.Module:
+    """Replace the parameters and buffers of a module by fake ones, in place; shared ones stay shared."""
+    made: dict[int, torch.Tensor] = {}
+    for module in model.modules():
+        for held in (module._parameters, module._buffers):
+            for name, tensor in held.items():
+                if tensor is None or isinstance(tensor, FakeTensor):
+                    continue
+                if id(tensor) not in made:
+                    made[id(tensor)] = fake.from_tensor(tensor)
+                held[name] = made[id(tensor)]  # type: ignore[assignment]
+    return model
 
 
 def _model(reference: Reference, seed: int) -> nn.Module:

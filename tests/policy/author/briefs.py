@@ -27,7 +27,7 @@ from triton_agent.tools.graph.module_attributes import numbers_given, numbers_of
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
-from triton_agent.tools.reference.footprint import INTERPRETER
+from triton_agent.tools.reference.footprint import INTERPRETER, with_fake_parameters
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.reference.scaling import scaled_down
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant, free_sizes
@@ -63,6 +63,8 @@ class _Call:
                 model = reference.make_model(0)
         except ProblemError:  # a constructor that casts its parameters needs memory for them
             model = reference.make_model(0)
+        if isinstance(mode, FakeTensorMode):
+            model = with_fake_parameters(model, mode)
         self.structure = structure_of(inputs)
         self.numbers, self.tensors = numbers_of(model) | numbers_given(inputs), tensors_of(model)
         with reference.running("forward"), mode:
