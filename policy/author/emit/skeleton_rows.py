@@ -33,7 +33,7 @@ from triton_agent.policy.author.plan.indexing import Axis
 from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import Dimension
-from triton_agent.policy.author.tile.row_tiles import LARGEST_UNROLLED, RowCut
+from triton_agent.policy.author.tile.row_tiles import RowCut
 from triton_agent.policy.author.tile.window_lines import Lines, tap_of, with_lines
 
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
@@ -89,7 +89,7 @@ class _RowKernel:
         if self.cut.window is not None and self.cut.tiles.lines > 1:
             self.lines = with_lines(kernel, *self.cut.window, self.cut.tiles.lines)
             self.kernel, outer = self.lines.kernel, outer[:-1]
-        self.nested = self.lines is not None and len(kernel.reduced) > 1 and self.cut.columns[0] > LARGEST_UNROLLED
+        self.nested = self.lines is not None and 1 < self.cut.tiles.unrolled < self.cut.columns[0]
         """True if only the taps of one line of a window are unrolled, inside a loop over its lines."""
         self.row = Dimension(name="row", plural="rows", axes=outer)
         self.column = Dimension(name="column", plural="columns", axes=kernel.reduced[1 if self.nested else 0 :])
@@ -487,7 +487,8 @@ class _RowKernel:
     def _steps(self) -> Iterator[None]:
         """Write the loop over a row, one block at a time."""
         if self.serial:
-            steps = "tl.static_range" if self.tiles.unrolled >= self.columns[0] > 1 else "range"
+            unrolled = self.nested or self.tiles.unrolled >= self.columns[0] > 1
+            steps = "tl.static_range" if unrolled else "range"
             with self.body.loop(f"for column in {steps}({self.limit}):", "column"):
                 yield
             return

@@ -28,9 +28,9 @@ WHOLE_PER_WARP, HALVES_PER_WARP = 512, 1024
 TILE_ELEMENTS = 2048
 LINES = 4
 """Lines of a window's results per program."""
-LARGEST_UNROLLED = 25
-"""Largest window whose lines are all unrolled if a program computes several lines of results. The compiler takes ten
-seconds and more for seven by seven.
+MANY_TAPS = 25
+"""Taps beyond which a program computes two lines. Unrolled, four lines of seven by seven are faster, but compiling them
+takes eight seconds.
 """
 SHORT_LINE = 32
 """Shortest line, in elements, for which a program computes several."""
@@ -227,24 +227,27 @@ class RowCut:
 
     def _serial_otherwise(self, own: Tiles) -> list[Tiles]:
         """Return alternatives where the elements of a row are processed one after another."""
-        looped = [dataclasses.replace(own, unrolled=1)] if own.unrolled > 1 else []
         if not self.lanes:
             sizes = ((64, 2), (128, 4), (256, 4)) if folds(self.kernel) else ((256, 4), (1024, 4), (128, 4), (1024, 8))
             found = [dataclasses.replace(own, rows=r, warps=w) for r, w in sizes]
-            return [*found[:2], *looped, *found[2:]]
+            return [*found[:2], *self._looped(own), *found[2:]]
         shapes = ((own.rows, own.columns, 2), (own.rows, own.columns // 2, 4), (2 * own.rows, own.columns, 4))
         more = ((2 * own.rows, own.columns, 8), (own.rows, own.columns, 8), (4 * own.rows, own.columns // 4, 4))
-        others = [dataclasses.replace(own, lines=count) for count in self._other_lines()]
         found = [
             dataclasses.replace(own, rows=r, columns=c, warps=w)
             for r, c, w in (*shapes, *more)
             if c >= 32 and w * 32 <= r * c
         ]
-        return [*others[:1], *found[:1], *others[1:2], *found[1:2], *looped, *others[2:], *found[2:]]
+        others = [dataclasses.replace(own, lines=count) for count in (2 * own.lines, own.lines // 2) if own.lines > 1]
+        return [*others[:1], *self._looped(own), *found[:1], *others[1:], *found[1:]]
 
-    def _other_lines(self) -> list[int]:
-        """Return other numbers of lines of a window's results."""
-        return [] if self.window is None else [8, 2, 1]
+    def _looped(self, own: Tiles) -> list[Tiles]:
+        """Return tiles with a loop where all taps are unrolled: over a window's lines, or over all of its taps."""
+        if own.unrolled <= 1:
+            return []
+        if own.lines > 1 and len(self.kernel.reduced) > 1:
+            return [dataclasses.replace(own, unrolled=own.unrolled // self.kernel.reduced[0].size[0])]
+        return [dataclasses.replace(own, unrolled=1)]
 
     def _across_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
         """Return alternatives where rows are adjacent in memory: steps and whole rows in turn."""
@@ -359,7 +362,7 @@ class RowCut:
                 size for size in (1024, 512, 256, 128, 64, 32) if size <= most and -length % size * WASTE <= length
             )
             columns = wanted.columns or next(fitting, min(256, power_of_two(length)))
-            lines = 1 if self.window is None else wanted.lines or LINES
+            lines = 1 if self.window is None else wanted.lines or (LINES if self.columns[0] <= MANY_TAPS else 2)
             others = self.rows[0] // length // (1 if self.window is None else self.window[0].size[0])
             rows = wanted.rows or min(max(1, most // (1 if lines == 1 else 2) // columns), power_of_two(others))
             warps = wanted.warps or 4

@@ -9,8 +9,10 @@ import pytest
 from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes
 
+from triton_agent.policy.author.brief import Brief
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import first_choice
-from triton_agent.policy.author.writer import write
+from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.processes.zygotes import Nursery
 
 _PROBLEM = """
@@ -126,7 +128,21 @@ def test_a_costly_function_is_not_computed_for_each_tap(tmp_path: Path, nursery:
     assert write(cheap, first_choice(cheap)).source.count("@triton.jit") == 1
 
 
-def test_a_large_window_takes_four_lines_on_a_gpu(tmp_path: Path) -> None:
-    brief = full_size_brief(problem(tmp_path, window(SEVEN, sizes="32, 192, 64, 64")))
-    source = write(brief, first_choice(brief)).source
-    assert "groups = tl.cdiv(height, 4)" in source and source.count("tl.store(") == 4
+def in_a_loop(brief: Brief) -> Choice:
+    """Return the choice in which only the taps within a line of the window are unrolled."""
+    (one,) = drafts_of(brief, Choice())
+    (kernel,) = one.kernels
+    return Choice().with_tiles(kernel.key, next(t for t in kernel.alternatives if t.unrolled == 7 and t.lines > 1))
+
+
+def test_only_the_taps_of_a_line_are_unrolled(tmp_path: Path, nursery: Nursery) -> None:
+    source = check_passes(tmp_path, nursery, LINES["seven by seven"], in_a_loop).source
+    assert re.search(r"for step in range\(\d+\):\n +for column in tl\.static_range\(7\):", source)
+
+
+def test_the_compiler_gets_few_taps_on_a_gpu(tmp_path: Path) -> None:
+    for taps, lines in ((7, 2), (5, 4)):
+        conv = f"nn.Conv2d(channels, channels, {taps}, padding={taps // 2}, groups=channels)"
+        brief = full_size_brief(problem(tmp_path, window(conv, sizes="32, 192, 64, 64")))
+        source = write(brief, first_choice(brief)).source
+        assert f"groups = tl.cdiv(height, {lines})" in source and source.count("tl.store(") == lines

@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from triton_agent.policy.author.plan import product_tiles
+from triton_agent.policy.author.tile import product_tiles
 from triton_agent.policy.author.tile.product_tiles import MOST, SHARED_BYTES, shared_bytes
 from triton_agent.tools.compile.targets import TARGETS
 
