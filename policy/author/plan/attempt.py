@@ -292,7 +292,7 @@ class Attempt:
 
     def _is_costly(self, name: str) -> bool:
         inside = (self.program.values[other] for other in self.storage.cone([name]))
-        return any(value.operation == "point" and POINTS[value.function].is_costly for value in inside)
+        return any(value.function in POINTS and POINTS[value.function].is_costly for value in inside)
 
     def _too_few_rows(self) -> bool:
         """Return True if there are too few long rows for the GPU's processors. Each reduction is then better split."""
@@ -313,6 +313,8 @@ class Attempt:
             raise self._store(anchor)  # only part of the scanned dimension is needed
         self.length, self.along = anchor.shape[dim], at[dim]
         self.kept = [axis for axis in own if axis in kept]
+        if is_fold(anchor) and not self.kept:
+            raise Stuck(anchor.name, "a single element for each step")
         self.anchor = anchor.name if is_fold(anchor) else ""
         return self._finish("rows", self._in_row)
 

@@ -1,9 +1,9 @@
 """Turns an unrolled loop over steps back into a loop: a `fold`, whose body computes a state from the one before.
 
 A model that goes through a sequence in Python reaches the author as hundreds of operators, the same few for each step,
-and a stack of what the steps gave. If all steps are alike, what does not depend on the
-state is computed for all steps at once, with a leading dimension for them, and one kernel goes through the steps and
-keeps the state in registers. The steps' old values are no longer needed then.
+and a stack of what the steps gave. If all steps are alike, what does not depend on the state is computed for all steps
+at once, with a leading dimension for them, and one kernel goes through the steps and keeps the state in registers. The
+values of single steps are no longer needed then.
 
 Covered are loops with one state, whose next value is made of functions of single elements. Other loops stay unrolled.
 """
@@ -100,8 +100,9 @@ class _Loop:
             if earlier != later:
                 raise _Unlike
         before_last, first = carried[0][0], carried[-1][1]
-        state = next((name for name, chain in alike.items() if len(chain) > 1 and chain[1] == before_last), None)
-        if state is None or self.values[state].shape != self.values[first].shape:
+        states_before = [later for later, _ in carried]
+        state = next((name for name, chain in alike.items() if chain[1:] == states_before), None)
+        if state is None or not _are_of_one_form(self.values[state], self.values[first]):
             raise _Unlike
         for name, chain in alike.items():
             if self.values[name].operation == "slice":
@@ -220,6 +221,10 @@ class _Loop:
         missing = len(value.shape) - len(shape) if value.operation in ("point", "expand") else 0
         ones = (self.builder.one(),) * missing
         return self.builder.reshape(made, (self.count, *ones, *shape))
+
+
+def _are_of_one_form(a: Value, b: Value) -> bool:
+    return (a.shape, a.dtype) == (b.shape, b.dtype)
 
 
 def _are_alike(a: Value, b: Value) -> bool:

@@ -93,6 +93,13 @@ def test_a_loop_over_steps_is_one_kernel(kind: str, tmp_path: Path, nursery: Nur
 
 
 UNLIKE = {
+    "a single element for each step": """
+total, found = state[0, 0], []
+for now in x[:, 0, 0]:
+    total = total * 0.5 + now
+    found.append(total)
+return torch.stack(found)
+""",
     "each step knows its number": """
 found = []
 for step in range(13):
