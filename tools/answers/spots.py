@@ -116,6 +116,7 @@ class Spots:
             return leading_size(inputs) or 0, max((tensor.numel() for tensor in nested_tensors(inputs)), default=0)
         return 0, 0
 
+    @functools.cached_property
     def _calls(self) -> tuple[str, ...] | None:
         """Return what the reference calls at the main size. A loop over a size calls more at a larger one, for which a
         kernel need not be written.
@@ -128,7 +129,7 @@ class Spots:
             self._known[variant] = None
             with contextlib.suppress(ProblemError, RuntimeError, MemoryError):
                 proof = Trials(self._spec, secret_seed(), LIMITS).prove(variant)
-                if proof is not None and (variant == AS_GIVEN or proof.calls == self._calls()):
+                if proof is not None and (variant == AS_GIVEN or proof.calls == self._calls):
                     name = "full size" if variant == AS_GIVEN else variant.name
                     reference = load(self._spec, variant.constants, batch=variant.batch)
                     calls = _Calls(reference, name, self._told, self._layout_seed, train=self._modes[0])

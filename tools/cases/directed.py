@@ -278,7 +278,7 @@ class Directed:
     def _plant_nan_first(self, tensors: Sequence[torch.Tensor], generator: torch.Generator) -> None:
         """Write NaN at the beginning of each dimension of each input, where inputs of its shape hold no NaN.
 
-        Lines with an infinity are left to it if there are others: what recurs shows nothing behind a NaN.
+        Lines that hold an infinity are avoided if others are free, because a recurrence shows nothing after a NaN.
         """
         given = [tensors[feed.position] for _, feed in self.feeds[NOT_FINITE]]
         for tensor in (it for it in given if it.is_floating_point()):

@@ -36,10 +36,9 @@ from triton_agent.tools.reference.footprint import (
     FULL_SIZE,
     INTERPRETER,
     Limits,
-    fake_if_possible,
+    fake_model,
     prove,
     silent_fakes,
-    with_fake_parameters,
 )
 from triton_agent.tools.reference.input_tensors import leading_size
 from triton_agent.tools.reference.module_copy import copied_module
@@ -243,7 +242,7 @@ def _near_given_sizes(spec: ProblemSpec, *, train: bool) -> list[ReferenceCall]:
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         with contextlib.suppress(ProblemError), silent_fakes():
             reference = load(spec)
-            made = with_fake_parameters(fake_if_possible(lambda: reference.make_model(secret_seed()), fake), fake)
+            made = fake_model(lambda: reference.make_model(secret_seed()), fake)
             with fake:
                 call = _called(reference, train=train, made=made)
             if fingerprint(call.graph) == fingerprint(calls[0].graph):

@@ -173,8 +173,8 @@ def estimate(reference: Reference, seed: int, *, limit: TimeLimit | None = None)
     """
     measured = counter, meter, calls = FlopMeter(), _Meter(limit=limit), _Calls()
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    inputs = fake_if_possible(lambda: reference.make_inputs(seed), fake, limit)
-    model = with_fake_parameters(fake_if_possible(lambda: _model(reference, seed), fake, limit), fake)
+    inputs = _fake_if_possible(lambda: reference.make_inputs(seed), fake, limit)
+    model = fake_model(lambda: _model(reference, seed), fake, limit)
     inputs = [map_tensors(value, lambda t: t if isinstance(t, FakeTensor) else fake.from_tensor(t)) for value in inputs]
     try:
         with silent_fakes(), torch.no_grad(), fake, meter, counter, calls:
@@ -186,8 +186,12 @@ def estimate(reference: Reference, seed: int, *, limit: TimeLimit | None = None)
     return _footprint(model, inputs, outputs, *measured)
 
 
-def fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, limit: TimeLimit | None = None) -> _Made:
-    """Make something on fake tensors, or for real if that fails: a constructor that casts its parameters fails."""
+def fake_model(make: Callable[[], nn.Module], fake: FakeTensorMode, limit: TimeLimit | None = None) -> nn.Module:
+    """Make a model with fake parameters. A constructor that casts its parameters fails on them and runs for real."""
+    return _with_fake_parameters(_fake_if_possible(make, fake, limit), fake)
+
+
+def _fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, limit: TimeLimit | None) -> _Made:
     try:
         with silent_fakes(), fake:
             return make()
@@ -196,7 +200,7 @@ def fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, limit: Tim
             return make()
 
 
-def with_fake_parameters(model: nn.Module, fake: FakeTensorMode) -> nn.Module:
+def _with_fake_parameters(model: nn.Module, fake: FakeTensorMode) -> nn.Module:
     """Replace the parameters and buffers of a module by fake ones, in place; shared ones stay shared."""
     made: dict[int, torch.Tensor] = {}
     for module in model.modules():

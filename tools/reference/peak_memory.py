@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
-from triton_agent.tools.reference.footprint import fake_if_possible, with_fake_parameters
+from triton_agent.tools.reference.footprint import fake_model
 from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.reference.reference import Reference
 
@@ -71,7 +71,7 @@ def predicted_peak(reference: Reference, seed: int = 0) -> PeakMemory:
     live = _LiveBytes()
     with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as fake:
         made = reference.make_inputs(seed)
-    model = with_fake_parameters(fake_if_possible(lambda: reference.make_model(seed), fake), fake)
+    model = fake_model(lambda: reference.make_model(seed), fake)
     with torch.no_grad(), fake:
         inputs = [map_tensors(value, lambda tensor: _faked(tensor, fake)) for value in made]
         given = list(tensors_in(inputs))

@@ -27,7 +27,7 @@ from triton_agent.policy.author.emit.skeleton import (
     stores,
 )
 from triton_agent.policy.author.ir.points import Binding
-from triton_agent.policy.author.ir.program import FLOATS, INTEGERS
+from triton_agent.policy.author.ir.program import FLOATS, FOLDS, INTEGERS
 from triton_agent.policy.author.ir.sizes import Size, is_constant, power_of_two, product
 from triton_agent.policy.author.plan.indexing import Axis
 from triton_agent.policy.author.plan.kernel_graph import Node
@@ -70,8 +70,6 @@ SCANS = {
 
 AHEAD = 4
 """Steps of a loop whose loads are in flight at the same time."""
-FOLDS = ("fold", "fold_back")
-"""Loops over steps, whose body the kernel holds."""
 
 
 def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
@@ -587,7 +585,7 @@ class _RowKernel:
                 shape = f"{self._serial_shape()}, "
             self.body.line(f"{carries[i]} = tl.full({shape or '(), '}{start}, tl.{nodes[i].dtype})")
         self.backwards = any(nodes[i].function == "fold_back" for i in scans)
-        if carries.keys() & {i for i in scans if nodes[i].function in FOLDS}:
+        if any(nodes[i].function in FOLDS for i in scans):
             ((fold, carry),) = carries.items()
             self._go_through_steps(fold, carry, roots)
             return

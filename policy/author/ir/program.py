@@ -193,8 +193,12 @@ ITEM_BYTES = {
 }
 
 
+FOLDS = ("fold", "fold_back")
+"""Scans that are loops over steps with a body of their own, from the first step and from the last."""
+
+
 def is_fold(value: Value) -> bool:
-    return value.operation == "scan" and value.function in ("fold", "fold_back")
+    return value.operation == "scan" and value.function in FOLDS
 
 
 def register_dtype(dtype: str) -> str:

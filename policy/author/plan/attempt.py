@@ -15,6 +15,7 @@ from triton_agent.policy.author.ir.cells import gru_state, lstm_state
 from triton_agent.policy.author.ir.points import POINTS
 from triton_agent.policy.author.ir.program import (
     DTYPES,
+    FOLDS,
     GATES,
     HALF,
     ITEM_BYTES,
@@ -47,7 +48,7 @@ from triton_agent.policy.author.plan.kernel_graph import Guard, KernelGraph, Mus
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root, Stuck
 from triton_agent.policy.author.plan.memory_order import turns
 from triton_agent.policy.author.plan.storage import Storage
-from triton_agent.policy.author.plan.tiling import ROWS_ACROSS, is_across
+from triton_agent.policy.author.plan.tiling import ROWS_ACROSS, goes_through_steps, is_across
 
 LONG_ROW = 16384
 """Longest row, in elements, that fits into the registers of one program."""
@@ -670,8 +671,7 @@ class Attempt:
 
     def _require_whole_loops(self, kernel: Kernel) -> None:
         """Refuse a kernel that computes a part of a loop's step without the loop."""
-        loops = {kernel.nodes[i].kind for i in kernel.live()} & {"carry"}
-        if loops and not any(node.kind == "scan" and node.function.startswith("fold") for node in kernel.nodes):
+        if goes_through_steps(kernel) and not any(node.function in FOLDS for node in kernel.nodes):
             raise Stuck(self.roots[0], "a step of a loop is too long for one kernel")
 
     def _of(self, kind: str, graph: KernelGraph, roots: list[Root]) -> Kernel:

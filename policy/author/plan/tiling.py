@@ -153,8 +153,8 @@ def along_reduced(kernel: Kernel) -> list[tuple[Node, int]]:
     return found
 
 
-def folds(kernel: Kernel) -> bool:
-    """Return True if the kernel goes through the steps of a loop."""
+def goes_through_steps(kernel: Kernel) -> bool:
+    """Return True if the kernel computes the steps of a loop, or a part of them."""
     return any(kernel.nodes[i].kind == "carry" for i in kernel.live())
 
 

@@ -14,7 +14,7 @@ from triton_agent.policy.author.ir.sizes import is_constant, power_of_two, produ
 from triton_agent.policy.author.plan.indexing import Axis, Index
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.one_pass import find_folds
-from triton_agent.policy.author.plan.tiling import along_reduced, depends_on, folds, is_across
+from triton_agent.policy.author.plan.tiling import along_reduced, depends_on, goes_through_steps, is_across
 from triton_agent.policy.author.tile.window_lines import window_of_lines
 
 WHOLE_ROW = 16384
@@ -228,7 +228,11 @@ class RowCut:
     def _serial_otherwise(self, own: Tiles) -> list[Tiles]:
         """Return alternatives where the elements of a row are processed one after another."""
         if not self.lanes:
-            sizes = ((64, 2), (128, 4), (256, 4)) if folds(self.kernel) else ((256, 4), (1024, 4), (128, 4), (1024, 8))
+            sizes = (
+                ((64, 2), (128, 4), (256, 4))
+                if goes_through_steps(self.kernel)
+                else ((256, 4), (1024, 4), (128, 4), (1024, 8))
+            )
             found = [dataclasses.replace(own, rows=r, warps=w) for r, w in sizes]
             return [*found[:2], *self._looped(own), *found[2:]]
         shapes = ((own.rows, own.columns, 2), (own.rows, own.columns // 2, 4), (2 * own.rows, own.columns, 4))
@@ -292,7 +296,7 @@ class RowCut:
     def _is_serial(self) -> bool:
         """Return True if rows are short and their elements are not adjacent in memory, as the taps of a window are."""
         columns, kept = self.columns, self.kernel.kept
-        if folds(self.kernel):
+        if goes_through_steps(self.kernel):
             return True
         if (
             not kept
@@ -334,7 +338,8 @@ class RowCut:
         return self.kernel.kept[self.kernel.kept.index(line) + 1 :]
 
     def _lanes(self) -> tuple[Axis, ...]:
-        """Return axes apart from which the weights of a window do not change, or else axes along which alone they do.
+        """Return the innermost axes along which a window's weights stay the same, or else those with all axes along
+        which they change.
 
         Each program then loads a weight once for many elements.
         """
@@ -343,7 +348,7 @@ class RowCut:
         kept, reduced, varies = self.kernel.kept, set(self.kernel.reduced), depends_on(self.kernel)
         loads = [varies[i] for i in self.kernel.live() if self.kernel.nodes[i].kind == "load" and varies[i] & reduced]
         weights = set().union(*(axes - reduced for axes in loads if not axes >= set(kept)))
-        if not weights or len(loads) < 2 or self._looks_up() or folds(self.kernel):
+        if not weights or len(loads) < 2 or self._looks_up() or goes_through_steps(self.kernel):
             return ()
         cuts = [kept[at:] for at in range(1, len(kept)) if self._are_many(kept[at:])]
         apart = [inner for inner in cuts if not weights & set(inner)]
@@ -367,7 +372,7 @@ class RowCut:
             rows = wanted.rows or min(max(1, most // (1 if lines == 1 else 2) // columns), power_of_two(others))
             warps = wanted.warps or 4
             return Tiles(rows=rows, columns=columns, looped=True, warps=warps, unrolled=unrolled, lines=lines)
-        if folds(self.kernel) and not self.drafting.interpreted:
+        if goes_through_steps(self.kernel) and not self.drafting.interpreted:
             # Each step waits for its loads, so many small programs are better than few large ones.
             return Tiles(rows=wanted.rows or 32, columns=1, looped=True, warps=wanted.warps or 1)
         rows = wanted.rows or min(most, power_of_two(self.rows[0]), self.drafting.each_of(self.rows[0], 2 * FEW))

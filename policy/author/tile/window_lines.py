@@ -27,7 +27,7 @@ class Lines:
     kernel: Kernel
     count: int
     line: Axis
-    """The axis of the lines; each program begins at every `count`-th."""
+    """The axis of the lines. A program begins at every `count`-th line."""
     taps: Axis
     """The window's axis that moves from line to line."""
     of_reduction: dict[int, int]
@@ -36,15 +36,14 @@ class Lines:
 
 def window_of_lines(kernel: Kernel) -> tuple[Axis, Axis] | None:
     """Return an axis of the results and the axis of the window that moves along it; None if there is none."""
-    if not kernel.reduced or kernel.kind != "rows" or kernel.part is not None:
+    scans = any(node.kind == "scan" for node in kernel.nodes)
+    if not kernel.reduced or kernel.kind != "rows" or kernel.part is not None or scans:
         return None
-    taps, one = kernel.reduced[0], constant(1, len(kernel.reduced[0].size))
+    taps = kernel.reduced[0]
     if not is_constant(taps.size) or taps.size[0] < SHORTEST:
         return None
-    for line in kernel.kept[:-1]:
-        if line.size != one and all(node.kind != "scan" for node in kernel.nodes) and _shares(kernel, line, taps):
-            return line, taps
-    return None
+    lines = (axis for axis in kernel.kept[:-1] if not is_constant(axis.size, 1) and _shares(kernel, axis, taps))
+    return next(((line, taps) for line in lines), None)
 
 
 def with_lines(kernel: Kernel, line: Axis, taps: Axis, count: int) -> Lines:
@@ -150,7 +149,7 @@ class _Copier:
         return dataclasses.replace(node, index=index, guards=tuple(guards))
 
     def _at(self, index: Index, number: int) -> Index:
-        """Return an index that depends on the line or on the tap, moved to a line."""
+        """Return the index for one line. It depends on the line or on the tap, not on both."""
         width, by = index.width, constant(number, index.width)
         if is_constant(index.coefficient(self.taps), 0):
             return shifted(index, times(index.coefficient(self.line), by))
@@ -163,7 +162,7 @@ class _Copier:
         return (Guard(index, self.line.size, below=False, above=True),)
 
     def _within_image(self, load: Node) -> Node:
-        """Return a load that lines behind the last one do not read beyond the image."""
+        """Return the load with a guard, so that lines after the last one do not read beyond the image."""
         if any(_moves(guard.index, self.line, self.taps) == "both" and guard.above for guard in load.guards):
             return load
         width = len(self.line.size)

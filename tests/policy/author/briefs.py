@@ -27,7 +27,7 @@ from triton_agent.tools.graph.module_attributes import numbers_given, numbers_of
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
-from triton_agent.tools.reference.footprint import INTERPRETER, with_fake_parameters
+from triton_agent.tools.reference.footprint import INTERPRETER, fake_model
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.reference.scaling import scaled_down
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant, free_sizes
@@ -55,19 +55,13 @@ class _Call:
 
     def __init__(self, spec: ProblemSpec, variant: Variant, *, fake: bool = False) -> None:
         reference = load(spec, variant.constants, batch=variant.batch)
-        mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext()
-        with mode:
+        mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else None
+        with mode or contextlib.nullcontext():
             inputs = reference.make_inputs(0)
-        try:
-            with mode:
-                model = reference.make_model(0)
-        except ProblemError:  # a constructor that casts its parameters needs memory for them
-            model = reference.make_model(0)
-        if isinstance(mode, FakeTensorMode):
-            model = with_fake_parameters(model, mode)
+        model = fake_model(lambda: reference.make_model(0), mode) if mode else reference.make_model(0)
         self.structure = structure_of(inputs)
         self.numbers, self.tensors = numbers_of(model) | numbers_given(inputs), tensors_of(model)
-        with reference.running("forward"), mode:
+        with reference.running("forward"), mode or contextlib.nullcontext():
             self.graph = extract(model.eval(), inputs)
             self.train_graph = extract(model.train(), inputs)
         reference.close()
