@@ -13,9 +13,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from triton_agent.memory.observation import Observation, ProblemView, Rules, Tried
 from triton_agent.memory.records import Completion
@@ -54,19 +55,10 @@ class Builtin:
         if brief is None:
             return []
         tried = {choice for item in observation.tried for choice in [_recorded_choice(item.plan)] if choice is not None}
-        files = {answer.source for answer in map(functools.partial(_written, brief), tried) if answer is not None}
         answers: list[Completion] = []
-        began = time.monotonic()
-        for choice in _next_choices(brief, observation):
-            if answers and time.monotonic() > began + PATIENCE_S:
-                break
-            if choice in tried:
-                continue
-            tried.add(choice)
-            answer = _written(brief, choice)
-            if answer is not None and answer.source not in files:  # different decisions may give the same file
-                files.add(answer.source)
-                answers.append(_completion(choice, answer))
+        until_s = time.monotonic() + PATIENCE_S
+        for choice, answer in files(brief, observation.parent, tried, until_s):
+            answers.append(_completion(choice, answer))
             if len(answers) == n:
                 break
         return answers
@@ -91,9 +83,31 @@ def why_nothing(problem: ProblemView, rules: Rules) -> str:
     return ""
 
 
-def _next_choices(brief: Brief, observation: Observation) -> Iterator[Choice]:
+def files(
+    brief: Brief, parent: Tried | None = None, tried: Collection[Choice] = (), until_s: float = math.inf
+) -> Iterator[tuple[Choice, Answer]]:
+    """Yield the files that the author writes, in order, each once and none that was tried.
+
+    After `until_s` of the monotonic clock there are no more, if there was one.
+    """
+    seen = set(tried)
+    sources = {answer.source for answer in map(functools.partial(_written, brief), seen) if answer is not None}
+    has_one = False
+    for choice in _next_choices(brief, parent):
+        if has_one and time.monotonic() > until_s:
+            return
+        if choice in seen:
+            continue
+        seen.add(choice)
+        answer = _written(brief, choice)
+        if answer is not None and answer.source not in sources:  # different decisions may give the same file
+            sources.add(answer.source)
+            has_one = True
+            yield choice, answer
+
+
+def _next_choices(brief: Brief, parent: Tried | None) -> Iterator[Choice]:
     """Yield choices near the parent's, nearest first; without a parent, begin with the first choice."""
-    parent = observation.parent
     if parent is None:
         start, feedback = first_choice(brief), Feedback()
         yield start

@@ -38,8 +38,8 @@ with open(sys.argv[1], "a", buffering=1) as beats:
 class Working:
     """A working child and its supervisor."""
 
-    def __init__(self, folder: Path, *, limit_s: float = LONG_S) -> None:
-        self.folder, self.limit_s = folder / "leases", limit_s
+    def __init__(self, folder: Path, *, limit_s: float = LONG_S, uses_gpu: Callable[[], bool] = lambda: True) -> None:
+        self.folder, self.limit_s, self._uses_gpu = folder / "leases", limit_s, uses_gpu
         self._beats = folder / "beats"
         self._process = subprocess.Popen([sys.executable, "-S", "-c", WORKER, str(self._beats)])
         self.pid = self._process.pid
@@ -49,7 +49,8 @@ class Working:
     def _kept(self) -> GivingWay:
         shared = functools.partial(lease, KEY, what="a compiler", mode=Mode.SHARED, folder=self.folder)
         self.folder.mkdir(exist_ok=True)
-        return GivingWay(self.pid, shared, functools.partial(awaited, KEY, self.folder), limit_s=self.limit_s)
+        is_awaited = functools.partial(awaited, KEY, self.folder)
+        return GivingWay(self.pid, shared, is_awaited, limit_s=self.limit_s, uses_gpu=self._uses_gpu)
 
     def alone(self) -> contextlib.AbstractContextManager[None]:
         return lease(KEY, what="a race", wait_s=LONG_S, folder=self.folder)
@@ -217,3 +218,15 @@ def test_a_turn_lasts_although_others_wait(working: Working) -> None:
             ends.append(time.monotonic())
     third = [at_s for at_s in working.beats() if ends[1] < at_s < ends[2]]
     assert third[-1] - third[0] > giving_way.TURN_S / 2
+
+
+def test_it_stops_at_once_while_nothing_of_it_is_on_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(giving_way, "TURN_S", 2 * LONG_S)  # `alone` would fail before the end of such a turn
+    monkeypatch.setattr(giving_way, "DRAIN_S", 2 * LONG_S)
+    worker = Working(tmp_path, uses_gpu=lambda: False)
+    for _ in range(2):
+        worker.works_on()
+        with worker.alone():
+            assert state_of(worker.pid) == "T"
+    worker.works_on()
+    worker.end()

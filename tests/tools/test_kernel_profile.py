@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -284,8 +286,16 @@ def test_a_baseline_that_computes_something_else_is_left_out() -> None:
 
 @pytest.mark.slow
 def test_a_compiled_original_is_a_baseline() -> None:
-    module, note = compiled("compile", Twice(), [torch.ones(3)], lambda module, args: module(*args))
+    told = []
+
+    @contextlib.contextmanager
+    def off_gpu(*, off: bool = True) -> Iterator[None]:
+        told.append(off)
+        yield
+
+    module, note = compiled("compile", Twice(), [torch.ones(3)], lambda module, args: module(*args), off_gpu)
     assert note == ""
+    assert told == [True]
     assert torch.equal(module(torch.ones(3)), torch.full((3,), 2.0))
 
 

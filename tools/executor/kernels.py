@@ -49,7 +49,7 @@ class Kernels:
     def load(cls, data: Any, folder: str) -> Kernels:
         """Check the kernels again and load them as a module in `folder`, which must be empty."""
         kernels = KernelSet.from_json(data)
-        module = kernel_modules.build(kernels)
+        module = kernel_modules.build(kernels, apart=True)
         functions = kernel_modules.execute(module, Path(folder))
         path = next(iter(Path(folder).glob("*.py")))
         return cls(

@@ -14,7 +14,7 @@ import dataclasses
 import hashlib
 import json
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,8 @@ from triton_agent.tools.kernels.language_names import dtype_paths, table
 from triton_agent.tools.parsing import name_parts, parse
 
 HEADER: Final = "import triton\nimport triton.language as tl\n"
+SLOTS, SLOT_LINES = 64, 256
+"""Places for functions in a module, and the lines of each; the first lines are for its globals."""
 _TL = "triton.language"
 
 
@@ -48,13 +50,14 @@ class KernelModule:
     """Line of each `def` in the module and in the candidate's file, by identity."""
 
 
-def build(kernels: KernelSet, taken: Collection[str] = ()) -> KernelModule:
+def build(kernels: KernelSet, taken: Collection[str] = (), *, apart: bool = False) -> KernelModule:
     """Check the kernels and return a module that defines all of them; raise `NotKernelLanguage` if one is refused.
 
-    The module binds none of the names in `taken`.
+    The module binds none of the names in `taken`. With `apart`, the lines of a function depend on its own text only,
+    so that Triton, whose cache has the line in its key, compiles a function once that several modules have.
     """
     check(kernels)
-    return _Builder(kernels, taken).build()
+    return _Builder(kernels, taken).build(apart=apart)
 
 
 def load(kernels: KernelSet, folder: Path) -> dict[str, Any]:
@@ -89,7 +92,7 @@ class _Builder:
         self._imports: list[str] = []
         self._assignments: list[str] = []
 
-    def build(self) -> KernelModule:
+    def build(self, *, apart: bool = False) -> KernelModule:
         for identity, function in self._functions:
             is_free = function.name not in self._bound
             self._names[identity] = function.name if is_free else self._fresh(function.name, "kernel")
@@ -101,14 +104,16 @@ class _Builder:
         parts = [HEADER + "".join(sorted(self._imports))]
         if self._assignments:
             parts.append("".join(self._assignments))
-        lines = "\n".join(parts).count("\n") + 2
+        text = "\n".join(parts)
         first_lines = {}
-        for (identity, function), text in zip(self._functions, texts):
-            first_lines[identity] = (lines + 2, function.first_line)
-            lines += text.count("\n") + 2
-        text = "\n\n".join(["\n".join(parts), *texts])
-        definitions = [node.name for node in parse(text).body if isinstance(node, ast.FunctionDef)]
-        if definitions != list(self._names.values()):
+        places = _places(texts) if apart else {}
+        for index in places or range(len(texts)):
+            identity, function = self._functions[index]
+            text += "\n" * max(2, places.get(index, 0) - text.count("\n"))
+            first_lines[identity] = (text.count("\n") + 2, function.first_line)
+            text += texts[index]
+        definitions = {node.name for node in parse(text).body if isinstance(node, ast.FunctionDef)}
+        if definitions != set(self._names.values()):
             raise AssertionError("the module does not hold the functions it was built from")
         return KernelModule(text=text, names=self._names, first_lines=first_lines)
 
@@ -201,6 +206,20 @@ class _Builder:
         if ast.dump(_definition(text)) != ast.dump(expected) or text.count("\n") != function.source.count("\n"):
             raise AssertionError(f"rebuilding kernel {function.name} changed its meaning")
         return text
+
+
+def _places(texts: Sequence[str]) -> dict[int, int]:
+    """Return the line of each text in a module, in rising order: a slot that its hash chooses, or the next free one."""
+    slots: dict[int, int] = {}
+    taken: set[int] = set()
+    for index, text in enumerate(texts):
+        slot = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % SLOTS
+        length = text.count("\n") // SLOT_LINES + 1
+        while not taken.isdisjoint(range(slot, slot + length)):
+            slot += 1
+        taken.update(range(slot, slot + length))
+        slots[index] = slot
+    return {index: (slot + 1) * SLOT_LINES for index, slot in sorted(slots.items(), key=lambda item: item[1])}
 
 
 _Edit = tuple[ast.AST, str]

@@ -7,9 +7,10 @@ computes something else than the reference, is omitted with a note; that does no
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ AUTOTUNE_IN_SUBPROCESS = "TORCHINDUCTOR_AUTOTUNE_IN_SUBPROC"
 compiling process would not stop that subprocess, which uses the GPU."""
 
 Call = Callable[[Any, list[Any]], Any]
+OffGpu = Callable[..., contextlib.AbstractContextManager[None]]
 
 
 def import_compiler(threads: int = 1) -> None:
@@ -55,11 +57,20 @@ def keep_what_is_compiled() -> None:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
 
 
-def compiled(name: str, original: torch.nn.Module, args: list[Any], call: Call) -> tuple[Any, str]:
-    """Return the compiled reference, or None and the reason why there is none. `call(model, args)` runs a module."""
+def compiled(
+    name: str, original: torch.nn.Module, args: list[Any], call: Call, off_gpu: OffGpu | None = None
+) -> tuple[Any, str]:
+    """Return the compiled reference, or None and the reason why there is none. `call(model, args)` runs a module.
+
+    `off_gpu()` is entered while the compiler works on the processor, and `off_gpu(off=False)` while it measures.
+    """
+    mode = COMPILED[name]
     try:
         expected = [tensor.clone() for tensor in nested_tensors(call(original, args))]
-        module = torch.compile(original, mode=COMPILED[name])
+        if mode is None and off_gpu is not None:
+            module = torch.compile(original, backend=_telling_backend(off_gpu))
+        else:
+            module = torch.compile(original, mode=mode)
         call(module, args)
         # Modes that record a CUDA graph do so in the second call.
         got = [tensor.clone() for tensor in nested_tensors(call(module, args))]
@@ -69,6 +80,27 @@ def compiled(name: str, original: torch.nn.Module, args: list[Any], call: Call) 
     if len(expected) != len(got) or not all(map(_near, expected, got)):
         return None, f"baseline {name} was not measured: it computes something else than the reference"
     return module, ""
+
+
+def _telling_backend(off_gpu: OffGpu) -> Callable[..., Any]:
+    """Return torch's default compiler, which tells when it does not use the GPU."""
+    inductor = importlib.import_module("torch._inductor.compile_fx")
+    benchmarker = importlib.import_module("torch._inductor.runtime.benchmarking").benchmarker
+    measure = benchmarker.benchmark_gpu
+
+    def measured(*args: Any, **kwargs: Any) -> Any:
+        with off_gpu(off=False):
+            return measure(*args, **kwargs)
+
+    def backend(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        benchmarker.benchmark_gpu = measured
+        try:
+            with off_gpu():
+                return inductor.compile_fx(graph, inputs)
+        finally:
+            benchmarker.benchmark_gpu = measure
+
+    return backend
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -11,6 +11,7 @@ It is forked from the checker before the checker initialises CUDA, which does no
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import mmap
@@ -19,7 +20,7 @@ import signal
 import struct
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -106,6 +107,7 @@ class CompiledProcess:
                 awaited,
                 limit_s=self.limit_s,
                 longest_call_s=self.progress.longest_call_s,
+                uses_gpu=self.progress.uses_gpu,
                 is_done=self.progress.is_done,
             )
 
@@ -159,10 +161,10 @@ class CompiledProcess:
 
 
 class Progress:
-    """The process's progress, in shared memory: the longest call of the reference in seconds, and a flag "done"."""
+    """The process's progress, in shared memory: the longest call of the reference in seconds, and two flags."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, 16)
+        self._memory = mmap.mmap(-1, 24)
 
     def longest_call_s(self) -> float:
         """Return 0 until the reference was called."""
@@ -171,6 +173,22 @@ class Progress:
     def is_done(self) -> bool:
         """Return True once everything is compiled and nothing is queued on the GPU."""
         return bool(struct.unpack_from("d", self._memory, 8)[0])
+
+    def uses_gpu(self) -> bool:
+        """Return False while the compiler works on the processor and nothing is queued on the GPU."""
+        return not struct.unpack_from("d", self._memory, 16)[0]
+
+    @contextlib.contextmanager
+    def off_gpu(self, *, off: bool = True) -> Iterator[None]:
+        """Tell that nothing is queued on the GPU during the block; with `off` False, that something may be again."""
+        before = self.uses_gpu()
+        torch.cuda.synchronize()
+        struct.pack_into("d", self._memory, 16, float(off))
+        try:
+            yield
+        finally:
+            torch.cuda.synchronize()
+            struct.pack_into("d", self._memory, 16, float(not before))
 
     def finish(self) -> None:
         struct.pack_into("d", self._memory, 8, 1.0)
@@ -232,7 +250,7 @@ class Baselines:
     def compile(self, name: str, original: torch.nn.Module, progress: Progress) -> None:
         """Compile the reference in one of torch's modes, and compare the outputs before and after."""
         module, self._troubles[name] = compiled(
-            name, original, self._sets[0], functools.partial(progress.measured, original)
+            name, original, self._sets[0], functools.partial(progress.measured, original), progress.off_gpu
         )
         if module is not None:
             self._modules[name] = module

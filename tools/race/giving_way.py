@@ -4,7 +4,8 @@ The child does not take leases itself. It stops itself (SIGSTOP) once it is read
 of its parent supervises it. The child runs while that thread holds the shared lease. When a process waits for the
 exclusive lease, the thread stops the child at whatever it is doing, waits until the GPU has finished the child's queued
 work, and gives up the lease. Once it has the lease again, the child continues. So no process waits much longer than
-one turn of the child.
+one turn of the child. While nothing of the child is on the GPU, such as while a compiler works on the processor, it is
+stopped at once.
 
 SIGKILL also ends a stopped process, so a child that dies with its parent dies even while it is stopped, and the kernel
 releases the lease of a dead parent. Processes that the child itself has started are not stopped, so they must not use
@@ -52,11 +53,13 @@ class GivingWay:
         *,
         limit_s: float,
         longest_call_s: Callable[[], float] = float,
+        uses_gpu: Callable[[], bool] = lambda: True,
         is_done: Callable[[], bool] = bool,
     ) -> None:
         """`limit_s`: the child is killed after this running time; time when it is stopped does not count.
 
         `longest_call_s`: the longest time that a single queued call may take, as far as it is known.
+        `uses_gpu`: returns False while nothing of the child is queued on the GPU.
         `is_done`: returns True once the child may run without supervision.
         """
         self.in_time = True
@@ -65,6 +68,7 @@ class GivingWay:
         self._lease = lease
         self._awaited = awaited
         self._longest_call_s = longest_call_s
+        self._uses_gpu = uses_gpu
         self._is_done = is_done
         self._released = False
         self._left_s = limit_s
@@ -124,7 +128,7 @@ class GivingWay:
         os.kill(self._pid, signal.SIGSTOP)
         while (state := self._state()) is None:
             time.sleep(POLL_S)
-        if state == STOPPED:
+        if state == STOPPED and self._uses_gpu():
             time.sleep(DRAIN_S + self._longest_call_s())
         return state == STOPPED
 
@@ -142,6 +146,6 @@ class GivingWay:
             if self._is_done():
                 return True
             seen = seen + 1 if self._awaited() else 0
-            return seen >= LOOKS and time.monotonic() - began_s > TURN_S
+            return seen >= LOOKS and (time.monotonic() - began_s > TURN_S or not self._uses_gpu())
 
         return waits

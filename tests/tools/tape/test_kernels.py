@@ -114,17 +114,30 @@ def test_every_right_kernel_is_captured_checked_and_rebuilt(captured: dict[str, 
     assert count > 150
 
 
-def test_lines_of_rebuilt_kernels_are_those_of_the_candidates_file(captured: dict[str, Any]) -> None:
+@pytest.mark.parametrize("apart", [False, True])
+def test_lines_of_rebuilt_kernels_are_those_of_the_candidates_file(captured: dict[str, Any], apart: bool) -> None:
     for path, result in captured.items():
         original = Path(path).read_text().split("\n")
         kernels = KernelSet.from_json(result["kernels"])
-        module = build(kernels)
+        module = build(kernels, apart=apart)
         lines = module.text.split("\n")
         for identity, one in kernels.functions.items():
             start, first_line = module.first_lines[identity]
             last = start + len(one.source.rstrip().split("\n")) - 1
             assert lines[start - 1].startswith("def ")
             assert lines[last - 1].strip() == original[last - start + first_line - 1].strip()
+
+
+def test_a_function_kept_apart_has_the_same_lines_beside_others() -> None:
+    kernel = function("def copy(x, y):\n    tl.store(y, tl.load(x))\n", tl=TL)
+    more = [
+        function(f"def other_{n}(x):\n{'    # a comment' * (n > 1)}\n    tl.store(x, {n})\n", tl=TL) for n in range(4)
+    ]
+    alone, beside = (build(KernelSet.of(found), apart=True) for found in ([kernel], [*more, kernel]))
+    (identity,) = alone.first_lines
+    assert alone.first_lines[identity] == beside.first_lines[identity]
+    line = alone.first_lines[identity][0]
+    assert all(module.text.split("\n")[line - 1] == "def copy(x, y):" for module in (alone, beside))
 
 
 def test_json_round_trip_keeps_identities(captured: dict[str, Any]) -> None:
