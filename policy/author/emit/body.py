@@ -316,8 +316,9 @@ class Body:
         offset = index.offset
         for dimension in sorted(shares, key=self.apart.index):
             # Add the constant offset to the part that is a single number.
-            own = offset if dimension == "tap" else constant(0, index.width)
-            offset = constant(0, index.width) if dimension == "tap" else offset
+            is_single = dimension in ("tap", *self.counters)
+            own = offset if is_single else constant(0, index.width)
+            offset = constant(0, index.width) if is_single else offset
             texts.append(self._share(dimension, Index(tuple(shares[dimension]), own), wanted))
         return Index(tuple(rest), offset), texts
 
@@ -768,7 +769,7 @@ def _cast(inner: Text, dtype: str) -> Text:
     return Text(f"{inner.within(Binding.ATOM)}.to(tl.{name})", Binding.ATOM, inner.operations + 1)
 
 
-SHARES = {"m": "row", "n": "column", "tap": "tap"}
+SHARES = {"m": "row", "n": "column", "tap": "tap", "k": "inner"}
 """Last word of the name of a variable that holds one dimension's part of an address, by dimension."""
 SINGULAR = {
     "rows": "row",

@@ -7,6 +7,9 @@ and summed in float32; float32 is multiplied in full precision or as three TF32 
 Two products with the same rows that are combined have two accumulators, and a low-rank product that is added to another
 one is one more step of its sum (`joined_sums.py`).
 
+A tile with few columns, whose rows are adjacent in memory, takes one element along the inner dimension at a time and
+needs no matrix unit: each element of the left operand is multiplied with all columns.
+
 Where operands are plain half-precision matrices, tiles can be loaded by tensor descriptors (`descriptors.py`). The
 kernel is then persistent: as many programs as run at once take one tile after another, and load the next while they
 finish one. Not covered: descriptors for products that are split into parts.
@@ -31,6 +34,7 @@ from triton_agent.policy.author.emit.skeleton import (
     store,
     stores,
 )
+from triton_agent.policy.author.ir.points import Binding
 from triton_agent.policy.author.ir.program import Number
 from triton_agent.policy.author.ir.sizes import Size, is_constant
 from triton_agent.policy.author.plan.kernel_plan import Kernel
@@ -74,6 +78,9 @@ class _Product:
         self.body = body_of(drafting, kernel, self.arguments, dimensions)
         if facts.by_taps:
             self.body.apart = ("m", "n", "tap")
+        if facts.by_element:  # what is the same for all rows is added up first
+            self.body.apart = ("batch", "k", "m", "n")
+        self.body.counters = frozenset({"k"}) if facts.by_element else frozenset()
         self.body.fillers = {i: 0.0 for i, node in enumerate(kernel.nodes) if node.kind == "load"}
 
     # -- text ------------------------------------------------------------------------------------------------------
@@ -88,8 +95,9 @@ class _Product:
         blocks = {
             "BLOCK_M": BlockSize(value=tiles.rows),
             "BLOCK_N": BlockSize(value=tiles.columns),
-            "BLOCK_K": BlockSize(value=tiles.inner),
         }
+        if not self.facts.by_element:
+            blocks["BLOCK_K"] = BlockSize(value=tiles.inner)
         if self.kernel.side:
             blocks["BLOCK_SIDE"] = BlockSize(value=self.facts.side.size(self.width), at_least=SMALLEST)
         parts: list[tuple[Size, int | str]] = [
@@ -205,10 +213,15 @@ class _Product:
         header = f"for start in range({begin}, {end}, BLOCK_K):"
         if self.facts.by_taps:
             header, dimensions = f"for step in range({begin}, {end}):", ("k", "tap")
+        if self.facts.by_element:
+            header = f"for k in range({begin}, {end}):"
         with body.loop(header, *dimensions):
             operands = self._described_or_not() if self.tiles.described else self._pointed_at()
             for dot, name in sums.items():
                 left, right = operands[dot]
+                if self.facts.by_element:
+                    body.line(f"{name} += {left} * {right}")
+                    continue
                 body.line(f"{name} = tl.dot({left}, {right}, {name}{self._precision()})")
         for dot, name in sums.items():
             self._low_rank_product(self.kernel.nodes[dot].arguments[2:], name)
@@ -233,13 +246,14 @@ class _Product:
         if self.facts.by_taps:
             self.body.line("tap = step // blocks")
             self.body.line("k = step % blocks * BLOCK_K + tl.arange(0, BLOCK_K)")
-        else:
+        elif not self.facts.by_element:
             self.body.line("k = start + tl.arange(0, BLOCK_K)")
         found = {}
         for dot in self.facts.dots:
             left, right = self.kernel.nodes[dot].arguments[:2]
-            name = self._operand(left, {"m": "[:, None]", "k": "[None, :]"})
-            found[dot] = name, self._operand(right, {"k": "[:, None]", "n": "[None, :]"})
+            by_element = self.facts.by_element
+            name = self._operand(left, {"m": "[:, None]"} | ({} if by_element else {"k": "[None, :]"}))
+            found[dot] = name, self._operand(right, ({} if by_element else {"k": "[:, None]"}) | {"n": "[None, :]"})
         return found
 
     def _described_or_not(self) -> dict[int, tuple[str, str]]:
@@ -293,6 +307,8 @@ class _Product:
 
     def _operand(self, argument: int | Number, suffixes: dict[str, str]) -> str:
         self.body.place = Place(suffixes=suffixes, mask=self._mask)
+        if self.facts.by_element:
+            return self.body.text(argument).within(Binding.ATOM)
         return operand(self.body, self.drafting, argument, self.facts.operand_dtype())
 
     def _precision(self) -> str:

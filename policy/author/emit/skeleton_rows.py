@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
@@ -585,20 +585,20 @@ class _RowKernel:
                 shape = f"{self._serial_shape()}, "
             self.body.line(f"{carries[i]} = tl.full({shape or '(), '}{start}, tl.{nodes[i].dtype})")
         self.backwards = any(nodes[i].function == "fold_back" for i in scans)
-        if any(nodes[i].function in FOLDS for i in scans):
-            ((fold, carry),) = carries.items()
-            self._go_through_steps(fold, carry, roots)
+        if any(nodes[i].function in FOLDS for i in scans) or self.cut.scans_by_steps:
+            self._go_through_steps(carries, roots)
             return
         with self._steps() if scans else self._steps_of_last_pass():
             for i in scans:
                 self._carried_scan(i, nodes[i], carries[i])
             stores(self.body, self.drafting, roots)
 
-    def _go_through_steps(self, fold: int, carry: str, roots: list[int]) -> None:
+    def _go_through_steps(self, carries: Mapping[int, str], roots: list[int]) -> None:
         """Write a loop over steps, a few in each round, whose loads come first: they do not wait for the states."""
         body, count = self.body, self.columns[0]
-        rounds = count // AHEAD * AHEAD if count >= 2 * AHEAD else 0
-        if rounds:
+        fixed = is_constant(self.columns)
+        rounds = str(count // AHEAD * AHEAD) if fixed else f"{self.limit} // {AHEAD} * {AHEAD}"
+        if not fixed or count >= 2 * AHEAD:
             self.arguments.names.new("start")
             names = ["column", *(self.arguments.names.new("column") for _ in range(1, AHEAD))]
             body.counters = frozenset(names)
@@ -612,13 +612,20 @@ class _RowKernel:
                             body.named(i)
                 for step, column in steps:
                     with body.inside(step), body.dealt(self.row, column):
-                        self._carried_scan(fold, self.kernel.nodes[fold], carry)
-                        stores(body, self.drafting, roots)
-        if rounds < count:
-            bounds = f"{count - rounds - 1}, -1, -1" if self.backwards else f"{rounds}, {count}"
-            with body.loop(f"for column in range({bounds if rounds or self.backwards else count}):", "column"):
-                self._carried_scan(fold, self.kernel.nodes[fold], carry)
-                stores(body, self.drafting, roots)
+                        self._one_step(carries, roots)
+        else:
+            rounds = "0"
+        if not fixed or count % AHEAD or rounds == "0":
+            bounds = f"{rounds}, {self.limit}" if rounds != "0" else self.limit
+            if self.backwards:
+                bounds = f"{count - int(rounds) - 1}, -1, -1"
+            with body.loop(f"for column in range({bounds}):", "column"):
+                self._one_step(carries, roots)
+
+    def _one_step(self, carries: Mapping[int, str], roots: list[int]) -> None:
+        for scan, carry in carries.items():
+            self._carried_scan(scan, self.kernel.nodes[scan], carry)
+        stores(self.body, self.drafting, roots)
 
     def _loads_of_steps(self) -> list[int]:
         live, reduced, nodes = sorted(self.kernel.live()), set(self.kernel.reduced), self.kernel.nodes

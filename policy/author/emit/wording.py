@@ -46,7 +46,7 @@ def operators_of(program: Program, kernel: Kernel) -> list[str]:
             continue
         if name in program.origins:
             found[program.origins[name]] = None
-    return [_word(operator) for _, operator in found]
+    return [word for word in (_word(operator) for _, operator in found) if word]
 
 
 def _word(operator: str) -> str:
@@ -68,13 +68,17 @@ def kernel_name(program: Program, kernel: Kernel) -> str:
         ]
         kept = list(dict.fromkeys([*heavy, words[-1]]))[:_LONGEST]
         words = [word for word in words if word in kept][:_LONGEST]
-    return "_".join(words) + "_kernel" if words else "fill_kernel"
+    return "_".join([*words, "kernel"]) if words else f"{'copy' if _reads(kernel) else 'fill'}_kernel"
+
+
+def _reads(kernel: Kernel) -> bool:
+    return any(kernel.nodes[i].kind == "load" for i in kernel.live())
 
 
 def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
     """Return one line for the top of the kernel."""
     words = operators_of(program, kernel)
-    shown = _listed(words)
+    shown = _listed(words) if words else "Copied" if _reads(kernel) else "Filled"
     if kernel.kind == "points":
         return (f"{shown}, element by element.",)
     if kernel.kind == "product":
@@ -93,8 +97,6 @@ _LONGEST_LIST = 64
 
 
 def _listed(words: Sequence[str]) -> str:
-    if not words:
-        return "Filled"
     words = [word for word, before in zip(words, [None, *words]) if word != before]
     if len(words) > 6:
         words = [*words[:3], "...", *words[-2:]]
@@ -129,7 +131,8 @@ def _tiles(kernel: KernelText) -> str:
     if kernel.kernel.kind == "points":
         parts.append(f"{max(1, tiles.rows) * max(1, tiles.columns)} elements a program")
     elif kernel.kernel.kind == "product":
-        parts.append(f"tiles of {tiles.rows} x {tiles.columns}, {tiles.inner} of the inner dimension at a time")
+        step = "one element" if tiles.inner == 1 else str(tiles.inner)
+        parts.append(f"tiles of {tiles.rows} x {tiles.columns}, {step} of the inner dimension at a time")
         parts += ["by tensor descriptors"] if tiles.described else []
     elif kernel.kernel.kind in ("chain", "recurrence"):
         parts.append(f"{tiles.rows} rows a program")

@@ -35,6 +35,10 @@ FEW_RESULTS = 128
 """Most output channels for which a float32 convolution with a single tap is limited by memory."""
 MOST_REMAINDERS = 8
 """Most plain convolutions that a transposed one is split into: a stride of 2 in three dimensions."""
+BESIDE = 4
+"""Least stride at which the remainders of an output channel of a transposed convolution are computed side by side. They
+are neighbours in memory, and a store of four float32 is a whole one.
+"""
 _WORDS = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 
 
@@ -386,7 +390,7 @@ def _convolution(builder: Builder, call: Call) -> str:
             raise BeyondAuthor("a transposed convolution")
         made = _by_remainders(builder, name, weight, over, groups, call)
         if made is not None:
-            return _biased(builder, made, rank, call)
+            return made
         name, weight, over = _by_spread_input(builder, name, weight, over, groups)
     lays = by_taps and not _reads_pixels(over, call)
     name = padded(builder, name, over, builder.number(0.0))
@@ -494,9 +498,12 @@ def _by_remainders(builder: Builder, name: str, weight: str, over: Windows, grou
         return _as_product(builder, seen, turned, rank, groups, by_taps=by_taps, dtype=call.dtype)
 
     if even:
-        made = plain(_remainders_as_channels(builder, weight, taps, over.steps), taps)
-        made = builder.reshape(made, (shape[0], *over.steps, out, *counts))
-        order = (0, rank + 1, *(n for dim in range(rank) for n in (rank + 2 + dim, 1 + dim)))
+        beside = over.steps[-1][0] >= BESIDE
+        made = plain(_remainders_as_channels(builder, weight, taps, over.steps, beside=beside), taps)
+        lead = (out, *over.steps) if beside else (*over.steps, out)
+        made = builder.reshape(made, (shape[0], *lead, *counts))
+        first, channels = (2, 1) if beside else (1, rank + 1)
+        order = (0, channels, *(n for dim in range(rank) for n in (rank + 2 + dim, first + dim)))
     else:
         pieces = []
         for firsts in itertools.product(*(range(step[0]) for step in over.steps)):
@@ -513,21 +520,29 @@ def _by_remainders(builder: Builder, name: str, weight: str, over: Windows, grou
         order = (rank, rank + 1, *(n for dim in range(rank) for n in (rank + 2 + dim, dim)))
     fine = tuple(product(pair, builder.width) for pair in zip(counts, over.steps))
     made = builder.reshape(builder.permute(made, order), (shape[0], out, *fine))
+    is_cut = fine != call.shape[2:]
+    if is_cut and call.dtype in HALF:  # the product then stores its results in half precision
+        made = _biased(builder, made, rank, call)
     for dim, (amount, size) in enumerate(zip(over.amounts, call.shape[2:]), 2):
         made = builder.slice(made, dim, amount, size)
-    return made
+    return made if is_cut and call.dtype in HALF else _biased(builder, made, rank, call)
 
 
-def _remainders_as_channels(builder: Builder, weight: str, taps: Shape, steps: Shape) -> str:
-    """Return a weight [in, out, *taps] as [*steps * out, in, *taps of one remainder, reversed]."""
+def _remainders_as_channels(builder: Builder, weight: str, taps: Shape, steps: Shape, *, beside: bool) -> str:
+    """Return a weight [in, out, *taps] as [*steps * out, in, *taps of one remainder, reversed].
+
+    With `beside`, the remainders of an output channel are neighbours: [out * *steps, ...].
+    """
     rank, one = len(taps), builder.one()
     taken, out = builder.shape(weight)[:2]
     apart = builder.reshape(weight, (taken, out, *(n for pair in zip(taps, steps) for n in pair)))
     for dim, t in enumerate(taps):
         apart = builder.slice(apart, 2 + 2 * dim, minus(t, one), t, -1) if t[0] > 1 else apart
-    steps_first = (*range(3, 3 + 2 * rank, 2), 1, 0, *range(2, 2 + 2 * rank, 2))
+    remainders = range(3, 3 + 2 * rank, 2)
+    results_first = (1, *remainders) if beside else (*remainders, 1)
+    order = (*results_first, 0, *range(2, 2 + 2 * rank, 2))
     results = product((*steps, out), builder.width)
-    return builder.reshape(builder.permute(apart, steps_first), (results, taken, *taps))
+    return builder.reshape(builder.permute(apart, order), (results, taken, *taps))
 
 
 def _taps_of_remainder(builder: Builder, weight: str, firsts: Sequence[int], taps: Shape, steps: Shape) -> str:

@@ -12,7 +12,7 @@ from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import SMALLEST, Dimension, along_reduced
 from triton_agent.policy.author.tile.descriptors import Matrix, matrix_of
-from triton_agent.policy.author.tile.product_tiles import SHARED_BYTES, ranked, shared_bytes
+from triton_agent.policy.author.tile.product_tiles import FEWEST_STAGES, SHARED_BYTES, ranked, shared_bytes
 
 LONG_FUNCTIONS = {"gelu": 2, "erf": 2, "gelu_tanh": 1, "tanh": 1, "sigmoid": 1, "silu": 1, "exp": 1, "mish": 2}
 """Functions that take many registers, with their cost in loads of a whole tile, roughly."""
@@ -26,6 +26,12 @@ WIDEST_IN_BATCH = 128
 """Most columns of a result tile in a batch that is stored by a tensor descriptor. A wider tile is converted to another
 layout, which takes as much shared memory again.
 """
+FEW_COLUMNS, MANY_ROWS = 8, 4096
+"""Most columns and fewest rows of a product that takes single elements along the inner dimension."""
+BY_ELEMENT = ((512, 4), (1024, 4), (256, 4), (256, 2))
+"""Rows and warps of tiles for such a product."""
+BESIDE_TILE_BYTES = 4096
+"""Shared memory for values along rows or columns that change their layout as well."""
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 
 
@@ -79,6 +85,25 @@ class ProductFacts:
         return any(values[name].detail == (CONVOLUTION,) for name in self.kernel.covers)
 
     @property
+    def by_element(self) -> bool:
+        """True if a step along the inner dimension is a single element."""
+        return self.tiles.inner == 1
+
+    def _suits_elements(self) -> bool:
+        """Return True if a step of one element suits a convolution: few columns, and rows adjacent in memory.
+
+        The matrix unit has no tiles for so few columns, and windows of few channels are loaded element by element
+        anyway.
+        """
+        columns, rows = self.n.size(self.width)[0], self.m.size(self.width)[0]
+        plain = len(self.dots) == 1 and not self.kernel.side and self.kernel.part is None and not self.by_taps
+        if not plain or not self._is_of_convolution() or columns > FEW_COLUMNS or rows < MANY_ROWS:
+            return False
+        read = [node.index for node, _ in along_reduced(self.kernel) if node.index is not None]
+        left = [index for index in read if index.axes() & set(self.kernel.rows)]
+        return bool(left) and all(is_constant(index.coefficient(self.kernel.rows[-1]), 1) for index in left)
+
+    @property
     def tf32(self) -> bool:
         """True if float32 is multiplied as TF32: if the rules allow it, or if torch's own convolutions do so."""
         drafting = self.drafting
@@ -107,8 +132,25 @@ class ProductFacts:
         # take.
         narrow = self.half and self.stored_dtype(left) is None
         found = [replace(tiles, columns=max(SMALLEST, tiles.columns // twins)) for tiles in self._ranked(twins)]
+        found = [fitting for tiles in found for fitting in [self._within_shared(tiles)] if fitting is not None]
         found = sorted(found, key=lambda tiles: narrow and tiles.columns > NARROW)
+        if self._suits_elements() and not self.drafting.interpreted:
+            columns = power_of_two(self.n.size(self.width)[0])
+            found = [Tiles(rows=r, columns=columns, inner=1, warps=w) for r, w in BY_ELEMENT] + found
         return list(dict.fromkeys(found))
+
+    def _within_shared(self, tiles: Tiles) -> Tiles | None:
+        """Return a persistent kernel's tiles with as many stages as fit beside a whole float32 tile; None if none do.
+
+        Its stages stay in shared memory while a result that pointers store changes its layout there. Half precision
+        changes it in parts.
+        """
+        wide = any(ITEM_BYTES[self.drafting.dtype_of(root.value)] > 2 for root in self.kernel.roots)
+        if not tiles.described or not wide:
+            return tiles
+        room = SHARED_BYTES - BESIDE_TILE_BYTES - 4 * tiles.rows * tiles.columns * len(self.dots)
+        fitting = range(min(tiles.stages, room // shared_bytes(replace(tiles, stages=1))), FEWEST_STAGES - 1, -1)
+        return next((replace(tiles, stages=stages) for stages in fitting), None)
 
     def _ranked(self, twins: int) -> list[Tiles]:
         m, n, k, taps = (d.size(self.width)[0] for d in (self.m, self.n, self.k, self.taps))

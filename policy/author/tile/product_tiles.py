@@ -21,7 +21,7 @@ SHARED_BYTES = 232448 - 2048
 _FULL, _STEPS = 0.75, 4
 """Fewest tiles per processor, and fewest steps per tile, for which tensor descriptors are ranked first."""
 _CROWDED = 0.85
-_FEWEST_STAGES = 2
+FEWEST_STAGES = 2
 """Fewest pipeline stages. More stages than steps only take shared memory that other programs on the processor could
 use.
 """
@@ -69,7 +69,7 @@ class Known:
             columns=self.columns,
             inner=inner,
             warps=self.warps,
-            stages=min(self.stages, max(_FEWEST_STAGES, steps + 1)),
+            stages=min(self.stages, max(FEWEST_STAGES, steps + 1)),
             described=self.described,
         )
 

@@ -36,6 +36,10 @@ SHORT_LINE = 32
 """Shortest line, in elements, for which a program computes several."""
 FEW = 64
 """Longest row, in elements, that counts as short; fewest rows that count as many."""
+MANY_SCANS = 4096
+"""Fewest rows for scans with one thread for each: the threads wait for memory, and need others to hide it."""
+COSTLY_SCANS = frozenset({"logs", "max", "min"})
+"""Scans by functions of the file's own."""
 SERIAL_ROWS = 512
 INTERPRETED_ROWS = 16384
 """Rows per program in the interpreter, where a step costs the same at any width: 32 for each thread of 16 warps."""
@@ -68,6 +72,8 @@ class RowCut:
         self.columns = product((axis.size for axis in kernel.reduced), self.width)
         # A kernel for a part of split rows has one reduction, so there is no second pass to save.
         self.folds = find_folds(kernel, self.columns) if kernel.part is None else {}
+        self.scans_by_steps = self._scans_by_steps()
+        """True if each thread goes along a row of its own, and adds one element after another to its totals."""
         self.serial = self._is_serial()
         """True if the few elements of a row are processed one after another, for many rows at a time."""
         if self.serial:
@@ -227,6 +233,10 @@ class RowCut:
 
     def _serial_otherwise(self, own: Tiles) -> list[Tiles]:
         """Return alternatives where the elements of a row are processed one after another."""
+        if self.scans_by_steps:
+            steps = [dataclasses.replace(own, rows=r, warps=w) for r, w in ((64, 2), (128, 4))]
+            blocks = self._across_otherwise(own, power_of_two(self.columns[0]))
+            return [steps[0], *blocks[:2], steps[1], *blocks[2:]]
         if not self.lanes:
             sizes = (
                 ((64, 2), (128, 4), (256, 4))
@@ -259,6 +269,8 @@ class RowCut:
         found = [Tiles(rows=r, columns=c, looped=True, warps=w) for r, c, w in shapes if c < 2 * whole]
         ahead = [dataclasses.replace(tiles, unrolled=4) for tiles in found[:2]]
         ahead += [dataclasses.replace(tiles, stages=3) for tiles in found[:1]]
+        if self._scans() and not self.scans_by_steps and self.rows[0] >= MANY_SCANS:
+            ahead.insert(0, Tiles(rows=NARROW, columns=1, looped=True, warps=1))
         found[2:2] = ahead
         if self.kernel.part is None:
             fitting = [(r, w) for w in (8, 16, 4) for r in (32, 64, 16, 128) if 512 <= r * whole // w <= 2048]
@@ -296,7 +308,7 @@ class RowCut:
     def _is_serial(self) -> bool:
         """Return True if rows are short and their elements are not adjacent in memory, as the taps of a window are."""
         columns, kept = self.columns, self.kernel.kept
-        if goes_through_steps(self.kernel):
+        if goes_through_steps(self.kernel) or self.scans_by_steps:
             return True
         if (
             not kept
@@ -308,6 +320,24 @@ class RowCut:
         ):
             return False
         return len(self.kernel.reduced) > 1 or is_across(self.kernel) or self._overlaps()
+
+    def _scans_by_steps(self) -> bool:
+        """Return True if a thread for each row is estimated to be faster than scans of blocks: many adjacent rows.
+
+        A scan of a block combines each pair of totals several times, which takes long for costly combinations.
+        """
+        scans = self._scans()
+        if not scans or self.kernel.part is not None or goes_through_steps(self.kernel) or self._takes_whole_rows():
+            return False
+        if not self.kernel.kept or not is_across(self.kernel):
+            return False
+        if self.drafting.tiles.columns or self.drafting.interpreted:
+            return self.drafting.tiles.columns == 1
+        return self.rows[0] >= MANY_SCANS and bool(set(scans) & COSTLY_SCANS)
+
+    def _scans(self) -> list[str]:
+        nodes = self.kernel.nodes
+        return [nodes[i].function for i in self.kernel.live() if nodes[i].kind == "scan"]
 
     def _looks_up(self) -> bool:
         """Return True if elements of the row are looked up by index, as lines of an embedding table are."""
@@ -348,7 +378,8 @@ class RowCut:
         kept, reduced, varies = self.kernel.kept, set(self.kernel.reduced), depends_on(self.kernel)
         loads = [varies[i] for i in self.kernel.live() if self.kernel.nodes[i].kind == "load" and varies[i] & reduced]
         weights = set().union(*(axes - reduced for axes in loads if not axes >= set(kept)))
-        if not weights or len(loads) < 2 or self._looks_up() or goes_through_steps(self.kernel):
+        by_steps = goes_through_steps(self.kernel) or self.scans_by_steps
+        if not weights or len(loads) < 2 or self._looks_up() or by_steps:
             return ()
         cuts = [kept[at:] for at in range(1, len(kept)) if self._are_many(kept[at:])]
         apart = [inner for inner in cuts if not weights & set(inner)]
@@ -372,7 +403,7 @@ class RowCut:
             rows = wanted.rows or min(max(1, most // (1 if lines == 1 else 2) // columns), power_of_two(others))
             warps = wanted.warps or 4
             return Tiles(rows=rows, columns=columns, looped=True, warps=warps, unrolled=unrolled, lines=lines)
-        if goes_through_steps(self.kernel) and not self.drafting.interpreted:
+        if self.scans_by_steps or (goes_through_steps(self.kernel) and not self.drafting.interpreted):
             # Each step waits for its loads, so many small programs are better than few large ones.
             return Tiles(rows=wanted.rows or 32, columns=1, looped=True, warps=wanted.warps or 1)
         rows = wanted.rows or min(most, power_of_two(self.rows[0]), self.drafting.each_of(self.rows[0], 2 * FEW))
