@@ -34,7 +34,9 @@ HEAD = """\
 
 Every candidate that is judged gets exactly one status. A status other than `passed` has a finding, which gives the
 reason; each finding belongs to one status. If a candidate cannot be judged, there is no status: the evaluator raises an
-`InstrumentError`, the command exits with code 3, and nothing is said about the kernel.
+`InstrumentError`, the command exits with code 3, and nothing is said about the kernel. So it is if other processes hold
+GPU memory that the candidate may use (three quarters of the card), or if a process that runs none of its Python ends
+without an error; then it is judged a second time first.
 """
 
 LINE = """\

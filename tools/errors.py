@@ -5,8 +5,10 @@
     │   └── ProblemError          the problem does not load, does not run, or is not a problem
     └── InstrumentError           we could not measure; says nothing about the kernel  (exit 3)
         ├── NotJudgeableHere      this machine cannot judge this kernel, for example without a GPU
+        ├── MemoryTaken           other processes held the GPU memory that a verdict needed
         └── WorkerLost            one of our own processes died or does not answer
-            └── WorkerNeverReady  a candidate's process ended before it received the candidate
+            ├── WorkerNeverReady  a candidate's process ended before it received the candidate
+            └── WorkerHungUp      an executor or a compile worker ended without an error, which no candidate can cause
 
 A candidate that fails is not an error but data: an `Evaluation` with a status. Any other exception is a bug of
 triton-agent (exit 70). Errors are picklable; each message says what is wrong, where, and what to do about it.
@@ -52,6 +54,10 @@ class NotJudgeableHere(InstrumentError):
     """This machine lacks something that a verdict on this kernel needs."""
 
 
+class MemoryTaken(InstrumentError):
+    """Other processes held the GPU memory that a verdict needed."""
+
+
 class WorkerLost(InstrumentError):
     """One of our own processes died or does not answer."""
 
@@ -60,8 +66,15 @@ class WorkerNeverReady(WorkerLost):
     """A candidate's process ended before it received the candidate, so the candidate did not cause it."""
 
 
+class WorkerHungUp(WorkerLost):
+    """A process that runs no Python of the candidate ended without an error during a request."""
+
+
 KINDS: dict[str, type[TritonAgentError]] = {
     kind.__name__: kind
-    for kind in (UsageError, ProblemError, InstrumentError, NotJudgeableHere, WorkerLost, WorkerNeverReady)
+    for kind in (
+        *(UsageError, ProblemError, InstrumentError, NotJudgeableHere, MemoryTaken),
+        *(WorkerLost, WorkerNeverReady, WorkerHungUp),
+    )
 }
 """Errors that one process may send to another, by name; see `tools/processes/wire.py`."""

@@ -105,6 +105,24 @@ def test_why_a_worker_that_had_the_candidate_gave_no_answer(
     assert (cause.finding, cause.message) == (finding, message)
 
 
+@pytest.mark.parametrize(
+    ("exits", "finding"),
+    [
+        ([Exit(status=0)], None),
+        ([Exit(status=None)], None),
+        ([], Finding.CRASHED),
+        ([KILLED], Finding.CRASHED),
+        ([Exit(status=-signal.SIGSEGV)], Finding.CRASHED),
+        ([Exit(status=1)], Finding.CRASHED),
+        ([Exit(status=0, out_of_memory=True)], Finding.MEMORY),
+    ],
+)
+def test_no_kernel_makes_an_executor_end_without_an_error(exits: list[Exit], finding: Finding | None) -> None:
+    """A tracer may: the candidate's Python can end it with any status, as the table above has it."""
+    ending = Ending(sign=Sign.ENDED, doing="call", worker="gpu", runs_candidate=False)
+    assert cause_of(ending, exits).finding is finding
+
+
 @pytest.mark.parametrize("number", range(1, 65))
 def test_every_signal_has_words(number: int) -> None:
     """A candidate may end itself by any of them; 34 to 64 have no names in Python, except the first and last."""

@@ -20,7 +20,7 @@ import torch
 if not torch.cuda.is_available():
     pytest.skip("candidates are run and timed on a CUDA GPU, and there is none", allow_module_level=True)
 
-from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.errors import InstrumentError, MemoryTaken
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.machine import hardware, health, nvml
 from triton_agent.tools.problem.problem import parse_problem
@@ -189,6 +189,15 @@ while True:
     for _ in range(20):
         x @ x
     torch.cuda.synchronize()
+"""
+
+FULL = """
+import sys, torch
+torch.zeros(1, device="cuda")
+free, _ = torch.cuda.mem_get_info()
+held = torch.empty(free - (int(sys.argv[1]) << 20), dtype=torch.uint8, device="cuda")
+print("full", flush=True)
+sys.stdin.read()
 """
 
 Open = Callable[..., contextlib.AbstractContextManager[Evaluator]]
@@ -376,6 +385,25 @@ def test_a_checker_that_dies_on_the_gpu_is_begun_anew(opened: Open) -> None:
         with contextlib.suppress(InstrumentError):  # it may be noticed at once, or by the candidate it was to judge
             evaluator.evaluate(SOFTMAX.replace("EXTRA", ""))
         assert evaluator.evaluate(SOFTMAX.replace("EXTRA", "")).status is Status.PASSED
+
+
+def test_memory_that_strangers_hold_is_no_verdict(opened: Open) -> None:
+    sized = SOFTMAX.replace("EXTRA", "").replace(
+        "y = torch.empty_like(x)", "y = torch.empty(1 << BITS, device=x.device)[: x.numel()].view(x.shape)"
+    )
+    large, beyond_the_limit = sized.replace("BITS", "28"), sized.replace("BITS", "35")
+    with opened(SOFTMAX_PROBLEM) as evaluator:
+        assert evaluator.evaluate(large).status is Status.PASSED
+        filled = subprocess.Popen(
+            [sys.executable, "-c", FULL, "700"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        with filled:
+            assert filled.stdout is not None and filled.stdout.readline().strip() == "full"
+            with pytest.raises(MemoryTaken, match="that it may use"):
+                evaluator.evaluate(large)
+            assert evaluator.evaluate(beyond_the_limit).finding is Finding.MEMORY
+            filled.communicate("")
+        assert evaluator.evaluate(large).status is Status.PASSED
 
 
 @pytest.fixture

@@ -7,10 +7,12 @@ its descendants. Candidates run in the evaluator's own workers, never here.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import ctypes
 import dataclasses
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -22,10 +24,10 @@ from typing import TypeVar
 import pytest
 
 from triton_agent.tools.compile.targets import DEFAULT_TARGET
-from triton_agent.tools.errors import InstrumentError, WorkerLost
+from triton_agent.tools.errors import InstrumentError, WorkerHungUp, WorkerLost
 from triton_agent.tools.evaluate.checker_process import DEATHS_AT_MOST
 from triton_agent.tools.evaluate.evaluator import Evaluator
-from triton_agent.tools.evaluate.worker_pool import INTERPRETER, TRACER
+from triton_agent.tools.evaluate.worker_pool import INTERPRETER, TRACER, Worker
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.protocol import Reap, Reaped
 from triton_agent.tools.processes.zygote import CHECKERS, TRACING
@@ -77,6 +79,9 @@ class ModelNew(nn.Module):
 """
 
 WRONG = KERNEL.replace("x + x, mask", "x * x, mask")
+
+SLOW = KERNEL.replace("    tl.store", "    for _ in range(8000):\n        x = x * 1.0\n    tl.store")
+"""A right kernel whose check takes a second, so that something can happen to its executor meanwhile."""
 
 ENDLESS = KERNEL.replace("y = torch.empty_like(x)", "while True:\n            y = torch.empty_like(x)")
 
@@ -333,6 +338,44 @@ def test_worker_dying_before_it_is_ready_is_no_verdict(
     assert evaluator.evaluate(KERNEL).status is Status.PASSED
 
 
+def test_the_death_of_an_executor_is_told_by_its_own_exit_status(
+    evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with executors(evaluator, monkeypatch) as begun:
+        verdict = evaluator.evaluate(SLOW, at_check(lambda: os.kill(pid_of(begun[-1][0]), signal.SIGSEGV)))
+    assert verdict.finding is Finding.CRASHED
+    assert "by signal SIGSEGV" in verdict.message, "and not the exit status of the tracer, which ended with the job"
+
+
+def test_a_candidate_whose_executor_lost_its_channel_is_judged_again(
+    evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with executors(evaluator, monkeypatch) as begun:
+
+        def hang_up_once() -> None:
+            if len(begun) == 1:
+                begun[0][1].shutdown(socket.SHUT_RDWR)
+
+        assert evaluator.evaluate(SLOW, at_check(hang_up_once)).status is Status.PASSED
+    assert len(begun) == 2
+
+
+def test_an_executor_that_loses_its_channel_again_is_no_verdict(
+    evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with executors(evaluator, monkeypatch) as begun, pytest.raises(WorkerHungUp, match="its channel was closed"):
+        evaluator.evaluate(SLOW, at_check(lambda: begun[-1][1].shutdown(socket.SHUT_RDWR)))
+    assert len(begun) == 2
+    assert evaluator.evaluate(WRONG).finding is Finding.VALUES
+
+
+def test_a_candidate_that_ends_its_tracer_without_an_error_has_crashed(spec: ProblemSpec, nursery: Nursery) -> None:
+    ends = KERNEL.replace("y = torch.empty_like(x)", "import os; os._exit(0)")
+    with Evaluator(spec, dataclasses.replace(QUICK, screen=False), nursery=nursery) as evaluator:
+        verdict = evaluator.evaluate(ends)
+    assert verdict.finding is Finding.CRASHED and "with exit status 0" in verdict.message
+
+
 def test_close_cleans_up_when_every_process_has_died(spec: ProblemSpec) -> None:
     before = living()
     with Evaluator(spec, QUICK) as evaluator:
@@ -345,6 +388,35 @@ def test_close_cleans_up_when_every_process_has_died(spec: ProblemSpec) -> None:
 
 
 # -- looking at processes ------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def executors(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Worker, socket.socket]]]:
+    """Yield the executors that are started, each with a copy of its socket, which is closed with the block."""
+    begun: list[tuple[Worker, socket.socket]] = []
+    take = evaluator._pool._take
+
+    def noted(kind: str) -> Worker:
+        worker = take(kind)
+        if kind == INTERPRETER:
+            begun.append((worker, worker.channel.sock.dup()))
+        return worker
+
+    with monkeypatch.context() as patch, contextlib.ExitStack() as stack:
+        patch.setattr(evaluator._pool, "_take", noted)
+        yield begun
+        for _, copy in begun:
+            stack.enter_context(contextlib.closing(copy))
+
+
+def at_check(act: Callable[[], None]) -> Callable[[str], None]:
+    """Return a listener that acts when the executor has made its first calls, and before it makes others."""
+    return lambda stage: act() if stage == "check" else None
+
+
+def pid_of(worker: Worker) -> int:
+    assert worker.child is not None
+    return worker.child.pid
 
 
 def living(ancestor: int = os.getpid()) -> set[int]:

@@ -12,13 +12,19 @@ import torch
 
 from triton_agent.tools.checker import checker
 from triton_agent.tools.checker.checker import Checker, device_trouble
-from triton_agent.tools.checker.memory_shortage import CALLS_HELD, CONTEXT_BYTES, MOST_OF_A_CARD, room_needed
+from triton_agent.tools.checker.memory_shortage import (
+    CALLS_HELD,
+    CONTEXT_BYTES,
+    MOST_OF_A_CARD,
+    room_needed,
+    taken_at,
+)
 from triton_agent.tools.checker.session import Failed
-from triton_agent.tools.errors import InstrumentError, ProblemError
+from triton_agent.tools.errors import InstrumentError, MemoryTaken, ProblemError
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.codec import from_plain
-from triton_agent.tools.processes.protocol import Bug, JobAnswer, Judge, Refused, Taped, Tapes
+from triton_agent.tools.processes.protocol import Bug, JobAnswer, Judge, MemoryRefusal, Refused, Taped, Tapes
 from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.reference.user_code import UserModule
 from triton_agent.tools.results import Finding
@@ -40,14 +46,18 @@ def plan_of(case_bytes: int) -> Any:
 
 
 def answer_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finding: Finding, taken: Any, *, measured: bool = False
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finding: Finding, taken: Any, *, may_lack: bool = True
 ) -> JobAnswer:
     """Return the answer to the driver for a candidate with this finding, given the state of the card."""
     driver, judge = checker_of(tmp_path)
     judge.plan = plan_of(1)
-    failed = Failed(finding, "it failed", measured=measured)
+    failed = Failed(finding, "it failed", may_lack_memory=may_lack)
     monkeypatch.setattr(judge, "_answer", lambda *_: (Taped(job=7, tapes=Tapes(modules=())), failed))
     monkeypatch.setattr(checker, "memory_was_taken", taken)
+    return judged(driver, judge)
+
+
+def judged(driver: Channel, judge: Checker) -> JobAnswer:
     thread = threading.Thread(target=judge.judge, args=(Judge(job=7, source="", workers=()), []))
     thread.start()
     told, _ = driver.receive(20)
@@ -99,8 +109,12 @@ def user_module(folder: Path) -> UserModule:
     return UserModule(source, source.tree)
 
 
-def full_card(plan: Any) -> InstrumentError:
-    return InstrumentError("the GPU's memory is taken")
+def full_card(plan: Any) -> MemoryTaken:
+    return MemoryTaken("the GPU's memory is taken")
+
+
+def free_card(plan: Any) -> None:
+    return None
 
 
 def broken_card(plan: Any) -> None:
@@ -121,7 +135,42 @@ def test_another_finding_stands_on_a_full_card(tmp_path: Path, monkeypatch: pyte
 def test_more_memory_than_allowed_is_the_candidates_own_on_a_full_card_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isinstance(answer_to(tmp_path, monkeypatch, Finding.MEMORY, full_card, measured=True), Taped)
+    assert isinstance(answer_to(tmp_path, monkeypatch, Finding.MEMORY, full_card, may_lack=False), Taped)
+
+
+@pytest.mark.parametrize("card", [full_card, free_card])
+def test_memory_that_was_refused_while_others_held_it_is_no_verdict_even_if_it_is_free_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, card: Any
+) -> None:
+    driver, judge = checker_of(tmp_path)
+    judge.plan = plan_of(1)
+
+    def refused(*_: object) -> None:
+        raise MemoryTaken("38 MiB were asked for")
+
+    monkeypatch.setattr(judge, "_answer", refused)
+    monkeypatch.setattr(checker, "memory_was_taken", card)
+    told = judged(driver, judge)
+    assert isinstance(told, Refused) and type(told.error) is MemoryTaken
+
+
+@pytest.mark.parametrize(
+    ("held_bytes", "asked_bytes", "free_bytes", "is_taken"),
+    [
+        (3 << 29, 38 << 20, 20 << 20, True),
+        (3 << 29, 38 << 20, 60 << 30, True),  # others freed theirs meanwhile
+        (60 << 30, 38 << 20, 20 << 20, False),
+        (0, 61 << 30, 70 << 30, False),
+        (3 << 29, None, 20 << 20, True),
+        (3 << 29, None, 20 << 30, False),
+        (61 << 30, None, 20 << 20, False),
+    ],
+)
+def test_a_candidate_that_holds_no_more_than_it_may_did_not_cause_a_shortage(
+    held_bytes: int, asked_bytes: int | None, free_bytes: int, is_taken: bool
+) -> None:
+    refusal = MemoryRefusal(held_bytes=held_bytes, asked_bytes=asked_bytes, limit_bytes=60 << 30, free_bytes=free_bytes)
+    assert (taken_at(refusal) is not None) is is_taken
 
 
 def test_a_card_that_cannot_be_asked_leaves_no_driver_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Programs
 from triton_agent.tools.checker.verdict import evaluation_of, sketch_of
 from triton_agent.tools.compile.targets import DEFAULT_TARGET, TARGETS
-from triton_agent.tools.errors import InstrumentError, ProblemError, TritonAgentError, WorkerLost
+from triton_agent.tools.errors import InstrumentError, MemoryTaken, ProblemError, TritonAgentError, WorkerLost
 from triton_agent.tools.evaluate.worker_pool import COMPILER, GPU, INTERPRETER, REUSED
 from triton_agent.tools.machine.baton import BATON
 from triton_agent.tools.machine.card_facts import facts_of_device, facts_of_target
@@ -54,6 +54,7 @@ from triton_agent.tools.processes.protocol import (
     CheckerSettings,
     Done,
     Forget,
+    HandedOver,
     JobAnswer,
     Judge,
     Judged,
@@ -259,10 +260,14 @@ class Checker:
         answer: JobAnswer
         states: tuple[WorkerState, ...] = ()
         try:
-            sessions = [self._session(fd, ready=worker.is_warm) for fd, worker in zip(fds, request.workers)]
+            sessions = [self._session(fd, worker) for fd, worker in zip(fds, request.workers)]
+            failure: Failed | MemoryTaken | None
             with BATON.held(), contextlib.ExitStack() as room:
                 try:
                     answer, failure = self._answer(request, sessions, room)
+                except MemoryTaken as error:
+                    failure = error
+                    traceback.clear_frames(error.__traceback__)  # frees answers on the card that the frames keep alive
                 finally:
                     states = tuple(let_go(worker.kind, session) for worker, session in zip(request.workers, sessions))
             self._require_memory(failure)
@@ -273,17 +278,24 @@ class Checker:
         if isinstance(answer, (Refused, Bug)):
             end_if_broken()
 
-    def _session(self, fd: int, *, ready: bool) -> Session:
-        deadline = time.monotonic() + self.settings.total_timeout_s
-        return Session(Channel.from_fd(fd), call_timeout_s=self.settings.call_timeout_s, deadline=deadline, ready=ready)
+    def _session(self, fd: int, worker: HandedOver) -> Session:
+        deadline, limit_s = time.monotonic() + self.settings.total_timeout_s, self.settings.call_timeout_s
+        channel = Channel.from_fd(fd)
+        return Session(channel, call_timeout_s=limit_s, deadline=deadline, ready=worker.is_warm, kind=worker.kind)
 
-    def _require_memory(self, failure: Failed | None) -> None:
-        """Raise if the candidate ran out of GPU memory that others had taken. A measured excess stays a failure."""
-        if self.plan is not None and failure and failure.finding in SHORT_OF_MEMORY and not failure.measured:
+    def _require_memory(self, failure: Failed | MemoryTaken | None) -> None:
+        """Raise if the candidate ran out of GPU memory that others had taken, after waiting a moment for that memory.
+
+        The driver then judges the candidate again.
+        """
+        taken = failure if isinstance(failure, MemoryTaken) else None
+        may_lack = isinstance(failure, Failed) and failure.may_lack_memory and failure.finding in SHORT_OF_MEMORY
+        if self.plan is not None and (taken or may_lack):
             with self._gpu(Mode.SHARED):
-                taken = memory_was_taken(self.plan)
-            if taken is not None:
-                raise taken
+                short = memory_was_taken(self.plan)
+            taken = taken or short
+        if taken is not None:
+            raise taken
 
     def _answer(
         self, request: Judge, sessions: list[Session], room: contextlib.ExitStack
@@ -335,16 +347,16 @@ class Checker:
         finally:
             place.leave()
         failure = job.failure
+        ending = failure.ending if failure is not None and failure.worker_died else None
         if request.wanted is Wanted.TAPES:
             tapes = Tapes(modules=tuple(modules), message=failure.message if failure else "")
-            return Taped(job=request.job, tapes=tapes), None
+            return Taped(job=request.job, tapes=tapes, ending=ending), None
         if request.wanted is Wanted.SKETCH:
-            return Sketched(job=request.job, sketch=sketch_of(job)), failure
+            return Sketched(job=request.job, sketch=sketch_of(job), ending=ending), failure
         facts = self.facts
         if request.as_given:  # traffic is counted at the main sizes
             facts = dataclasses.replace(facts, floor_bytes=facts.floor_bytes_main, floor_flops=facts.floor_flops_main)
         evaluation = evaluation_of(job, facts, layers=tracer.layers)
-        ending = failure.ending if failure is not None and failure.worker_died else None
         return Judged(job=request.job, evaluation=evaluation, ending=ending), failure
 
 

@@ -16,6 +16,7 @@ from triton_agent.tools.checker.profiling import condensed
 from triton_agent.tools.checker.questions import call, judge, program_of
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.shipped_file import NAME
+from triton_agent.tools.errors import MemoryTaken
 from triton_agent.tools.machine.baton import BATON
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.digests import Digests
@@ -82,7 +83,6 @@ def _check_device_memory(job: Job) -> None:
             Finding.MEMORY,
             f"a call takes {peak >> 10:,} KiB of device memory, the reference {original >> 10:,} KiB; "
             f"{ratio:g} times as much was allowed",
-            measured=True,
         )
 
 
@@ -194,7 +194,7 @@ def _take_profile(job: Job, candidate_ms: float) -> None:
     try:
         reply, _ = job.runner.ask(TakeProfile(calls=PROFILED_CALLS), Profiled, timeout_s=PROFILE_TIMEOUT_S)
         job.step_times = reply.steps
-    except Failed as failure:
+    except (Failed, MemoryTaken) as failure:
         job.notes.append(f"no profile could be taken: {str(failure)[:200]}")
 
 

@@ -1,22 +1,27 @@
 """Decides if a candidate or a reference ran out of GPU memory because other processes had taken it.
 
-This is checked after a candidate's executor has ended and freed its memory. If the card still has less free memory than
-a call at the problem's sizes may need, the verdict does not stand. The caller holds a shared lease, since freeing
-memory would disturb timing. A reference that runs out of memory while others hold much of the card says nothing about
-the problem. Not covered: processes that took memory and have freed it meanwhile.
+An executor measures the card when an allocation fails. As long as it holds no more than it may, with what it asked for,
+others had the memory. Where an executor crashed, nothing was measured. So the card is looked at after the executor has
+freed its memory: if less is free than a call at the problem's sizes may need, the verdict does not stand. The caller
+holds a shared lease, since freeing memory would disturb timing. A reference that runs out of memory while others hold
+much of the card says nothing about the problem. Not covered: crashes for want of memory that others have freed since.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
+from typing import TYPE_CHECKING
 
 import torch
 
-from triton_agent.tools.cases.plan import Plan
-from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.errors import InstrumentError, MemoryTaken
+from triton_agent.tools.processes.protocol import MemoryRefusal
 from triton_agent.tools.results import Finding
 from triton_agent.tools.sandbox.sandbox import MOST_OF_A_CARD
+
+if TYPE_CHECKING:  # a plan's truth is compared by code that needs `session.py`, which needs this module
+    from triton_agent.tools.cases.plan import Plan
 
 CONTEXT_BYTES = 1 << 30
 """Memory of a process on the card before it allocates any tensor."""
@@ -30,11 +35,30 @@ POLL_S = 0.1
 MUCH_OF_A_CARD = 1 / 8
 """Share of the card that others must hold to be the cause; otherwise the reference would not have fitted anyway."""
 
+FEWER = "judge fewer at once, or end what holds the memory"
+
 SHORT_OF_MEMORY = frozenset({Finding.MEMORY, Finding.CRASHED})
 """Findings that may be caused by a shortage; an executor that cannot get memory may crash."""
 
 
-def memory_was_taken(plan: Plan) -> InstrumentError | None:
+def taken_at(refusal: MemoryRefusal) -> MemoryTaken | None:
+    """Return why memory that was refused to an executor counts as taken, or None if the candidate asked for too much.
+
+    An allocation of unknown size may have been large. It counts as taken only if the card was nearly full.
+    """
+    if refusal.held_bytes + (refusal.asked_bytes or 0) > refusal.limit_bytes:
+        return None
+    if refusal.asked_bytes is None and refusal.free_bytes >= CONTEXT_BYTES:
+        return None
+    asked = "memory" if refusal.asked_bytes is None else f"{refusal.asked_bytes >> 20:,} MiB"
+    return MemoryTaken(
+        f"the GPU's memory is taken: {refusal.free_bytes >> 20:,} MiB were free when the candidate needed {asked}; it "
+        f"held {refusal.held_bytes >> 20:,} MiB of {refusal.limit_bytes >> 20:,} that it may use",
+        remedy=FEWER,
+    )
+
+
+def memory_was_taken(plan: Plan) -> MemoryTaken | None:
     """Return why a verdict of insufficient memory does not stand, or None if it stands."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return None
@@ -46,9 +70,9 @@ def memory_was_taken(plan: Plan) -> InstrumentError | None:
         free, total = _free_and_total()
     if free >= needed:
         return None
-    return InstrumentError(
+    return MemoryTaken(
         f"the GPU's memory is taken: {free >> 20:,} of {total >> 20:,} MiB are free, {needed >> 20:,} may be needed",
-        remedy="judge fewer at once, or end what holds the memory",
+        remedy=FEWER,
     )
 
 

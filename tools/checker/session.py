@@ -15,6 +15,7 @@ from typing import NoReturn, TypeVar
 import torch
 
 from triton_agent.tools.candidate.failure_text import OUT_OF_RESOURCES, condense
+from triton_agent.tools.checker.memory_shortage import taken_at
 from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.machine.baton import BATON
 from triton_agent.tools.processes.answers import collect
@@ -61,16 +62,16 @@ class Failed(Exception):
         message: str,
         *,
         ending: Ending | None = None,
-        measured: bool = False,
+        may_lack_memory: bool = False,
         lacks_resources: bool = False,
     ) -> None:
-        """`measured`: memory use was measured to be too large; otherwise an allocation may just have failed."""
+        """`may_lack_memory`: the process that failed uses the GPU, and nobody measured if memory was short there."""
         super().__init__(message)
         self.finding = finding
         self.message = message
         self.ending = ending
         """Set if a worker died or did not answer."""
-        self.measured = measured
+        self.may_lack_memory = may_lack_memory
         self.lacks_resources = lacks_resources
         """True if a kernel needs more shared memory or threads than the GPU has, so that Triton does not launch it."""
 
@@ -79,9 +80,10 @@ class Failed(Exception):
         ending = self.ending
         if ending is not None:  # the driver words this message once it knows how the process ended
             ending = dataclasses.replace(ending, doing=f"the call at {case}")
-            return Failed(self.finding, cause_of(ending).message, ending=ending, measured=self.measured)
+            said, may_lack = cause_of(ending).message, self.may_lack_memory
+            return Failed(self.finding, said, ending=ending, may_lack_memory=may_lack)
         said = f"case {case}: {self.message}"
-        return Failed(self.finding, said, measured=self.measured, lacks_resources=self.lacks_resources)
+        return Failed(self.finding, said, may_lack_memory=self.may_lack_memory, lacks_resources=self.lacks_resources)
 
     @property
     def worker_died(self) -> bool:
@@ -94,9 +96,15 @@ Answer = TypeVar("Answer")
 class Session:
     """Talks to one worker about one candidate."""
 
-    def __init__(self, channel: Channel, *, call_timeout_s: float, deadline: float, ready: bool = False) -> None:
-        """`ready`: the worker has already reported that it is ready, in a session for another candidate."""
+    def __init__(
+        self, channel: Channel, *, call_timeout_s: float, deadline: float, ready: bool = False, kind: str = ""
+    ) -> None:
+        """`ready`: the worker has already reported that it is ready, in a session for another candidate.
+
+        `kind` is the worker's, as in `worker_pool.py`.
+        """
         self.channel = channel
+        self.kind = kind
         self.call_timeout_s = call_timeout_s
         self.deadline = deadline
         self.layers: tuple[str, ...] = ()
@@ -143,6 +151,8 @@ class Session:
         began = time.monotonic()
         wanted_s, left_s = timeout_s or self.call_timeout_s, max(0.05, self.deadline - began)
         limit_s = min(wanted_s, left_s)
+        # The candidate's own Python runs in the tracer, so what a tracer says of itself may be forged.
+        is_believed = not isinstance(request, (Load, Trace))
         self.is_sound = False
         try:
             with BATON.put_down():
@@ -150,21 +160,21 @@ class Session:
                 plain, data = self.channel.receive(limit_s)
                 left_s = max(0.05, limit_s - (time.monotonic() - began))
                 rows = collect(self.channel, plain, data, expected_bytes=expected_bytes, timeout_s=left_s)
-            # The candidate's own Python runs in the tracer, so what a tracer says of itself may be forged.
-            is_believed = not isinstance(request, (Load, Trace))
             kinds = Raised | Broken | answer if is_believed else Raised | answer
             reply: Raised | Broken | Answer = from_plain(kinds, plain)
         except tuple(SIGNS) as error:
             ending = Ending(
                 sign=SIGNS[type(error)],
                 doing=request.does,
+                worker=self.kind,
+                runs_candidate=not is_believed,
                 limit_s=limit_s,
                 of_verdict=limit_s < wanted_s,
                 detail=str(error),
             )
             cause = cause_of(ending)
             assert cause.finding is not None
-            raise Failed(cause.finding, cause.message, ending=ending) from error
+            raise Failed(cause.finding, cause.message, ending=ending, may_lack_memory=is_believed) from error
         if isinstance(reply, Broken):
             raise reply.error
         self.is_sound = True
@@ -173,6 +183,10 @@ class Session:
         return reply, rows
 
     def _fail(self, raised: Raised, *, is_believed: bool) -> NoReturn:
+        refusal = raised.refusal if is_believed else None
+        taken = taken_at(refusal) if refusal is not None else None
+        if taken is not None:
+            raise taken
         ending = ENDINGS.get(raised.ending)
         if ending is not None:
             where = f"line {raised.lines[-1].line}: " if raised.lines else ""
@@ -185,4 +199,5 @@ class Session:
                 remedy="evaluate it on a machine with a GPU",
             )
         lacks_resources = is_believed and OUT_OF_RESOURCES in raised.kinds
-        raise Failed(condensed.finding, condensed.message, lacks_resources=lacks_resources)
+        may_lack = is_believed and (refusal is None or refusal.asked_bytes is None)
+        raise Failed(condensed.finding, condensed.message, may_lack_memory=may_lack, lacks_resources=lacks_resources)

@@ -19,7 +19,7 @@ from typing import Self
 from triton_agent.tools import workspace
 from triton_agent.tools.chance import seed_for_checker
 from triton_agent.tools.compile.targets import DEFAULT_TARGET, TARGETS
-from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, WorkerNeverReady
+from triton_agent.tools.errors import InstrumentError, MemoryTaken, NotJudgeableHere, WorkerHungUp, WorkerNeverReady
 from triton_agent.tools.evaluate.admission import admitted
 from triton_agent.tools.evaluate.checker_process import CheckerProcess
 from triton_agent.tools.evaluate.worker_pool import (
@@ -28,6 +28,7 @@ from triton_agent.tools.evaluate.worker_pool import (
     INTERPRETER,
     TRACER,
     PoolSettings,
+    Team,
     WorkerPool,
     exits_of,
 )
@@ -35,7 +36,7 @@ from triton_agent.tools.problem.confinement import confinement_for, require_laye
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.problem.size_range import Lengths
 from triton_agent.tools.processes.child import CORES_LEFT
-from triton_agent.tools.processes.deaths import cause_of
+from triton_agent.tools.processes.deaths import Cause, Ending, cause_of
 from triton_agent.tools.processes.protocol import CheckerSettings, Judged, Sketched, Taped, Tapes, Wanted
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import DECISIONS, Evaluation, Sketch
@@ -158,7 +159,7 @@ class Evaluator:
         """
         try:
             return self._evaluate(source, on_stage, as_given, file)
-        except WorkerNeverReady:  # the worker had not received the candidate; happens once in a thousand
+        except (WorkerNeverReady, WorkerHungUp, MemoryTaken):  # not caused by the candidate
             return self._evaluate(source, on_stage, as_given, file)
 
     def try_out(self, source: str) -> Evaluation:
@@ -187,7 +188,7 @@ class Evaluator:
                 workspace.require_room(self._folder)
             if judged.ending is None:
                 return evaluation
-            cause = cause_of(judged.ending, exits_of(worker for worker in team.workers if not worker.is_sound))
+            cause = cause_in(team, judged.ending)
             assert cause.finding is not None
             status = DECISIONS[cause.finding].status
             return dataclasses.replace(evaluation, status=status, finding=cause.finding, message=cause.message)
@@ -205,7 +206,10 @@ class Evaluator:
         if not self.sketches:
             raise NotJudgeableHere("without a GPU there is nothing to sort by", remedy="evaluate the candidates")
         with self._checker.job() as job, self._pool.team() as team:
-            return job.answer(Sketched, source, team, Wanted.SKETCH).sketch
+            sketched = job.answer(Sketched, source, team, Wanted.SKETCH)
+            if sketched.ending is not None:
+                cause_in(team, sketched.ending)
+            return sketched.sketch
 
     def tapes(self, source: str, lengths: Sequence[Lengths] = ()) -> Tapes:
         """Return the candidate's tapes at the problem's given sizes, and at the scaled-down sizes if there are any.
@@ -213,7 +217,19 @@ class Evaluator:
         With `lengths` of the problem's ranges, return its tapes at these, a module for each.
         """
         with self._checker.job() as job, self._pool.team() as team:
-            return job.answer(Taped, source, team, Wanted.TAPES, as_given=True, lengths=tuple(lengths)).tapes
+            taped = job.answer(Taped, source, team, Wanted.TAPES, as_given=True, lengths=tuple(lengths))
+            if taped.ending is not None:
+                cause_in(team, taped.ending)
+            return taped.tapes
+
+
+def cause_in(team: Team, ending: Ending) -> Cause:
+    """Return why a worker of the team ended; raise `WorkerHungUp` if the candidate cannot have caused it."""
+    ended = [worker for worker in team.workers if worker.kind == ending.worker and not worker.is_sound]
+    cause = cause_of(ending, exits_of(ended))  # others end with the job, and would hide how this one ended
+    if cause.finding is None:
+        raise WorkerHungUp(cause.message, remedy="evaluate it again")
+    return cause
 
 
 def _cores() -> int:

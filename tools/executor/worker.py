@@ -24,6 +24,7 @@ from triton_agent.tools.executor.file_program import FileProgram, Unlisted
 from triton_agent.tools.executor.kernels import Kernels, Loader
 from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import Launcher, OutOfPlace, Program, Run
+from triton_agent.tools.executor.refusals import Refusals
 from triton_agent.tools.machine.lease import SharedDoor
 from triton_agent.tools.processes.answers import hand_over
 from triton_agent.tools.processes.child import begin, confine, report_of
@@ -140,12 +141,14 @@ class Executor:
         self._kept: list[tuple[list[torch.Tensor], torch.Tensor]] = []
         """Outputs of timed calls that were not fetched yet, with their digests."""
         self._stopwatch: Any = None
+        self._refusals = Refusals()
         if mode == "gpu":
             self._use_torch_once()
 
     def _use_torch_once(self) -> None:
         """Create the context and the allocator, and load what torch loads with its first kernels."""
         torch.cuda.set_per_process_memory_fraction(sandbox.MOST_OF_A_CARD)
+        self._refusals.observe()
         some = torch.zeros(1024, device="cuda").add_(1)
         some.bfloat16().float().sum().item()
         torch.cuda._sleep(1)  # type: ignore[no-untyped-call]
@@ -167,7 +170,13 @@ class Executor:
             TakeProfile: self._profile,
             Forget: self._forget,
         }
-        return handlers[type(request)](request, payloads)
+        self._refusals.forget()
+        try:
+            return handlers[type(request)](request, payloads)
+        except Exception as error:  # inputs and copies of ours take memory, too
+            if self._refusals.behind(error) is None:
+                raise
+            raise ReplayFailed(dataclasses.replace(self._report(error), phase="forward")) from None
 
     # -- programs --------------------------------------------------------------------------------------------------
 
@@ -308,7 +317,8 @@ class Executor:
             raise ReplayFailed(report) from None
 
     def _report(self, error: BaseException) -> Raised:
-        return self._kernels.report(error) if self._kernels else report_of(error, "")
+        report = self._kernels.report(error) if self._kernels else report_of(error, "")
+        return dataclasses.replace(report, refusal=self._refusals.behind(error))
 
     # -- timing ----------------------------------------------------------------------------------------------------
 

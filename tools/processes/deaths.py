@@ -35,6 +35,10 @@ class Ending:
     """The request that it did not answer; empty if it never reported that it was ready."""
     limit_s: float = 0.0
     """Time limit of the request."""
+    worker: str = ""
+    """Kind of the worker, as in `worker_pool.py`."""
+    runs_candidate: bool = True
+    """True if the candidate's Python runs in it, and may end it as it likes."""
     of_verdict: bool = False
     """True if the time limit is what was left for the whole verdict."""
     detail: str = ""
@@ -46,7 +50,7 @@ class Exit:
     """The end of a process, as observed by the driver."""
 
     status: int | None
-    """Exit status, or the negative number of a signal; None if another process reaped it."""
+    """Exit status, or the negative number of a signal; None if it ended together with its zygote."""
     out_of_memory: bool = False
     """True if it was killed for exceeding its memory limit."""
     last_words: str = ""
@@ -66,7 +70,7 @@ class Cause:
 
 
 def cause_of(ending: Ending, exits: Sequence[Exit] = ()) -> Cause:
-    """Return why a worker gave no answer; `exits` are those of the candidate's unsound workers."""
+    """Return why a worker gave no answer; `exits` are those of its kind that ended, and empty if not known yet."""
     if not ending.doing:  # the worker had not received the candidate, so machine or sandbox is the cause
         return Cause(finding=None, message=f"a candidate worker ended before it was ready ({ending.detail})")
     if ending.sign is Sign.SILENT:
@@ -81,6 +85,9 @@ def cause_of(ending: Ending, exits: Sequence[Exit] = ()) -> Cause:
         return Cause(finding=Finding.MEMORY, message=f"{message}: it used more memory than it may")
     # SIGKILL comes from the driver when it ends a process, so it is no information.
     status = next((end.status for end in exits if end.status not in (None, -signal.SIGKILL)), -signal.SIGKILL)
+    if exits and not ending.runs_candidate and all(end.status in (0, None) for end in exits):
+        # A kernel can end such a process by a signal or an error, but not in this way.
+        return Cause(finding=None, message=f"{message}, because its channel was closed or its zygote ended")
     if status == -signal.SIGXCPU:
         return Cause(finding=Finding.TOO_SLOW, message=f"{message}: its processor time was used up")
     message += f", {_in_words(status)}, without a verdict"

@@ -192,6 +192,8 @@ class Sketched:
     job: int
     workers: tuple[WorkerState, ...] = ()
     sketch: Sketch
+    ending: Ending | None = None
+    """As in `Judged`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +246,8 @@ class Taped:
     job: int
     workers: tuple[WorkerState, ...] = ()
     tapes: Tapes
+    ending: Ending | None = None
+    """As in `Judged`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,6 +310,20 @@ class SourceLine:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRefusal:
+    """An allocation on the GPU that failed in an executor, as measured there at that moment."""
+
+    held_bytes: int
+    """Memory that torch held in this process."""
+    asked_bytes: int | None
+    """Size of the allocation; None for one of a library or of the driver, whose size is unknown."""
+    limit_bytes: int
+    """Memory that the process may hold."""
+    free_bytes: int
+    """Free memory of the card."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Raised:
     """The candidate's code, its tape or its kernel raised an exception."""
 
@@ -321,6 +339,8 @@ class Raised:
     """Why there is no tape, by the names in `tape/tracer.py`; empty for any other exception."""
     unsupported: bool = False
     """True if the kernel uses a feature that needs a GPU."""
+    refusal: MemoryRefusal | None = None
+    """Set by an executor if memory of the GPU was refused."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
