@@ -17,6 +17,7 @@ finish one. Not covered: descriptors for products that are split into parts.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from triton_agent.policy.author.drafting import Drafting
@@ -66,11 +67,11 @@ class _Product:
         self.first_batch = bool(kernel.batch) and max(self.batch.size(self.width)) > MOST_ASIDE
         """True if batches are numbered along the first dimension of the grid, and tiles along the second."""
         self.arguments = Arguments(self.width)
-        own = (*_OWN_WORDS, "step", "tap", "taps", "blocks") if facts.by_taps else _OWN_WORDS
+        own = (*_OWN_WORDS, "step", "tap", "taps", "blocks") if facts.taps.axes else _OWN_WORDS
         for word in ("m", "n", "k", "side", "batch", *own):
             self.arguments.names.new(word)
         dimensions = (self.m, self.n, self.k, *((self.batch,) if kernel.batch else ()))
-        dimensions += (facts.taps,) if facts.by_taps else ()
+        dimensions += (facts.taps,) if facts.taps.axes else ()
         dimensions += (facts.side,) if kernel.side else ()
         if kernel.part is not None:
             self.arguments.names.new("part")
@@ -79,8 +80,8 @@ class _Product:
         if facts.by_taps:
             self.body.apart = ("m", "n", "tap")
         if facts.by_element:  # what is the same for all rows is added up first
-            self.body.apart = ("batch", "k", "m", "n")
-        self.body.counters = frozenset({"k"}) if facts.by_element else frozenset()
+            self.body.apart = ("batch", "tap", "k", "m", "n")
+        self.body.counters = frozenset({"tap", "k"}) if facts.by_element else frozenset()
         self.body.fillers = {i: 0.0 for i, node in enumerate(kernel.nodes) if node.kind == "load"}
 
     # -- text ------------------------------------------------------------------------------------------------------
@@ -197,6 +198,9 @@ class _Product:
         body, sums = self.body, dict(zip(self.facts.dots, ACCUMULATORS))
         for name in sums.values():
             body.line(f"{name} = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
+        if self.facts.by_element:
+            self._loop_over_elements()
+            return
         begin, end, step = "0", self.limits["k"], "BLOCK_K"
         if self.facts.by_taps:
             # One loop over all steps of all taps, so that loads of the next tap overlap with the product of this one.
@@ -213,18 +217,28 @@ class _Product:
         header = f"for start in range({begin}, {end}, BLOCK_K):"
         if self.facts.by_taps:
             header, dimensions = f"for step in range({begin}, {end}):", ("k", "tap")
-        if self.facts.by_element:
-            header = f"for k in range({begin}, {end}):"
         with body.loop(header, *dimensions):
             operands = self._described_or_not() if self.tiles.described else self._pointed_at()
             for dot, name in sums.items():
                 left, right = operands[dot]
-                if self.facts.by_element:
-                    body.line(f"{name} += {left} * {right}")
-                    continue
                 body.line(f"{name} = tl.dot({left}, {right}, {name}{self._precision()})")
         for dot, name in sums.items():
             self._low_rank_product(self.kernel.nodes[dot].arguments[2:], name)
+
+    def _loop_over_elements(self) -> None:
+        """Write the loop over single elements along the inner dimension, inside a loop over taps if there are any."""
+        body, taps = self.body, self.facts.taps
+        with contextlib.ExitStack() as loops:
+            if taps.axes:
+                count = body.size(taps.size(self.width), "taps")
+                loops.enter_context(body.loop(f"for tap in range({count}):", "tap"))
+            loops.enter_context(body.loop(f"for k in range({self.limits['k']}):", "k"))
+            left, right = self.kernel.nodes[self.facts.dot].arguments[:2]
+            assert isinstance(left, int) and isinstance(right, int)
+            body.place = Place(suffixes={"m": "[:, None]"}, mask=self._mask)
+            factor = body.text(left).within(Binding.PRODUCT)
+            body.place = Place(suffixes={"n": "[None, :]"}, mask=self._mask)
+            body.line(f"{ACCUMULATORS[0]} += {factor} * {body.text(right).within(Binding.UNARY)}")
 
     def _low_rank_product(self, arguments: Sequence[int | Number], name: str) -> None:
         """Write one more step with a factor. It follows the loop: as an initial value it would delay the loop's
@@ -246,14 +260,13 @@ class _Product:
         if self.facts.by_taps:
             self.body.line("tap = step // blocks")
             self.body.line("k = step % blocks * BLOCK_K + tl.arange(0, BLOCK_K)")
-        elif not self.facts.by_element:
+        else:
             self.body.line("k = start + tl.arange(0, BLOCK_K)")
         found = {}
         for dot in self.facts.dots:
             left, right = self.kernel.nodes[dot].arguments[:2]
-            by_element = self.facts.by_element
-            name = self._operand(left, {"m": "[:, None]"} | ({} if by_element else {"k": "[None, :]"}))
-            found[dot] = name, self._operand(right, ({} if by_element else {"k": "[:, None]"}) | {"n": "[None, :]"})
+            name = self._operand(left, {"m": "[:, None]", "k": "[None, :]"})
+            found[dot] = name, self._operand(right, {"k": "[:, None]", "n": "[None, :]"})
         return found
 
     def _described_or_not(self) -> dict[int, tuple[str, str]]:
@@ -307,8 +320,6 @@ class _Product:
 
     def _operand(self, argument: int | Number, suffixes: dict[str, str]) -> str:
         self.body.place = Place(suffixes=suffixes, mask=self._mask)
-        if self.facts.by_element:
-            return self.body.text(argument).within(Binding.ATOM)
         return operand(self.body, self.drafting, argument, self.facts.operand_dtype())
 
     def _precision(self) -> str:

@@ -94,6 +94,8 @@ class _RowKernel:
         self.rows, self.columns, self.folds = self.row.size(width), self.cut.columns, self.cut.folds
         self.tiles, self.serial = self.cut.tiles, self.cut.serial
         self.single = self.tiles.rows == 1 and not self.serial
+        self.later: frozenset[str] = frozenset()
+        """Names of steps whose loads come a round early, and may lie behind the last one."""
         self.backwards = False
         """True if the loop over a row begins at its end."""
         self.arguments = Arguments(width)
@@ -237,7 +239,9 @@ class _RowKernel:
         if self.lanes is not None:
             return self._mask_of_lanes(dimensions)
         if self.serial:
-            return "inside" if "row" in dimensions else ""
+            rows = "inside" if "row" in dimensions else ""
+            ends = (f"({it} >= 0)" if self.backwards else f"({it} < {self.limit})" for it in dimensions & self.later)
+            return " & ".join(filter(None, (rows, *ends)))
         if "column" in dimensions:
             both = "row" in dimensions and not self.single
             return "inside" if both or self.single else f"column < {self.limit}"
@@ -594,33 +598,53 @@ class _RowKernel:
             stores(self.body, self.drafting, roots)
 
     def _go_through_steps(self, carries: Mapping[int, str], roots: list[int]) -> None:
-        """Write a loop over steps, a few in each round, whose loads come first: they do not wait for the states."""
-        body, count = self.body, self.columns[0]
-        fixed = is_constant(self.columns)
-        rounds = str(count // AHEAD * AHEAD) if fixed else f"{self.limit} // {AHEAD} * {AHEAD}"
+        """Write a loop over steps, a few in each round, which begins with the loads of the next round: they do not wait
+        for the states.
+        """
+        body, count, fixed = self.body, self.columns[0], is_constant(self.columns)
+        rounds = "0"
         if not fixed or count >= 2 * AHEAD:
-            self.arguments.names.new("start")
-            names = ["column", *(self.arguments.names.new("column") for _ in range(1, AHEAD))]
-            body.counters = frozenset(names)
-            with body.loop(f"for start in range(0, {rounds}, {AHEAD}):", "start"):
-                steps = [(body.step(name), dataclasses.replace(self.column, name=name)) for name in names]
-                for ahead, (step, column) in enumerate(steps):
-                    with body.inside(step), body.dealt(self.row, column):
-                        first = f"{count - 1 - ahead} - start" if self.backwards else f"start + {ahead}"
-                        body.line(f"{column.name} = {first if ahead or self.backwards else 'start'}")
-                        for i in self._loads_of_steps():
-                            body.named(i)
-                for step, column in steps:
-                    with body.inside(step), body.dealt(self.row, column):
-                        self._one_step(carries, roots)
-        else:
-            rounds = "0"
+            rounds = str(count // AHEAD * AHEAD) if fixed else f"{self.limit} // {AHEAD} * {AHEAD}"
+            self._rounds_of_steps(rounds, carries, roots)
         if not fixed or count % AHEAD or rounds == "0":
             bounds = f"{rounds}, {self.limit}" if rounds != "0" else self.limit
             if self.backwards:
                 bounds = f"{count - int(rounds) - 1}, -1, -1"
             with body.loop(f"for column in range({bounds}):", "column"):
                 self._one_step(carries, roots)
+
+    def _rounds_of_steps(self, rounds: str, carries: Mapping[int, str], roots: list[int]) -> None:
+        body, names = self.body, self.arguments.names
+        names.new("start")
+        now = ["column", *(names.new("column") for _ in range(1, AHEAD))]
+        later = [names.new("later") for _ in range(AHEAD)]
+        body.counters = frozenset([*now, *later])
+        self.later = frozenset(later)
+
+        def loaded(name: str, position: str) -> dict[int, str]:
+            column = dataclasses.replace(self.column, name=name)
+            with body.inside(body.step(name)), body.dealt(self.row, column):
+                body.line(f"{name} = {position}")
+                return {i: body.named(i) for i in self._loads_of_steps()}
+
+        held = [loaded(name, self._step_text(ahead)) for ahead, name in enumerate(now)]
+        with body.loop(f"for start in range(0, {rounds}, {AHEAD}):", "start"):
+            following = [loaded(name, self._step_text(AHEAD + ahead, "start")) for ahead, name in enumerate(later)]
+            for ahead, name in enumerate(now):
+                step = body.step(name)
+                step.nodes |= held[ahead]
+                with body.inside(step), body.dealt(self.row, dataclasses.replace(self.column, name=name)):
+                    body.line(f"{name} = {self._step_text(ahead, 'start')}")
+                    self._one_step(carries, roots)
+            for before, after in zip(held, following):
+                for i, name in before.items():
+                    body.line(f"{name} = {after[i]}")
+
+    def _step_text(self, ahead: int, start: str = "") -> str:
+        """Return the position of a step that comes so many steps behind `start`, or behind the first step."""
+        if self.backwards:
+            return " - ".join(filter(None, (str(self.columns[0] - 1 - ahead), start)))
+        return " + ".join(filter(None, (start, str(ahead) if ahead or not start else "")))
 
     def _one_step(self, carries: Mapping[int, str], roots: list[int]) -> None:
         for scan, carry in carries.items():

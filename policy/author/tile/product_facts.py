@@ -60,6 +60,8 @@ class ProductFacts:
         """The loads as matrices for tensor descriptors; empty if any of them does not qualify."""
         self.alternatives = self._alternatives()
         self.tiles = self._tiles()
+        if self.by_element and not self.by_taps:  # bounds of the image are then computed once for each tap
+            self.k, self.taps = replace(self.k, axes=kernel.reduced[:1]), replace(self.taps, axes=kernel.reduced[1:])
 
     def operand_dtype(self) -> str:
         """Return the dtype of the matrix unit's operands: half precision if both operands are stored in it."""

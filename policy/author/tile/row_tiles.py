@@ -36,6 +36,8 @@ SHORT_LINE = 32
 """Shortest line, in elements, for which a program computes several."""
 FEW = 64
 """Longest row, in elements, that counts as short; fewest rows that count as many."""
+LARGE_WINDOW = 128
+"""Longest row of window elements that are processed one after another."""
 MANY_SCANS = 4096
 """Fewest rows for scans with one thread for each: the threads wait for memory, and need others to hide it."""
 COSTLY_SCANS = frozenset({"logs", "max", "min"})
@@ -314,12 +316,16 @@ class RowCut:
             not kept
             or self.kernel.part is not None
             or not (is_constant(columns) or self._looks_up())
-            or columns[0] > FEW
+            or columns[0] > (LARGE_WINDOW if self._is_large_window() else FEW)
             or self.rows[0] < FEW
             or self._takes_whole_rows()
         ):
             return False
         return len(self.kernel.reduced) > 1 or is_across(self.kernel) or self._overlaps()
+
+    def _is_large_window(self) -> bool:
+        """Return True if rows are windows over several dimensions, which are bounded in each."""
+        return not self.drafting.interpreted and len(self.kernel.reduced) > 1 and self._overlaps()
 
     def _scans_by_steps(self) -> bool:
         """Return True if a thread for each row is estimated to be faster than scans of blocks: many adjacent rows.
@@ -413,4 +419,5 @@ class RowCut:
     def _unrolled(self) -> int:
         """Return the length of a window if its loop should be unrolled, so that its bounds are computed once."""
         scans = any(self.kernel.nodes[i].kind == "scan" for i in self.kernel.live())
-        return self.columns[0] if is_constant(self.columns) and not scans and not self._looks_up() else 0
+        few = is_constant(self.columns) and self.columns[0] <= FEW
+        return self.columns[0] if few and not scans and not self._looks_up() else 0
