@@ -45,6 +45,8 @@ from triton_agent.policy.author.tile.product_facts import ProductFacts
 
 GROUP = 8
 """Rows of tiles that are computed as one group."""
+UNROLLED = 16
+"""Most elements along the inner dimension whose products are written out, so that their loads come first."""
 ACCUMULATORS = ("accumulator", "accumulator2")
 _OWN_WORDS = (
     *("program", "start", *ACCUMULATORS, "span", "last"),
@@ -232,7 +234,10 @@ class _Product:
             if taps.axes:
                 count = body.size(taps.size(self.width), "taps")
                 loops.enter_context(body.loop(f"for tap in range({count}):", "tap"))
-            loops.enter_context(body.loop(f"for k in range({self.limits['k']}):", "k"))
+            inner = self.k.size(self.width)
+            few = is_constant(inner) and inner[0] <= UNROLLED
+            count = f"tl.static_range({inner[0]})" if few else f"range({self.limits['k']})"
+            loops.enter_context(body.loop(f"for k in {count}:", "k"))
             left, right = self.kernel.nodes[self.facts.dot].arguments[:2]
             assert isinstance(left, int) and isinstance(right, int)
             body.place = Place(suffixes={"m": "[:, None]"}, mask=self._mask)

@@ -26,7 +26,7 @@ class Root:
     """Conditions under which an element is stored."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Kernel:
     """The plan of one kernel. The class has no slots so that it can cache its loads."""
 
