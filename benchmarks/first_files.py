@@ -39,8 +39,10 @@ COMMIT = os.environ.get("COMMIT", "")
 ROWS, LOCK = "rows.csv", "lock"
 CALLS, WARM_UP = 14, 3
 SLOWEST = 6
-AHEAD_CYCLES = 3_000_000
-"""The GPU waits so long before each call, so that the host's time between launches does not count."""
+AHEAD_CYCLES, CYCLES_PER_S = 3_000_000, 2.5e9
+"""The GPU waits before each call for at least so many cycles, and for the time that the host takes to launch it, so that
+the host's time between launches does not count.
+"""
 
 
 def main() -> int:
@@ -252,10 +254,14 @@ def _device_us(call: Callable[[], Any], flush: Any) -> float:
     """Return the median device time of a call with a cold cache."""
     import torch
 
+    began_s = time.perf_counter()
+    call()
+    host_s = time.perf_counter() - began_s
+    torch.cuda.synchronize()
     times = []
     for _ in range(CALLS):
         flush.zero_()
-        torch.cuda._sleep(AHEAD_CYCLES)
+        torch.cuda._sleep(max(AHEAD_CYCLES, int(CYCLES_PER_S * host_s)))
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
         call()

@@ -133,9 +133,17 @@ class _Product:
         if self.tiles.described:
             for matrix in self.facts.operands.values():
                 self._matrix_argument(matrix)
+        inner = self.k.size(self.width)
+        self.unrolled = self.facts.by_element and is_constant(inner) and inner[0] <= UNROLLED
+        sizes = (
+            self.m,
+            self.n,
+            *(() if self.unrolled else (self.k,)),
+            *((self.facts.side,) if self.kernel.side else ()),
+        )
         self.limits = {
             dimension.name: self.arguments.size_argument(dimension.size(self.width), dimension.plural)
-            for dimension in (self.m, self.n, self.k, *((self.facts.side,) if self.kernel.side else ()))
+            for dimension in sizes
         }
         if self.tiles.described and self.kernel.batch:
             self.limits["batch"] = self.arguments.size_argument(self.batch.size(self.width), "batches")
@@ -234,10 +242,9 @@ class _Product:
             if taps.axes:
                 count = body.size(taps.size(self.width), "taps")
                 loops.enter_context(body.loop(f"for tap in range({count}):", "tap"))
-            inner = self.k.size(self.width)
-            few = is_constant(inner) and inner[0] <= UNROLLED
-            count = f"tl.static_range({inner[0]})" if few else f"range({self.limits['k']})"
-            loops.enter_context(body.loop(f"for k in {count}:", "k"))
+            inner = self.k.size(self.width)[0]
+            steps = f"tl.static_range({inner})" if self.unrolled else f"range({self.limits['k']})"
+            loops.enter_context(body.loop(f"for k in {steps}:", "k"))
             left, right = self.kernel.nodes[self.facts.dot].arguments[:2]
             assert isinstance(left, int) and isinstance(right, int)
             body.place = Place(suffixes={"m": "[:, None]"}, mask=self._mask)

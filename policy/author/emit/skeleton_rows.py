@@ -95,7 +95,7 @@ class _RowKernel:
         self.tiles, self.serial = self.cut.tiles, self.cut.serial
         self.single = self.tiles.rows == 1 and not self.serial
         self.later: frozenset[str] = frozenset()
-        """Names of steps whose loads come a round early, and may lie behind the last one."""
+        """Names of steps whose loads come before their round, and may lie behind the last one."""
         self.backwards = False
         """True if the loop over a row begins at its end."""
         self.arguments = Arguments(width)
@@ -619,7 +619,7 @@ class _RowKernel:
         now = ["column", *(names.new("column") for _ in range(1, AHEAD))]
         later = [names.new("later") for _ in range(AHEAD)]
         body.counters = frozenset([*now, *later])
-        self.later = frozenset(later)
+        self.later = frozenset(() if is_constant(self.columns) else now[1:])
 
         def loaded(name: str, position: str) -> dict[int, str]:
             column = dataclasses.replace(self.column, name=name)
@@ -628,6 +628,7 @@ class _RowKernel:
                 return {i: body.named(i) for i in self._loads_of_steps()}
 
         held = [loaded(name, self._step_text(ahead)) for ahead, name in enumerate(now)]
+        self.later = frozenset(later)
         with body.loop(f"for start in range(0, {rounds}, {AHEAD}):", "start"):
             following = [loaded(name, self._step_text(AHEAD + ahead, "start")) for ahead, name in enumerate(later)]
             for ahead, name in enumerate(now):

@@ -325,7 +325,7 @@ class RowCut:
 
     def _is_large_window(self) -> bool:
         """Return True if rows are windows over several dimensions, which are bounded in each."""
-        return not self.drafting.interpreted and len(self.kernel.reduced) > 1 and self._overlaps()
+        return len(self.kernel.reduced) > 1 and self._overlaps()
 
     def _scans_by_steps(self) -> bool:
         """Return True if a thread for each row is estimated to be faster than scans of blocks: many adjacent rows.
