@@ -209,6 +209,20 @@ def test_a_kernel_that_rounds_elsewhere_is_not_refused_because_the_original_was_
         assert judge(mine, yard_of(gated, *given)).ok, seed
 
 
+@pytest.mark.parametrize(("large", "off", "passes"), [(50, 1, True), (50, 50, True), (100_000, 100_000, False)])
+def test_a_few_large_elements_may_share_the_roundings_of_several_values(large: int, off: int, passes: bool) -> None:
+    """The reference is exact there by chance, and rounds twice elsewhere."""
+    chance = torch.Generator().manual_seed(0)
+    x, a, b = (torch.rand(100_000, generator=chance) + 0.5 for _ in range(3))
+    x[large:] *= 1e-4
+    x[:large], a[: min(large, 1000)], b[: min(large, 1000)] = 1.0, 1.0, 1.0
+    given = [tensor.bfloat16() for tensor in (x, a, b)]
+    yard = yard_of(lambda x, a, b: (x * a) * b, *given)
+    answer = yard.original.clone()
+    answer[:off] *= 1.0 + torch.finfo(torch.bfloat16).eps * (1 if off > 1 else 2)
+    assert judge(answer, yard).ok is passes
+
+
 def test_float64_is_held_to_float64() -> None:
     x = torch.randn(100, dtype=torch.float64)
     yard = yard_of(torch.sin, x)

@@ -287,3 +287,27 @@ def test_results_below_the_normal_numbers_may_be_taken_as_zero(spec: ProblemSpec
 
     assert not fails(1, math.nan) and not fails(1, float(right[1]))
     assert fails(1, 1.0) and fails(0, math.nan) and fails(0, 0.0)
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_case_without_float64_is_left_out_if_others_have_it(
+    spec: ProblemSpec, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """A full card may fail the float64 run; the reference's own outputs would then judge candidates too strictly."""
+    reference = load(spec)
+    runs, model = OriginalRuns(reference=reference, settings=EvaluatorSettings()), reference.make_model(0)
+    inputs = reference.make_inputs(0)
+    assert runs.expect(model, inputs, {}, brief=True).lifted
+    function, left = expectation.run_lifted, failures
+
+    def failing(*args: Any, **named: Any) -> Any:
+        nonlocal left
+        left -= 1
+        return None if left >= 0 else function(*args, **named)
+
+    monkeypatch.setattr(expectation, "run_lifted", failing)
+    if failures == 1:
+        assert runs.expect(model, inputs, {}, brief=True).lifted
+    else:
+        with pytest.raises(OriginalFailed, match="float64"):
+            runs.expect(model, inputs, {}, brief=True)

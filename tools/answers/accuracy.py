@@ -14,7 +14,7 @@ A minimum of a few units in the last place covers references that are exact; in 
 outputs on the inputs as given. In float32, a lower precision errs by hundreds of units. In half precision it errs by a
 factor of two or three: an honest kernel computes in float32 and rounds once, and errs exactly as the reference does. If
 the reference also rounds intermediate values, as a chain of operators does, the minimum of the largest error is two
-roundings.
+roundings, and four if a few large elements make up the output: they share the roundings of a few values.
 
 Integers and booleans must equal the truth, the reference, or a randomly rounded run, element by element; if such flips
 are rare, a few more of the same size are accepted. Where a value jumps within the reference's own error (a rounding, a

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.errors import InstrumentError, ProblemError
 from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.module_copy import copied_module
@@ -33,6 +33,8 @@ from triton_agent.tools.truth.ties import hinges_on_ties, with_free_places
 Closer = Callable[[Payload], Expectation]
 """Makes an expectation with more randomly rounded runs."""
 
+TRIES = 2
+"""How often a reference that has run in float64 before is tried there. It may have lacked memory of the GPU."""
 SMALL_BYTES = 64 << 20
 """Largest inputs whose reference is run again beside a candidate. Larger ones would take too much memory."""
 
@@ -49,6 +51,8 @@ class OriginalRuns:
     settings: EvaluatorSettings
     pause: Callable[[], None] = _no_pause
     """Called before each run that makes an expectation."""
+    _models_in_double: set[type] = dataclasses.field(default_factory=set)
+    """Classes of models that have run in float64."""
 
     def expect(
         self, model: torch.nn.Module, inputs: list[Any] | Payload, scales: dict[str, float], *, brief: bool = False
@@ -71,7 +75,16 @@ class OriginalRuns:
     ) -> Closer:
         """Return a function that makes an expectation with so many draws in the model's present mode."""
         train = model.training
-        return lambda packed: self._expect(copied_module(model).train(train), packed, scales, draws, closer)
+
+        def closer_one(packed: Payload) -> Expectation:
+            try:
+                return self._expect(copied_module(model).train(train), packed, scales, draws, closer)
+            except OriginalFailed as error:  # it ran before, on the same inputs
+                raise InstrumentError(
+                    f"the reference failed: {error}", remedy="evaluate the candidate again"
+                ) from error
+
+        return closer_one
 
     def _expect(
         self,
@@ -82,8 +95,17 @@ class OriginalRuns:
         closer: Closer | None = None,
     ) -> Expectation:
         coarse = at_the_coarsest(self.settings.conditions, self.settings.device)
-        with self._running():
-            return expect(model, inputs, scales=scales, around=self._around, coarse=coarse, draws=draws, closer=closer)
+        for _ in range(TRIES):
+            with self._running():
+                found = expect(
+                    model, inputs, scales=scales, around=self._around, coarse=coarse, draws=draws, closer=closer
+                )
+            if found.lifted:
+                self._models_in_double.add(type(model))
+            if found.lifted or type(model) not in self._models_in_double:
+                return found
+        # Its own outputs would be no truth: they are as inexact as a candidate's.
+        raise OriginalFailed("it did not run in float64, although it had done so before")
 
     def hinges_on_ties(self, model: torch.nn.Module, expectation: Expectation) -> bool:
         with self._running():

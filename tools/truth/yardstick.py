@@ -50,6 +50,12 @@ ON_THE_WAY = 2.0
 """Factor on the limit of the largest error if the reference also rounds intermediate values. Its roundings may cancel
 by chance, and those of a kernel that rounds other values may not."""
 
+FEW_CARRY, FEW_SHARE = 2.0, 0.001
+"""Further factor on the limits of largest and mean error then, if so small a share of the elements makes up the output,
+as after a large number in one row. They share the roundings of a few values (four in a gated layer), so neither a mean
+nor the reference's own error tells what others may be.
+"""
+
 COARSE: dict[str, float] = {"l2": 1.5, "small": 1.5, "max": 2.0}
 """Allowed multiple of the error of the coarsest permitted arithmetic (see `tensor_cores.py`). It rounds each operand to
 a known grid, so small factors suffice. bfloat16 operands err three times as much."""
@@ -281,9 +287,11 @@ def _limits(truth: torch.Tensor, fields: list[torch.Tensor], nudged: int, scale:
     rms = float(t.square().mean().sqrt())
     allowance = WIDE if dtype.itemsize >= 4 else NARROW
     given = max(rms, min(scale / peak, TINY_AT_MOST * rms)) if allowance.at_given_scale else rms
-    luck = 1.0 if once or allowance.at_given_scale else ON_THE_WAY
+    on_the_way = not once and not allowance.at_given_scale
+    luck = ON_THE_WAY if on_the_way else 1.0
+    of_few = FEW_CARRY if on_the_way and _effective_count(t) < max(FEW_ELEMENTS, FEW_SHARE * t.numel()) else 1.0
     smaller = given / rms if rms else 1.0
-    stretch = {"l2": smaller, "max": luck * max(1.0, given), "small": math.sqrt(smaller)}
+    stretch = {"l2": of_few * smaller, "max": of_few * luck * max(1.0, given), "small": math.sqrt(smaller)}
     limits = Limits(allowed={}, of_original={}, peak=peak, rms=rms, small=math.sqrt(unit) * given)
     errors = [(field - truth).abs() / peak for field in fields]
     count: float = t.numel()
