@@ -615,6 +615,9 @@ class Body:
             return "fast_exp"
         kept = {self._dtype_of(root.value) for root in self.kernel.roots}
         is_half = kept <= {*HALF}
+        is_score = self.kernel.kind == "attention" and bool(self.varies[node] & set(self.kernel.reduced))
+        if found.function == "tanh" and is_half and is_score:
+            return "level_tanh"
         return IN_HALF_PRECISION.get(found.function, found.function) if is_half else found.function
 
     def _divides_many(self, node: int, found: Node) -> bool:

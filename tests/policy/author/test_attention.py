@@ -78,6 +78,15 @@ KINDS = {
 """,
         "[torch.randn(1, 2, 70, 16) for _ in range(3)]",
     ),
+    "capped scores of half precision": model(
+        """query, key, value):
+        scores = 20.0 * torch.tanh(query @ key.transpose(-2, -1) * 0.25 / 20.0)
+        hidden = torch.arange(40)[:, None] < torch.arange(40)
+        shares = torch.softmax(scores.masked_fill(hidden, float("-inf")).float(), -1)
+        return shares.to(value.dtype) @ value
+""",
+        "[4 * torch.randn(2, 3, 40, 16).half(), *(torch.randn(2, 1, 40, 16).half() for _ in range(2))]",
+    ),
     "scores that are given": model(
         """scores, value):
         return torch.softmax(scores, -1) @ value

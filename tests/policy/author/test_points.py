@@ -154,3 +154,12 @@ def test_rests_and_whole_quotients_are_right_at_multiples_of_the_divisor(tmp_pat
     """Halves are among the inputs: 3.5 / 0.7 rounds to 5, and in float32 it is a little more than that."""
     rests, quotients = "torch.remainder(x, 0.7), x % -1.5", "x // -0.7, torch.div(x, 0.3, rounding_mode='floor')"
     check_passes(tmp_path, nursery, plain(f"return {rests}, {quotients}"))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("function", ["F.gelu(x)", "F.mish(x)", "torch.tanh(x)"])
+def test_short_functions_of_half_precision_are_right(
+    function: str, dtype: str, tmp_path: Path, nursery: Nursery
+) -> None:
+    source = check_passes(tmp_path, nursery, plain(f"return {function}", f", dtype=torch.{dtype}")).source
+    assert "short_" in source
