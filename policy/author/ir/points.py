@@ -42,6 +42,14 @@ FUNCTIONS = {
         "    series = series * square + 0.6666666666666666",
         "    return series * square * share + 2.0 * share",
     ),
+    "mish": (
+        "@triton.jit",
+        "def mish(x):",
+        '    """x * tanh(log(1 + exp(x))): the tangent is a quotient of polynomials of exp(x)."""',
+        "    power = tl.exp(tl.minimum(x, 20.0))",
+        "    grown = power * (power + 2.0)",
+        "    return x * (grown / (grown + 2.0))",
+    ),
     "short_gelu": (
         "@triton.jit",
         "def short_gelu(x):",
@@ -231,14 +239,13 @@ POINTS: dict[str, Point] = {
         "tl.where({0} > 0, {0} * {2}, libdevice.expm1({0} * {3}) * ({1} * {2}))", _A, "activated", _A, _P, _P, _P
     ),
     "leaky_relu": _formula("tl.where({0} > 0, {0}, {0} * {1})", _A, "activated", _A, _U),
-    "softplus": _formula(
-        "tl.where({0} * {1} > {2}, {0}, libdevice.log1p(tl.exp({0} * {1})) / {1})", _A, "activated", _A, _U, _S
-    ),
+    "softplus": _formula("tl.where({0} > 0, {0}, 0.0) + log_one_plus(tl.exp(-tl.abs({0})))", _S, "activated", _A),
     "hardtanh": _formula("tl.where({0} < {1}, {1}, tl.where({0} > {2}, {2}, {0}))", _A, "clamped", _A, _S, _S),
-    "hardsigmoid": _formula("tl.clamp({0} + 3.0, 0.0, 6.0, propagate_nan=tl.PropagateNan.ALL) / 6.0", _P, "gate", _S),
-    "hardswish": _formula("{0} * tl.clamp({0} + 3.0, 0.0, 6.0) / 6.0", _P, "activated", _A),
-    "mish": _formula("{0} * libdevice.tanh({1})", _P, "activated", _U, Binding.LOOSEST),
-    "short_mish": _formula("{0} * short_tanh({1})", _P, "activated", _U, Binding.LOOSEST),
+    "hardsigmoid": _formula(
+        "tl.clamp({0} + 3.0, 0.0, 6.0, propagate_nan=tl.PropagateNan.ALL) * 0.16666666666666666", _P, "gate", _S
+    ),
+    "hardswish": _formula("{0} * tl.clamp({0} + 3.0, 0.0, 6.0) * 0.16666666666666666", _P, "activated", _A),
+    "mish": _call("mish({0})", "activated"),
     "softsign": _formula("{0} / (1.0 + tl.abs({0}))", _P, "activated", _A),
     "clamp_min": _formula("tl.where({0} < {1}, {1}, {0})", _A, "at_least", _A, Binding.ATOM, floats=False),
     "clamp_max": _formula("tl.where({0} > {1}, {1}, {0})", _A, "at_most", _A, Binding.ATOM, floats=False),
@@ -276,7 +283,7 @@ POINTS: dict[str, Point] = {
 from.
 """
 
-IN_HALF_PRECISION = {"tanh": "short_tanh", "mish": "short_mish", "gelu": "short_gelu"}
+IN_HALF_PRECISION = {"tanh": "short_tanh", "gelu": "short_gelu"}
 """Cheaper functions for results that are stored in half precision."""
 
 UNSTEADY = frozenset(

@@ -363,24 +363,31 @@ def _scaled_elu(builder: Builder, x: str, numbers: list[float], call: Call) -> s
     return builder.where(positive, above, below, call.dtype, "activated")
 
 
+SAME_FROM = 17.0
+"""From here on, log(1 + exp(x)) is x in float32."""
+
+
 @lowers("softplus")
 def _softplus(builder: Builder, call: Call) -> str:
     beta, threshold = float(call.plain("beta", 1)), float(call.plain("threshold", 20))
     x = call.tensor("self")
     inner = x if beta == 1 else builder.point("mul", x, builder.number(beta), dtype=call.dtype)
-    soft = builder.point("log1p", builder.point("exp", inner, dtype=call.dtype), dtype=call.dtype, hint="soft")
+    is_double = call.dtype == "float64"  # the short form has the digits of float32
+    if is_double:
+        soft = builder.point("log1p", builder.point("exp", inner, dtype=call.dtype), dtype=call.dtype, hint="soft")
+    else:
+        soft = builder.point("softplus", inner, dtype=call.dtype, hint="soft")
     if beta != 1:
         soft = builder.point("div", soft, builder.number(beta), dtype=call.dtype, hint="soft")
+    if threshold >= SAME_FROM and not is_double:
+        return soft
     large = builder.point("gt", inner, builder.number(threshold), dtype="bool", compute=call.dtype)
     return builder.where(large, x, soft, call.dtype, "activated")
 
 
 @lowers("mish")
 def _mish(builder: Builder, call: Call) -> str:
-    x = call.tensor("self")
-    soft = builder.point("log1p", builder.point("exp", x, dtype=call.dtype), dtype=call.dtype, hint="soft")
-    large = builder.point("gt", x, builder.number(20.0), dtype="bool", compute=call.dtype)
-    return builder.point("mish", x, builder.where(large, x, soft, call.dtype, "soft"), dtype=call.dtype)
+    return builder.point("mish", call.tensor("self"), dtype=call.dtype)
 
 
 @lowers("hardshrink", "softshrink")
