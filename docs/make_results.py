@@ -56,6 +56,17 @@ problem without a solution counts as 1; "faster" counts intervals above 1. With 
 as many bytes over the time of the kernel.
 
 """
+FIRST_FILES = """## The author's first files
+
+Device time of the first four files that the built-in author writes for each problem of the suite's part `core`, over
+that of `torch.compile` in `suite_baselines.csv` (measured earlier on such a card), by `benchmarks/first_files.py` on an
+{gpu} at commit {commit}. Own kernels only; no file is judged there, and none chosen by a search.
+
+"""
+FIRST_FILES_HEAD = (
+    "| family | problems | first file | best of four | best is faster | not 2% slower | least |\n"
+    "|---|---|---|---|---|---|---|\n"
+)
 TRAINING = """## Training at real size
 
 A model of 1.1 billion parameters with random weights, rows of 16,384 tokens, four rows per step, by
@@ -179,6 +190,24 @@ def summary() -> str:
         what = f"{'own kernels only' if mode == 'own-kernels' else 'library calls allowed'}, products {products}"
         lines.append(_line([what, gpu, commit, solved, eager, compiled]))
     return SUMMARY_HEAD + "".join(lines)
+
+
+def first_files() -> str:
+    """Return how fast the author's first files are by family, and over all."""
+    with (RESULTS / "first_files_h200.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["over_compile"]]
+    problems: dict[str, dict[str, float]] = {}
+    for row in rows:
+        problems.setdefault(row["problem"], {})[row["file"]] = float(row["over_compile"])
+    families = sorted({name.partition("/")[0] for name in problems})
+    lines = []
+    for family in (*families, ""):
+        found = [files for name, files in problems.items() if name.startswith(family)]
+        first, best = [files.get("0", min(files.values())) for files in found], [max(files.values()) for files in found]
+        shares = [sum(ratio > least for ratio in best) / len(best) for least in (1.0, NOT_SLOWER)]
+        cells = [f"{_geomean(first):.2f}x", f"{_geomean(best):.2f}x", *(f"{share:.0%}" for share in shares)]
+        lines.append(_line([family or "all", str(len(found)), *cells, f"{min(best):.2f}x"]))
+    return FIRST_FILES.format(gpu=rows[0]["gpu"], commit=rows[0]["commit"]) + FIRST_FILES_HEAD + "".join(lines)
 
 
 def products() -> str:
@@ -313,6 +342,7 @@ def main() -> None:
         examples(),
         AUTHOR,
         suite(),
+        first_files(),
         FIRST_WINS,
         first_wins(),
         PRODUCTS,
