@@ -57,7 +57,8 @@ class Choice:
     """Operators, by their index in the graph, that are left to torch."""
     exact: bool = False
     """True if float32 products use full precision (`ieee`). Otherwise a target with TF32 computes them as three TF32
-    products. Also keeps intermediate values of an operator in float32 where they would be rounded for the matrix unit.
+    products. Also keeps intermediate values of an operator in float32 where they would be rounded for the matrix unit,
+    and takes no cheaper functions for results of half precision.
     """
 
     def tiles_of(self, key: str) -> Tiles:

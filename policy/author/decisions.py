@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from triton_agent.policy.author.brief import BeyondAuthor, Brief
 from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.emit.kernel_text import KernelText
+from triton_agent.policy.author.ir.points import SHORT
 from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, MIDDLE, Program
 from triton_agent.policy.author.ir.sizes import product
 from triton_agent.policy.author.writer import Draft, drafts_of
@@ -87,7 +88,7 @@ def neighbours(brief: Brief, choice: Choice, feedback: Feedback) -> list[Choice]
 def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Feedback) -> Iterator[Choice]:
     """Yield other ways of writing a failed file. Kernels that the message names come first."""
     kernels = sorted(_kernels(drafts), key=lambda kernel: kernel.name not in feedback.message)
-    if not choice.exact and any(kernel.kernel.multiplies for kernel in kernels):
+    if not choice.exact and any(kernel.kernel.multiplies or SHORT & set(kernel.functions) for kernel in kernels):
         yield dataclasses.replace(choice, exact=True)
     if choice.online and any(kernel.kernel.kind == "attention" for kernel in kernels):
         yield dataclasses.replace(choice, online=False)

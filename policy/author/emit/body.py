@@ -109,6 +109,8 @@ class Body:
         """For each load of a tensor that may also be passed as a descriptor: the argument to load from."""
         self.counters: frozenset[str] = frozenset()
         """Dimensions that a loop counts through one by one. In the interpreter, their positions are plain numbers."""
+        self.exact = False
+        """True if no function is replaced by a cheaper one for results of half precision."""
         self.apart: tuple[str, ...] = ()
         """Dimensions whose part of an address is a separate variable, computed outside of loops where possible."""
         self.multiplies_sizes = False
@@ -614,7 +616,7 @@ class Body:
         if found.function == "exp" and self.kernel.kind == "rows" and self.varies[node] & set(self.kernel.reduced):
             return "fast_exp"
         kept = {self._dtype_of(root.value) for root in self.kernel.roots}
-        is_half = kept <= {*HALF}
+        is_half = kept <= {*HALF} and not self.exact
         is_score = self.kernel.kind == "attention" and bool(self.varies[node] & set(self.kernel.reduced))
         if found.function == "tanh" and is_half and is_score:
             return "level_tanh"

@@ -37,6 +37,7 @@ def body_of(drafting: Drafting, kernel: Kernel, arguments: Arguments, dimensions
         size_name=host.size_name,
         dtypes=drafting.dtype_of,
     )
+    body.exact = drafting.choice.exact
     passing = read_once(drafting, kernel) if not kernel.multiplies else []
     if _stores_little(drafting, kernel, passing):
         body.policies = dict.fromkeys(passing, "evict_first")

@@ -285,6 +285,8 @@ from.
 
 IN_HALF_PRECISION = {"tanh": "short_tanh", "gelu": "short_gelu"}
 """Cheaper functions for results that are stored in half precision."""
+SHORT = frozenset({*IN_HALF_PRECISION.values(), "level_tanh"})
+"""All functions that are less accurate than the library's."""
 
 UNSTEADY = frozenset(
     {"round", "floor", "ceil", "trunc", "frac", "floor_div", "trunc_div", "whole_quotient", "signed_rest", "fmod"}

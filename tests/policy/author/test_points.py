@@ -171,3 +171,11 @@ def test_short_functions_of_half_precision_are_right(
 )
 def test_activations_that_bend_at_zero_are_right(function: str, dtype: str, tmp_path: Path, nursery: Nursery) -> None:
     check_passes(tmp_path, nursery, plain(f"return {function}", f", dtype=torch.{dtype}"))
+
+
+def test_after_wrong_values_the_library_takes_the_place_of_short_functions(tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, plain("return F.gelu(x)", ", dtype=torch.float16")))
+    choice = first_choice(brief)
+    assert "short_gelu" in write(brief, choice).source
+    (repaired, *_) = neighbours(brief, choice, Feedback(status="wrong_values", message="too large"))
+    assert "tl.erf" in write(brief, repaired).source
