@@ -29,7 +29,7 @@ from triton_agent.tools.reference.reference import load
 from triton_agent.tools.reference.scaling import scaled_down, scaled_for_interpreter
 from triton_agent.tools.reference.size_trials import reference_for
 from triton_agent.tools.reference.sizes import AS_GIVEN, free_sizes, resize_spec
-from triton_agent.tools.reference.variants import family
+from triton_agent.tools.reference.variants import divisors_of, family
 
 TINY = Limits(elements_at_most=1 << 14, flops_at_most=10**7, seconds_at_most=30)
 
@@ -128,6 +128,45 @@ def test_sizes_bound_twice_are_not_free() -> None:
 def test_written_sizes_are_free_by_value() -> None:
     text = "def get_inputs(): return [rand(16, 512)]\ndef get_init_inputs(): return [512, 4, 64]\n"
     assert sizes_of(text) == {"inputs 16": 16, "sizes 64": 64, "sizes 512": 512, "inputs 512": 512}
+
+
+def test_a_number_beyond_the_bytes_of_any_gpu_is_no_size() -> None:
+    text = "T = 1_700_000_000_000_000_000\nN = 300\n"
+    assert sizes_of(f"{text}def get_inputs(): return [randint(T, 5 * T, (N,)), rand(9), rand(10**15)]\n") == {
+        "N": 300,
+        "inputs 5": 5,
+        "inputs 9": 9,
+        "inputs 10": 10,
+        "inputs 15": 15,
+    }
+    assert "inputs 9000000000000000" not in sizes_of(
+        "def get_inputs(): return [randint(9_000_000_000_000_000, (4,))]\n"
+    )
+
+
+def test_divisors_of_a_large_number_are_found_at_once() -> None:
+    assert divisors_of(36) == [2, 3, 4, 6, 9, 12, 18] and divisors_of(7) == []
+    assert len(divisors_of(1 << 38)) == 37
+
+
+def test_offsets_end_at_the_size_of_what_they_divide(tmp_path: Path) -> None:
+    """A kernel may read the rows between two offsets without asking if there are as many."""
+    text = (
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n"
+        "    def forward(self, values, offsets):\n"
+        "        places = (offsets[:-1, None] + torch.arange(16)).clamp(max=len(values) - 1)\n"
+        "        return values[places]\n"
+        "def get_inputs():\n"
+        "    cuts = torch.randint(0, 61, (5,)).sort().values\n"
+        "    return [torch.randn(60, 8), torch.cat([torch.zeros(1).long(), cuts, torch.tensor([60])])]\n"
+    )
+    spec = problem(tmp_path, text)
+    variants = family(spec, seed=0)
+    assert len(variants) > 2
+    for variant in variants:
+        for seed in range(20, 24):
+            values, offsets = load(spec, variant.constants, batch=variant.batch).make_inputs(seed)
+            assert bool((offsets.diff() >= 0).all()) and int(offsets[-1]) == len(values), variant.name
 
 
 def test_huge_arithmetic_does_not_hold_up_the_reader() -> None:

@@ -64,6 +64,10 @@ MOST_UNCUT_ELEMENTS = 1 << 28
 """A larger tensor (1 GiB of float32) is not created just to be cut, or just to measure a size."""
 
 
+Offsets = tuple[int, int, int]
+"""Number of an input that rises from 0 to a size, and the input and dimension that have this size."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
     """Size of one call of the reference."""
@@ -86,6 +90,8 @@ class Footprint:
     """Names of the torch functions that the module called, in order, each with the number of tensors passed. They
     change with a size that the module loops over, and with the number of layers of a recurrent module. Operators below
     them, which torch chooses by device or size, are not listed."""
+    offsets: frozenset[Offsets] = frozenset()
+    """Inputs that look like offsets; empty if no values were computed."""
 
     def load(self, limits: Limits) -> float:
         """Return the size as a multiple of the limits; the call fits if this is at most 1."""
@@ -251,12 +257,26 @@ def prove(
             inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in made]
         with _Meter(limits.elements_at_most, limit):
             model = _model(reference, seed).to(device)
+        offsets = offsets_in(inputs)
         with refusing(on_gpu=device != "cpu"), meter, counter, calls:
             outputs = reference.call(model, inputs)
         if any(tensor.is_floating_point() and tensor.itemsize == 1 for tensor in tensors_in(outputs)):
             raise ProblemError("an output is float8, which cannot be judged", remedy="return another dtype")
         finite = tuple(bool(torch.isfinite(tensor).all()) for tensor in tensors_in(outputs))
-    return dataclasses.replace(_footprint(model, inputs, outputs, *measured), finite=finite)
+    return dataclasses.replace(_footprint(model, inputs, outputs, *measured), finite=finite, offsets=offsets)
+
+
+def offsets_in(inputs: list[Any]) -> frozenset[Offsets]:
+    """Return the inputs in rising order from 0 to a size of another input. Steps of one are positions, no offsets."""
+    tensors, found = list(tensors_in(inputs)), set[Offsets]()
+    for number, tensor in enumerate(tensors):
+        if tensor.dtype not in (torch.int32, torch.int64) or tensor.dim() != 1 or tensor.numel() < 2:
+            continue
+        steps, last = tensor.diff(), int(tensor[-1])
+        if int(tensor[0]) == 0 and last > 1 and bool((steps >= 0).all()) and not bool((steps == 1).all()):
+            sizes = ((at, dim, size) for at, it in enumerate(tensors) for dim, size in enumerate(it.shape))
+            found |= {(number, at, dim) for at, dim, size in sizes if at != number and size == last}
+    return frozenset(found)
 
 
 def _footprint(

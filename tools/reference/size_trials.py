@@ -13,7 +13,16 @@ from collections.abc import Callable, Mapping
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.allowance import TimeLimit, TooLarge
-from triton_agent.tools.reference.footprint import RUN_ON_GPU, Footprint, Limits, NotFollowed, estimate, prove
+from triton_agent.tools.reference.footprint import (
+    RUN_ON_GPU,
+    Footprint,
+    Limits,
+    NotFollowed,
+    Offsets,
+    estimate,
+    offsets_in,
+    prove,
+)
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant, free_sizes, label
 
@@ -21,6 +30,8 @@ LEADING = "leading"
 """Key of the common leading dimension of the inputs, among the keys of sizes."""
 
 
+DRAWS_OF_OFFSETS = 16
+"""Number of draws in which offsets have to end at a size: some of random ones end there by chance, or do not."""
 QUICK_S = 0.5
 """Time limit of a run on a GPU that only measures a size. After a longer run, fake tensors are used instead."""
 
@@ -73,6 +84,16 @@ class Trials:
         if variant not in self._proofs:
             self._proofs[variant] = self._attempt(variant, self._proven)
         return self._proofs[variant]
+
+    def offsets(self, variant: Variant) -> frozenset[Offsets]:
+        """Return the inputs that look like offsets in each of several draws."""
+        found = self.prove(variant)
+        common = found.offsets if found is not None else frozenset[Offsets]()
+        if common:
+            with contextlib.suppress(ProblemError), contextlib.closing(reference_for(self.spec, variant)) as reference:
+                for seed in range(self.seed + 1, self.seed + DRAWS_OF_OFFSETS):
+                    common &= offsets_in(reference.make_inputs(seed))
+        return common
 
     def fits(self, variant: Variant) -> bool:
         found = self.estimate(variant)

@@ -33,6 +33,9 @@ SMALL = 8
 """A whole number up to this that shapes no input is assumed to be a kernel size, a stride, a number of heads or groups,
 or a dimension index: changing it would change the computation, not its size."""
 
+LARGEST = 1 << 38
+"""A larger whole number is no size, since no GPU holds as many bytes. It may be a time in nanoseconds."""
+
 _LARGEST_EXPONENT = 64
 """Bounds the time to evaluate a constant such as 9**9**9."""
 
@@ -72,7 +75,7 @@ AS_GIVEN = Variant(name="as given")
 
 
 def free_sizes(spec: ProblemSpec, tree: ast.Module) -> dict[str, int]:
-    """Return each size that may be changed, key and value, in the order of the text."""
+    """Return each size that may be changed, key and value, in the order of the text; no numbers above `LARGEST`."""
     keys: dict[str, int] = {}
     if spec.kind is ProblemKind.USER_MODULE:
         inputs = set(_whole_numbers([item.value for item in spec.inputs]))
@@ -83,9 +86,9 @@ def free_sizes(spec: ProblemSpec, tree: ast.Module) -> dict[str, int]:
         taken = _reached(tree, problem_source.classes(tree))
         for key, node in _places(tree).items():
             value, name = _fold(node), key.partition("[")[0]
-            if value is not None and value > 1 and name in wanted and name not in taken:
+            if value is not None and 1 < value <= LARGEST and name in wanted and name not in taken:
                 keys[key] = value
-    for value in sorted(inputs | init):
+    for value in sorted(it for it in inputs | init if it <= LARGEST):
         if value in init and value > (1 if value in inputs else SMALL):
             keys[f"{SIZES}{value}"] = value
         if value in inputs and value > 1:

@@ -3,14 +3,15 @@
 A kernel with a hard-coded shape passes only at that shape, so the family holds sizes that no block size divides: a
 batch larger by one, a batch of one, prime feature sizes, and each size two to four times as large. If the sizes given
 are no powers of two, one variant has such sizes. Each variant is proven: the reference ran there, its shapes differ,
-and its outputs are finite where they were before. Variants only change sizes that a candidate is given. Variants at
-which the module calls other functions, because it loops over a size or branches on one, come last and are few, since a
-kernel file may lack a program for them.
+and its outputs are finite where they were before. Offsets still end at the size of what they divide (the rows of a
+packed batch). Variants only change sizes that a candidate is given. Variants at which the module calls other functions,
+because it loops over a size or branches on one, come last and are few, since a kernel file may lack a program for them.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from triton_agent.tools.problem.problem import ProblemSpec
@@ -56,11 +57,22 @@ def family(
     others: list[Variant] = []
     shapes = {_shapes(proven)}
     sizes = _Neighbours(trials, anchor, proven)
+    offsets = trials.offsets(anchor)
+
+    def keeps_offsets(variant: Variant) -> bool:
+        """Return False if offsets no longer end at the size of what they divide, which a kernel may rely on."""
+        if not offsets:
+            return True
+        kept = offsets & trials.offsets(variant)
+        return {number for number, *_ in kept} == {number for number, *_ in offsets}
+
     for variant in sizes.proposals():
         if len(found) == MOST_VARIANTS or trials.out_of_time:
             break
         real = trials.prove(variant)
         if real is None or real.load(trials.limits) > 1 or _shapes(real) in shapes or not _is_like(real, proven):
+            continue
+        if not keeps_offsets(variant):
             continue
         shapes.add(_shapes(real))
         if real.calls != proven.calls:
@@ -75,7 +87,7 @@ def family(
         real = None if trials.out_of_time else trials.prove(variant)
         if real is None or real.load(trials.limits) > load_at_most or _shapes(real) in shapes:
             return False
-        return _is_like(real, proven) and real.calls == proven.calls
+        return _is_like(real, proven) and real.calls == proven.calls and keeps_offsets(variant)
 
     return [base, *found, *sizes.grown(serves), *few]
 
@@ -206,8 +218,7 @@ class _Neighbours:
         operators.
         """
         for key in keys:
-            divisors = [n for n in range(2, self.at[key] // 2 + 1) if self.at[key] % n == 0]
-            for n in divisors:
+            for n in divisors_of(self.at[key]):
                 larger, smaller = self._variant({key: self.at[key] + n}), self._variant({key: self.at[key] - n})
                 for variant in (larger, self._with_small_others(larger), smaller):
                     if any(other.constants.get(key, self.given[key]) != self.at[key] for other in self.taken):
@@ -256,7 +267,13 @@ def odd_below(value: int) -> int:
 def prime_below(value: int) -> int:
     """Return the largest prime less than this, or 1 if there is none."""
     candidates = range(value - 1, 1, -1)
-    return next((n for n in candidates if all(n % d for d in range(2, int(n**0.5) + 1))), 1)
+    return next((n for n in candidates if all(n % d for d in range(2, math.isqrt(n) + 1))), 1)
+
+
+def divisors_of(value: int) -> list[int]:
+    """Return the divisors except 1 and the number itself, in rising order."""
+    small = [n for n in range(2, math.isqrt(value) + 1) if value % n == 0]
+    return sorted({*small, *(value // n for n in small)})
 
 
 def powers_near(sizes: Mapping[str, int]) -> dict[str, int]:
