@@ -83,6 +83,16 @@ def test_a_default_dot_passes_only_where_tf32_is_allowed(nursery: Nursery, tmp_p
     assert allowed.status is Status.PASSED, allowed.message
 
 
+def test_a_rounding_is_named_as_the_cause_only_where_errors_look_like_one(nursery: Nursery, tmp_path: Path) -> None:
+    without_dots = "total + tl.sum(a[:, :, None] * b[None, :, :], 1)"
+    in_some_columns = f"{DOTS['ieee']} * tl.where(column[None, :] < 9, 1.0002, 1.0)"
+    dots = DOTS["default"], DOTS["bfloat16"], f"1.0001 * ({without_dots})", in_some_columns
+    verdicts = judged(nursery, tmp_path, *dots)
+    assert {verdict.finding for verdict in verdicts} == {Finding.PRECISION}
+    assert ["likely cause: a value rounded" in verdict.message for verdict in verdicts] == [True, True, False, False]
+    assert all("compare each step with the reference's" in verdict.message for verdict in verdicts[2:])
+
+
 def test_more_precise_dots_pass_either_way(nursery: Nursery, tmp_path: Path) -> None:
     for precision in ("same", "tf32"):
         for verdict in judged(nursery, tmp_path, DOTS["tf32x3"], DOTS["ieee"], precision=precision):

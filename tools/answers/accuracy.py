@@ -60,6 +60,8 @@ class Judgement:
     finding: Finding | None = None
     detail: str = ""
     """For the author of a failed candidate: the worst element, the share of wrong ones, and where they are."""
+    everywhere: bool = False
+    """True if most elements err by similar amounts, as after a rounding."""
     from_reference: bool = False
     """True if error and limit are distances from the reference's answer, not errors relative to the truth."""
 
@@ -107,7 +109,7 @@ def _verdict(errors: list[float], limits: Limits, got: torch.Tensor, truth: torc
     if error <= worst.limit:
         return worst
     finding, detail = _explain(got, truth, worst)
-    return dataclasses.replace(worst, finding=finding, detail=detail)
+    return dataclasses.replace(worst, finding=finding, detail=detail, everywhere=_errs_everywhere(got, truth))
 
 
 def _non_finite_fault(
@@ -158,6 +160,12 @@ def _explain(got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> tuple[
     if l2 <= LOOKS_LIKE_PRECISION and _spread_out(error) and float(error.max()) <= 0.1 * peak:
         return Finding.PRECISION, detail
     return Finding.VALUES, detail
+
+
+def _errs_everywhere(got: torch.Tensor, truth: torch.Tensor) -> bool:
+    """Return True if most elements err by at least a percent of the usual error; zeros do not count."""
+    error = torch.nan_to_num((got - truth).abs(), nan=0.0, posinf=0.0)[truth != 0]
+    return bool(error.numel()) and float((error > 0.01 * error.square().mean().sqrt()).double().mean()) > 0.5
 
 
 def _spread_out(error: torch.Tensor) -> bool:

@@ -43,6 +43,7 @@ WIDE_HINT = (
     "\nlikely cause: a value rounded to half precision on the way, or a float32 tl.dot left at its default, "
     'TF32; keep float32 throughout and give tl.dot input_precision="ieee" or "tf32x3"'
 )
+NO_HINT = "\nthe errors are small, but too large for rounding in {dtype}; compare each step with the reference's"
 NAN_HINT = (
     "\nlikely cause: the kernel drops NaN, which the reference passes on; `tl.maximum`, `tl.max`, comparisons and "
     "skipped zeros do. Use `tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)`, or select with `x != x`"
@@ -121,13 +122,18 @@ def check_form(case: Case, answer: Answer) -> None:
             raise Failed(Finding.DTYPE, f"case {case.name}: {output.name} is {got.dtype}, expected {want.dtype}")
 
 
-def measure(case: Case, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
-    """Return the accuracy of every output, and the first failure."""
+def measure(
+    case: Case, answer: Answer, may_round: Callable[[], bool] = lambda: True
+) -> tuple[list[CaseAccuracy], Failed | None]:
+    """Return the accuracy of every output, and the first failure.
+
+    `may_round` tells if the candidate uses a narrow dtype or products of blocks, the likely causes of small errors.
+    """
     expectation = case.expectation
-    rows, failure = _measured(case, expectation, answer)
+    rows, failure = _measured(case, expectation, answer, may_round)
     while failure is not None and (closer := _closer(expectation, rows)) is not None:
         expectation = closer
-        rows, failure = _measured(case, expectation, answer)
+        rows, failure = _measured(case, expectation, answer, may_round)
     return rows, failure
 
 
@@ -137,7 +143,9 @@ def _closer(expectation: Expectation, judged: Sequence[CaseAccuracy | Judgement]
     return expectation.closer() if expectation.closer is not None and (expectation.brief or is_near) else None
 
 
-def _measured(case: Case, expectation: Expectation, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
+def _measured(
+    case: Case, expectation: Expectation, answer: Answer, may_round: Callable[[], bool]
+) -> tuple[list[CaseAccuracy], Failed | None]:
     rows, failure = [], None
     for output, got in zip(expectation.outputs, answer.tensors):
         judgement = judge(got, output.yard)
@@ -156,11 +164,13 @@ def _measured(case: Case, expectation: Expectation, answer: Answer) -> tuple[lis
         if failure is None and judgement.ok:
             failure = _unwritten(case, output.name, got, output.yard) if output.yard.holds_nan else None
         elif failure is None:
-            failure = _failure(case, output.name, got, output.yard, judgement)
+            failure = _failure(case, output.name, got, output.yard, judgement, may_round)
     return rows, failure
 
 
-def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgement: Judgement) -> Failed:
+def _failure(
+    case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgement: Judgement, may_round: Callable[[], bool]
+) -> Failed:
     assert judgement.finding is not None
     unwritten = _unwritten(case, name, got, yard)
     if unwritten is not None:
@@ -171,7 +181,10 @@ def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgemen
     }.get(judgement.finding, "is wrong")
     message = f"case {case.name}: {name} {what}: {judgement.detail}{_sizes(judgement)}"
     if judgement.finding is Finding.PRECISION:
-        message += WIDE_HINT if got.dtype is torch.float32 else NARROW_HINT
+        if judgement.everywhere and may_round():
+            message += WIDE_HINT if got.dtype is torch.float32 else NARROW_HINT
+        else:
+            message += NO_HINT.format(dtype=str(got.dtype).removeprefix("torch."))
     if judgement.finding is Finding.NON_FINITE and not yard.original.is_meta:
         nan = torch.isnan(yard.original) & torch.isnan(yard.truth)
         message += NAN_HINT if bool((nan & torch.isfinite(got).to(nan.device)).any()) else ""

@@ -5,6 +5,8 @@ The stages decide which calls are made in which order (`pipeline.py`, `clock_sta
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 
 import torch
@@ -28,6 +30,8 @@ from triton_agent.tools.processes.protocol import (
 )
 from triton_agent.tools.results import KernelLaunch
 
+_ROUNDING = re.compile(r"\b(bf16|b?float16|float8\w*|fp16|fp8\w*)\b|\.dot(_scaled)?\(")
+_COMMENT = re.compile("#.*")
 ORDERS = 1 << 30
 """Number of seeds for the order in which the interpreter runs programs."""
 
@@ -175,7 +179,7 @@ def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:
     if case.verify is None:
         checks.check_structure(case, answer)
         checks.check_form(case, answer)
-        rows, failure = checks.measure(case, answer)
+        rows, failure = checks.measure(case, answer, lambda: may_round(job.programs.of(trial, case)))
     else:
         rows, failure = checks.ask_verifier(case, case.verify, answer)
     job.accuracy += rows
@@ -188,6 +192,13 @@ def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:
     tape = job.programs.of(trial, case).tape
     checks.check_aliases(case, tape)
     checks.check_layout(case, tape)
+
+
+def may_round(program: Program) -> bool:
+    """Return True if a tape or its kernels name a dtype of 16 bits or less, or multiply blocks (`tl.dot`)."""
+    functions = program.kernel_set.functions.values()
+    texts = [f"{_COMMENT.sub('', it.source)} {it.parameters} {it.globals}" for it in functions]
+    return any(map(_ROUNDING.search, [*texts, json.dumps(program.encoded)]))
 
 
 def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
