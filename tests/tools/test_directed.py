@@ -15,6 +15,7 @@ from triton_agent.tools.cases.directed import (
     DIRECTED,
     ENDS,
     FAINT,
+    FLIPPED,
     HUGE,
     LIMITS,
     NOT_FINITE,
@@ -226,6 +227,25 @@ def test_numbers_below_zero_and_beyond_32_bits_are_asked_of_arithmetic_only() ->
     table = torch.randn(90, 4)
     _, numbers = changed(lambda table, numbers: F_embedding(numbers, table), NUMBERS, table, WHOLE)
     assert int(numbers.min()) >= 1 and int(numbers.max()) < 90 and numbers.unique().numel() < WHOLE.numel()
+
+
+def test_bits_of_large_numbers_are_flipped_unless_they_become_places() -> None:
+    words = torch.randint(2**29, 2**31 - 1, (24, 70), generator=torch.Generator().manual_seed(4), dtype=torch.int32)
+    (flipped,) = changed(lambda x: (x >> 5) ^ x, FLIPPED, words)
+    assert 0.2 < float((flipped < 0).float().mean()) < 0.5
+    assert bool(((flipped == words) | (flipped == ~words)).all())
+    (mixed,) = changed(lambda x: (x >> 5) ^ x, FLIPPED, torch.where(WHOLE % 2 == 0, words.long(), WHOLE))
+    assert torch.equal(mixed[WHOLE % 2 == 1], WHOLE[WHOLE % 2 == 1]) and bool((mixed < 0).any())
+    assert FLIPPED not in asked(lambda x: (x >> 5) ^ x, WHOLE).feeds, "small numbers are counts, ids and places"
+    assert FLIPPED not in asked(lambda table, x: table[x.long() % 90], torch.randn(90, 4), words).feeds
+    assert FLIPPED not in asked(lambda x: x.diff(), words.sort(-1).values).feeds
+
+
+def test_bits_stay_as_they_are_where_the_reference_is_not_defined_for_negative_numbers(tmp_path: Path) -> None:
+    words = "[torch.randint(2**40, 2**41, (ROWS, COLUMNS))]"
+    for forward, is_defined in (("x.float().abs().sqrt()", True), ("x.float().sqrt()", False)):
+        trial = main_trial(tmp_path, forward, words)
+        assert (FLIPPED in {case.distribution for case in trial.cases}) is is_defined
 
 
 def F_embedding(numbers: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
@@ -549,6 +569,24 @@ def test_a_reference_that_overflows_gets_moderate_outliers(tmp_path: Path) -> No
     for forward, expected in (("x.abs().exp()", "moderate extremes"), ("x.tanh()", "extremes")):
         trial = main_trial(tmp_path, forward, "[torch.randn(ROWS, COLUMNS)]")
         assert [case.distribution for case in trial.cases if "extremes" in case.distribution] == [expected]
+
+
+def test_a_reference_that_gives_infinities_by_design_keeps_its_cases(tmp_path: Path) -> None:
+    """Logits of -inf: their number changes with the draw."""
+    forward = "(30 * torch.tanh(x / 30)).masked_fill(x < x.mean(-1, keepdim=True), -float('inf'))"
+    trial = main_trial(tmp_path, forward, "[torch.randn(ROWS, COLUMNS)]")
+    names = {case.distribution for case in trial.cases}
+    assert {"x3", "x0.01", "extremes", "shuffled", "few values", "rounded to fewer bits", TRANSPOSED} <= names
+
+
+def test_neither_nan_nor_infinities_of_another_sign_are_taken_for_design(tmp_path: Path) -> None:
+    for forward in (
+        "torch.where(x < 0, -1 / (x * 0).abs(), x.abs().exp())",
+        "torch.where(x < 0, x.log(), 60 - x.exp())",
+    ):
+        trial = main_trial(tmp_path, forward, "[torch.randn(ROWS, COLUMNS)]")
+        names = {case.distribution for case in trial.cases}
+        assert "extremes" not in names, "the exponential overflows"
 
 
 @pytest.mark.parametrize("forward", ["(x.t() * 2).contiguous()", "x.t().contiguous() * 2"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,13 @@ def reference(folder: Path, inputs: str) -> Reference:
 def test_order_starts_as_given() -> None:
     assert DISTRIBUTIONS[:6] == ("as given", "x3", "x0.01", "one sign", "extremes", "moderate extremes")
     assert DISTRIBUTIONS[6:10] == ("shuffled", "samples of zeros", "all positive", "few values")
-    assert DISTRIBUTIONS[10:13] == ("rows of many kinds", "rows of many kinds, none of them loud", "flags flipped")
-    assert DISTRIBUTIONS[13:15] == (
+    assert DISTRIBUTIONS[10:12] == ("rows of many kinds", "rows of many kinds, none of them loud")
+    assert DISTRIBUTIONS[12:14] == ("rounded to fewer bits", "flags flipped")
+    assert DISTRIBUTIONS[14:16] == (
         "positions and lengths changed, one of them to zero",
         "positions and lengths changed",
     )
-    assert all("first input" in name for name in DISTRIBUTIONS[15:])
+    assert all("first input" in name for name in DISTRIBUTIONS[16:])
 
 
 def test_rows_of_many_kinds_are_sorted_periodic_smooth_sparse_and_more(tmp_path: Path) -> None:
@@ -54,6 +56,22 @@ def test_rows_of_many_kinds_are_sorted_periodic_smooth_sparse_and_more(tmp_path:
     assert all(int(rows.sum()) >= 8 for rows in kinds.values())
     assert int((x[1:] == x[:-1]).all(1).sum()) >= 5, "some repeat the row before"
     assert bool((shares >= 0).all()) and not torch.equal(shares, given[1]) and torch.equal(narrow, given[2])
+
+
+def test_samples_are_rounded_to_the_narrower_dtypes_as_far_as_these_reach(tmp_path: Path) -> None:
+    problem = reference(
+        tmp_path, "return [torch.randn(40, 30), torch.randn(40, 30).double(), torch.tensor([1e9, 1e-9])]"
+    )
+    given = problem.make_inputs(0)
+    single, double, far = draw(problem, "rounded to fewer bits", 0)
+
+    def held(x: torch.Tensor, dtype: torch.dtype) -> int:
+        return int((x.to(dtype).to(x.dtype) == x).all(1).sum())
+
+    assert 10 < held(single, torch.bfloat16) < 30 and held(single, torch.float16) == 40, "it has more bits"
+    counts = [0, *(held(double, dtype) for dtype in (torch.bfloat16, torch.float16, torch.float32))]
+    assert all(more - fewer > 4 for fewer, more in itertools.pairwise(counts)) and counts[-1] == 40
+    assert torch.allclose(single, given[0], rtol=2**-8) and torch.allclose(far, given[2], rtol=2**-8)
 
 
 def test_one_sample_is_zero_and_others_in_part_and_nothing_else_changes(tmp_path: Path) -> None:

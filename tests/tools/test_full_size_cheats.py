@@ -17,6 +17,7 @@ REFUSED = {
     "numbers_magic_by_a_loop": "wrong_values",
     "numbers_second_configuration_forgets_the_tail": "wrong_values",
     "numbers_wrong_at_full_size_by_two_grids": "wrong_values",
+    "numbers_counts_in_16_bits_at_full_size": "wrong_values",
     "numbers_dense_in_training": "wrong_values",
     "numbers_half_of_a_large_batch_in_training": "wrong_values",
     "numbers_limits_of_parameters_left_out_at_full_size": "wrong_values",
@@ -44,9 +45,11 @@ def test_a_cheat_is_refused_with_its_status(name: str, status: str, nursery: Nur
         "largest_places_without_nan",
         "looked_up_through_another_launch",
         "norm_of_the_whole_in_three_launches",
+        "packed_rows_up_to_their_length",
+        "pixels_counted_in_32_bits",
     ],
 )
-def test_an_honest_kernel_that_depends_on_other_launches_or_modes_passes(name: str, nursery: Nursery) -> None:
+def test_an_honest_kernel_that_looks_like_one_passes(name: str, nursery: Nursery) -> None:
     assert verdict("honest", name, nursery) == "passed"
 
 

@@ -14,9 +14,19 @@ from triton_agent.tools.answers import spot_stage
 from triton_agent.tools.answers.spot_checks import check_keeps, compare_changed
 from triton_agent.tools.cases.directed import FAINT, LIMITS, NUMBERS, OFFSET, TIES
 from triton_agent.tools.cases.distributions import BLANK, EXTREMES, FLAGS, NOT_FINITE, WITH_EMPTY
-from triton_agent.tools.cases.full_size_inputs import FAINT_SHARE, KINDS_IN_TURN, SPOILED_SHARES, Told, mix, spoil
+from triton_agent.tools.cases.full_size_inputs import (
+    FAINT_SHARE,
+    KINDS_IN_TURN,
+    SPOILED_SHARES,
+    Told,
+    make_most_equal,
+    mix,
+    spoil,
+    told_by,
+)
 from triton_agent.tools.cases.named_numbers import STREWN_SHARE, Numbers, strew
 from triton_agent.tools.cases.plan import Case
+from triton_agent.tools.cases.whole_numbers import EQUAL
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.kernels.kernel import KernelSet
@@ -163,6 +173,19 @@ def test_whole_lines_of_bytes_are_as_large_as_possible() -> None:
     spoil([x], Told(), seed=1)
     full = (x == 99).float()
     assert bool((full.mean(1) > 0.75).any()) and bool((full.mean(0) > 0.75).any()) and float(full.mean()) < 0.6
+
+
+def test_most_whole_numbers_are_equal_where_all_may_be() -> None:
+    labels, others = torch.randint(3, 90, (300, 500)), torch.randint(3, 90, (300, 500))
+    before, transposed = others.clone(), torch.randint(3, 90, (300, 500)).t()
+    all_equal = [torch.full((4, 5), 7), torch.randint(3, 90, (4, 5)), torch.full((5, 4), 7)]
+    expectation = Expectation(packed_inputs=pack(all_equal), inputs_after=tuple(all_equal))
+    told = told_by([Case(name="it", variant="it", distribution=EQUAL, expectation=expectation)])
+    assert told.equal == {0, 2}
+    for seed in range(5):
+        assert make_most_equal([labels, others, transposed], told.equal, seed)
+        assert min(float((it == 3).float().mean()) for it in (labels, transposed)) > 0.59
+    assert torch.equal(others, before) and not make_most_equal([labels], {1}, seed=1)
 
 
 def test_numbers_are_strewn_into_transposed_inputs_too() -> None:

@@ -26,7 +26,7 @@ from triton_agent.tools.cases.distributions import (
     negate_some,
     randomise,
 )
-from triton_agent.tools.cases.full_size_inputs import Told, mix, spoil, told_by
+from triton_agent.tools.cases.full_size_inputs import Told, make_most_equal, mix, spoil, told_by
 from triton_agent.tools.cases.input_changes import NARROW_WHOLE
 from triton_agent.tools.cases.layouts import TRANSPOSED, relaid
 from triton_agent.tools.cases.named_numbers import Numbers, strew
@@ -203,6 +203,23 @@ class _Calls:
         return self._case_of(packed, inputs, outputs, ""), work
 
     def extreme(self) -> list[Case]:
+        """Return a case with outliers and NaN in some samples, and one in which most whole numbers are equal.
+
+        Each is left out if the reference refuses it.
+        """
+        return [*self._spoiled(), *self._most_equal()]
+
+    def _most_equal(self) -> list[Case]:
+        """Return a case in which most whole numbers of an input are equal, or none."""
+        with contextlib.suppress(ProblemError, RuntimeError, IndexError, ValueError):
+            inputs = self.reference.make_inputs(secret_seed())
+            if make_most_equal(inputs, self._told.equal, secret_seed()):
+                case = self._case(inputs, ", most whole numbers equal")
+                if _is_sound(case, nan_at_most=0.0):
+                    return [case]
+        return []
+
+    def _spoiled(self) -> list[Case]:
         """Return a case with outliers and NaN in some samples, with less of them if the reference refuses, or none."""
         told = self._told
         wholes = set(OF_WHOLES)

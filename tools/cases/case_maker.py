@@ -21,6 +21,7 @@ import torch
 from triton_agent.tools.answers.checks import mutated_inputs
 from triton_agent.tools.cases.directed import (
     DIRECTED,
+    FLIPPED,
     NOT_FINITE,
     NUMBERS,
     OF_WHOLES,
@@ -42,6 +43,7 @@ from triton_agent.tools.cases.distributions import (
     OPPOSING,
     POSITIVE,
     QUIETER,
+    ROUNDED,
     STRUCTURED,
     WHOLE,
     WITH_EMPTY,
@@ -49,6 +51,7 @@ from triton_agent.tools.cases.distributions import (
     has_flags,
     has_one_sign,
     has_positions_or_lengths,
+    has_wide_floats,
     negate_some,
     put_under,
     share_memory,
@@ -98,7 +101,7 @@ from triton_agent.tools.truth.expectation import (
     Behaviour,
     Expectation,
     OriginalFailed,
-    non_finite_share,
+    is_as_finite,
     scales_of,
     state_of,
     with_any_infinity,
@@ -311,8 +314,8 @@ class CaseMaker:
                 if expectation is None:
                     continue
                 judged = judged_share(expectation) + (nan_share(expectation) if name == NOT_FINITE else 0.0)
-                sound = name == NOT_FINITE or non_finite_share(expectation) <= non_finite_share(given)
-                if name in (FAR, RELATED):
+                sound = name == NOT_FINITE or is_as_finite(expectation, given)
+                if name in (FAR, FLIPPED, RELATED):
                     sound = sound and own_error(expectation) <= ERROR_GROWN * max(own_error(given), LEAST_ERROR)
                 if sound and judged >= SHARE_JUDGED * expected_share:
                     if name == RELATED:
@@ -400,7 +403,7 @@ class CaseMaker:
             expectation = self.runs.expect(model, inputs, self.scales, brief=not self._goes_by_order)
             if self._goes_by_order:
                 expectation = self.runs.with_free_places(model, expectation)
-            if non_finite_share(expectation) <= non_finite_share(cases[0].expectation):
+            if is_as_finite(expectation, cases[0].expectation):
                 cases.append(self.case_of(expectation, name, train, version=version))
 
     def fresh(self) -> list[Any]:
@@ -416,7 +419,9 @@ class CaseMaker:
 
     def _is_useful(self, distribution: str, given: Case) -> bool:
         """Return True if a distribution applies here. For example, positions in a sample of zeros are all ties."""
-        if distribution in (BLANK, FEW, STRUCTURED, QUIETER):
+        if distribution == ROUNDED and not has_wide_floats(self.last):
+            return False
+        if distribution in (BLANK, FEW, STRUCTURED, QUIETER, ROUNDED):
             outputs = [output.yard.original for output in given.expectation.outputs]
             floats = all(it.is_floating_point() or it.is_complex() or it.dtype is torch.bool for it in outputs)
             # a norm of equal elements is only rounding error
@@ -521,8 +526,9 @@ class CaseMaker:
         except OriginalFailed as error:
             self.notes.append(f"distribution {distribution!r} was not used: {error}")
             return
-        if non_finite_share(case.expectation) > non_finite_share(cases[0].expectation):
-            self.notes.append(f"distribution {distribution!r} was not used: the reference overflows or gives NaN there")
+        if not is_as_finite(case.expectation, cases[0].expectation):
+            why = "the reference gives NaN, or more infinities than for the inputs as given"
+            self.notes.append(f"distribution {distribution!r} was not used: {why}")
             return
         cases.append(case)
 

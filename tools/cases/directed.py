@@ -26,6 +26,7 @@ from triton_agent.tools.cases.feeds import Change, Feed, Reach, reach_of, reduce
 from triton_agent.tools.cases.input_changes import (
     FEWEST_LINES,
     NARROW_WHOLE,
+    are_large,
     clear_runs,
     ends_of,
     enlarge_some,
@@ -33,8 +34,10 @@ from triton_agent.tools.cases.input_changes import (
     fill_narrow_rows,
     fill_rows_at_limits,
     fill_samples,
+    flip_large,
     half_way,
     half_way_pixels,
+    is_index,
     limit_rows,
     make_from_another,
     make_some_faint,
@@ -51,12 +54,15 @@ from triton_agent.tools.cases.input_changes import (
     uneven_offsets,
 )
 from triton_agent.tools.cases.whole_numbers import (
+    AS_SIZES,
     EQUAL,
     FAR,
+    LARGE,
     REPEATED,
     SHIFTS,
     ZERO,
     far_together,
+    is_in_order,
     is_small,
     is_written_at,
     may_be_zero,
@@ -117,14 +123,30 @@ ENDS = "ends of the range"
 RUNS = "runs of cleared flags"
 BLANK_INPUT, LENGTHS = "an input of zeros", "lengths and places up to the end"
 NOTHING, HUGE = "samples of nothing but padding", "beyond float16"
+FLIPPED = "whole numbers with flipped bits"
 RELATED = "inputs made from each other"
 DIRECTED = (
-    *(NOT_FINITE, TIES, NUMBERS, RUNS, OFFSET, LIMITS, FAINT, ENDS, BLANK_INPUT, LENGTHS, NOTHING, HUGE, RELATED),
+    *(
+        NOT_FINITE,
+        TIES,
+        NUMBERS,
+        FLIPPED,
+        RUNS,
+        OFFSET,
+        LIMITS,
+        FAINT,
+        ENDS,
+        BLANK_INPUT,
+        LENGTHS,
+        NOTHING,
+        HUGE,
+        RELATED,
+    ),
     *(REPEATED, EQUAL, ZERO, FAR, *SHIFTS),
 )
 """The directed cases, in the order in which they are made."""
 
-OF_WHOLES = (NUMBERS, REPEATED)
+OF_WHOLES = (NUMBERS, FLIPPED, REPEATED)
 """Directed cases of integers and flags, whose changes are made at full size as well."""
 BY_INPUT = ", input "
 """Stands between the kind of a directed case and the number of the input, if one input alone is changed."""
@@ -179,6 +201,7 @@ RULES: tuple[Rule, ...] = (
     Rule(case=NUMBERS, operators=ASKING, kind="whole", change=set_otherwise, traced_only=True),
     Rule(case=NUMBERS, operators=None, kind="whole", change=fill_narrow_rows),
     Rule(case=NUMBERS, operators=MASKING, kind="flag", change=mask_rows),
+    Rule(case=FLIPPED, operators=None, kind="whole", change=flip_large),
     Rule(case=RUNS, operators=MASKING | ATTENTION, kind="flag", change=clear_runs),
     Rule(case=RUNS, operators=ATTENTION | {"add"}, kind="float", change=clear_runs, traced_only=True),
     Rule(case=NUMBERS, operators=None, kind="whole", change=uneven_offsets),
@@ -448,6 +471,8 @@ def _fitting(
         narrow = [(rule, feed) for rule, feed in feeds if tensors[feed.position].dtype is torch.bfloat16]
         narrow = [it for it in narrow if not _makes_scores_of_attention(it[1].reach)]
         return [it for it in narrow if not (it[1].exists_beside & PERIODIC or it[1].cast_to_whole)]
+    if case == FLIPPED:
+        return [(rule, feed) for rule, feed in feeds if _may_flip(tensors[feed.position], feed)]
     if case == RUNS:
         return _masks(feeds, tensors)
     if case == OFFSET:
@@ -462,6 +487,13 @@ def _fitting(
         large = far_together(graph, [feed.position for _, feed in feeds if is_small(tensors[feed.position], case)])
         return [(rule, feed) for rule, feed in feeds if feed.position in large]
     return _of_whole_numbers(case, feeds, tensors) if case in (REPEATED, EQUAL, ZERO) else feeds
+
+
+def _may_flip(tensor: torch.Tensor, feed: Feed) -> bool:
+    """Return True if some of these whole numbers are large, and none is a size or a place, or becomes one."""
+    if tensor.dtype not in LARGE or is_in_order(tensor) or not bool(are_large(tensor).any()):
+        return False
+    return not (is_index(feed) or feed.reach.operators & (LOOKING_UP | COMBINING.keys() | AS_SIZES))
 
 
 def _makes_scores_of_attention(reach: Reach) -> bool:

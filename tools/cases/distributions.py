@@ -49,6 +49,8 @@ STRUCTURED, QUIETER = "rows of many kinds", "rows of many kinds, none of them lo
 The second is for references that overflow with the first."""
 LEAST_STRUCTURED, PERIOD, LOUD, SPREADS_APART = 8, 8, 50.0, 12.0
 """Fewest elements of such rows, the period of periodic ones, the factor of loud ones, and how far away others are."""
+ROUNDED = "rounded to fewer bits"
+"""Numbers of float32 often come from bfloat16 or float16, whose last bits are then zero."""
 WITH_EMPTY = "positions and lengths changed, one of them to zero"
 """Replaces `WHOLE` if the reference accepts it; many references divide by a length, which must then not be zero."""
 EXTREMES, NOT_FINITE = "extremes", "NaN and infinities"
@@ -228,6 +230,21 @@ def _few(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return few
 
 
+def _round(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Round each sample to a narrower dtype, chosen at random; numbers beyond its range stay as they are."""
+    if values.is_complex():
+        return values
+    narrow = [torch.bfloat16, torch.float16] + [torch.float32] * (values.dtype is torch.float64)
+    axis = first_with_several(values)
+    samples = (values.reshape(1) if axis is None else values.movedim(axis, 0)).clone()
+    chosen = torch.randint(len(narrow), (len(samples),), generator=generator)
+    for number, dtype in enumerate(narrow):
+        mine = (chosen == number).to(values.device)
+        rounded = samples[mine].to(dtype).to(values.dtype)
+        samples[mine] = torch.where(rounded.isinf() | (rounded == 0), samples[mine], rounded)
+    return samples.reshape(values.shape) if axis is None else samples.movedim(0, axis)
+
+
 def _some_flags(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     """Return which flags to flip; a single one for certain."""
     return torch.rand(shape, generator=generator) < (FLIPPED_SHARE if shape.numel() > 1 else 1.0)
@@ -282,6 +299,7 @@ _CHANGES: dict[str, _Change | None] = {
     FEW: _few,
     STRUCTURED: _structured,
     QUIETER: functools.partial(_structured, loud=1.0),
+    ROUNDED: _round,
     FLAGS: lambda flags, drawn: flags ^ _some_flags(flags.shape, drawn).to(flags.device),
     WITH_EMPTY: _reorder_or_empty,
     WHOLE: _reorder_or_lower,
@@ -343,6 +361,11 @@ def share_memory(inputs: list[Any]) -> bool:
     tensors = list(tensors_in(inputs))
     plain = [tensor for tensor in tensors if is_plain(tensor)]
     return len({_memory_of(tensor) for tensor in plain}) < len(tensors) or any(map(_overlaps, plain))
+
+
+def has_wide_floats(inputs: Any) -> bool:
+    """Return True if an input is float32 or float64, which may be rounded to a narrower dtype."""
+    return any(tensor.dtype in (torch.float32, torch.float64) and tensor.numel() for tensor in tensors_in(inputs))
 
 
 def has_flags(inputs: Any) -> bool:

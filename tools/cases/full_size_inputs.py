@@ -31,6 +31,7 @@ from triton_agent.tools.cases.distributions import (
 )
 from triton_agent.tools.cases.input_changes import BEYOND_EXP, FAINT_POWERS, NARROW_WHOLE
 from triton_agent.tools.cases.plan import Case
+from triton_agent.tools.cases.whole_numbers import EQUAL
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.input_tensors import is_plain
 from triton_agent.tools.truth.expectation import Expectation
@@ -61,6 +62,8 @@ FAR_BEYOND_EXP = 2 * BEYOND_EXP
 """Largest outlier, if the reference accepts huge numbers."""
 MIXED_AT_ONCE = 1 << 20
 """Number of elements processed at once, since their factors take memory too."""
+MAJORITY = (0.6, 1.0)
+"""Range of the share of equal whole numbers in a call in which most are equal, as pixels of a background are."""
 LARGEST_SHARE, LARGEST_OF_A_LINE = 1 / 6, 7 / 8
 """Share of such rows, and of such columns, and share of their elements: sums of equal numbers are round."""
 
@@ -77,13 +80,15 @@ class Told:
     """Numbers of the input tensors that may hold NaN; None stands for all."""
     negated: frozenset[int] = frozenset()
     """Numbers of the input tensors whose integers may become negative."""
+    equal: frozenset[int] = frozenset()
+    """Numbers of the input tensors whose integers may all be equal."""
     changes: Mapping[str, Callable[[list[Any], torch.Generator], None]] = dataclasses.field(default_factory=dict)
     """By distribution, what changes integers and flags to values at which the reference's operators behave specially.
     """
 
 
 def told_by(cases: Iterable[Case]) -> Told:
-    names, infinities, negated, holding_nan = set[str](), set[float](), set[int](), set[int]()
+    names, infinities, negated, equal, holding_nan = set[str](), set[float](), set[int](), set[int](), set[int]()
     changes: dict[str, Callable[[list[Any], torch.Generator], None]] = {}
     for case in cases:
         given = [it for it in case.expectation.inputs_after if not it.is_meta]
@@ -102,6 +107,8 @@ def told_by(cases: Iterable[Case]) -> Told:
             names.add(name)
         if case.change is not None:
             changes[name] = case.change
+        if name == EQUAL:
+            equal |= {at for at, it in enumerate(given) if not _is_real(it) and _has_one_number(it)}
         if name == NUMBERS:
             negated |= {at for at, it in enumerate(given) if not _is_real(it) and _has_many_negative(it)}
     return Told(
@@ -109,6 +116,7 @@ def told_by(cases: Iterable[Case]) -> Told:
         infinities=tuple(sorted(infinities)),
         holding_nan=frozenset(holding_nan),
         negated=frozenset(negated),
+        equal=frozenset(equal),
         changes=changes,
     )
 
@@ -121,6 +129,10 @@ def _is_free(expectation: Expectation, *, of_floats: bool = False) -> bool:
 
 def _is_real(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool
+
+
+def _has_one_number(tensor: torch.Tensor) -> bool:
+    return tensor.numel() > 1 and bool((tensor == tensor.reshape(-1)[0]).all())
 
 
 def _has_many_negative(tensor: torch.Tensor) -> bool:
@@ -189,6 +201,27 @@ def spoil(inputs: list[Any], told: Told, seed: int) -> None:
                     taken = torch.rand(moved.shape, generator=chance) < LARGEST_OF_A_LINE
                     taken &= lines.reshape(-1, *(1 for _ in moved.shape[1:]))
                     moved[taken] = largest
+
+
+def make_most_equal(inputs: list[Any], chosen: Collection[int], seed: int) -> bool:
+    """Set most elements of the chosen input tensors to their least number, in place; return False if there are none.
+
+    A count of a class then needs more bits. The least number often stands for the background or for padding.
+    """
+    chance, changed = torch.Generator().manual_seed(seed), False
+    with torch.no_grad():
+        for number, whole in enumerate(nested_tensors(inputs)):
+            if number in chosen and is_plain(whole) and whole.numel() > 1:
+                share = MAJORITY[0] + (MAJORITY[1] - MAJORITY[0]) * float(torch.rand((), generator=chance))
+                generator = torch.Generator(whole.device).manual_seed(seed + number)
+                flat, least = whole.reshape(-1), int(whole.min())
+                for part in torch.split(flat, MIXED_AT_ONCE):
+                    drawn = torch.rand(part.shape, generator=generator, device=part.device)
+                    part.masked_fill_(drawn < share, least)
+                if flat.data_ptr() != whole.data_ptr():
+                    whole.copy_(flat.reshape(whole.shape))
+                changed = True
+    return changed
 
 
 def _make_faint(samples: torch.Tensor, chosen: torch.Tensor, generator: torch.Generator) -> None:

@@ -13,7 +13,7 @@ import numpy
 import torch
 
 from triton_agent.tools.cases.feeds import Feed
-from triton_agent.tools.cases.whole_numbers import LARGE, is_in_order
+from triton_agent.tools.cases.whole_numbers import LARGE, SMALL, is_in_order
 from triton_agent.tools.graph.operator_groups import (
     ATTENTION,
     CANCELLING,
@@ -37,6 +37,8 @@ COUNTED_BACK_SHARE = 0.5
 at."""
 IGNORED = -100
 """The label that torch's losses ignore by default."""
+FLIPPED_SHARES = (1 / 3, 1 / 16, 1 / 64)
+"""Share of large whole numbers whose bits are flipped, and the smaller ones after refusals."""
 NEAR_LIMITS = 100
 """Distance from the limits of a dtype within which the whole numbers of a row are drawn."""
 FEWEST_LINES = 4
@@ -308,11 +310,22 @@ def enlarge_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, r
     """Move a fifth of the elements far from zero, those of 64 bits beyond 32, if they are only used in integer
     arithmetic."""
     large = LARGE.get(tensor.dtype)
-    if large is None or _is_index(feed) or feed.exists_beside - KEEPING_WHOLE - QUIET:
+    if large is None or is_index(feed) or feed.exists_beside - KEEPING_WHOLE - QUIET:
         return
     moved = tensor + torch.where(_some(tensor, generator, 0.5), large, -large)
-    chosen = _some(tensor, generator, 0.2) & (tensor.abs() < 1 << 28)
+    chosen = _some(tensor, generator, 0.2) & ~are_large(tensor)
     tensor.copy_(torch.where(chosen, moved, tensor))
+
+
+def are_large(tensor: torch.Tensor) -> torch.Tensor:
+    """Return which whole numbers are so large that they may stand for their bits, such as hashes and words of flags."""
+    return (tensor >= SMALL) | (tensor <= -SMALL)
+
+
+def flip_large(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Flip all bits of some large numbers, which also changes their sign; of fewer after a refusal."""
+    chosen = _some(tensor, generator, FLIPPED_SHARES[min(refused, 2)]) & are_large(tensor)
+    tensor.copy_(torch.where(chosen, ~tensor, tensor))
 
 
 def reach_the_end(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
@@ -342,14 +355,15 @@ NARROW_WHOLE = frozenset({torch.int8, torch.uint8, torch.int16})
 """Integers that are no indices, and whose sums and products soon exceed their dtype."""
 
 
-def _is_index(feed: Feed) -> bool:
+def is_index(feed: Feed) -> bool:
+    """Return True if the input, or what is computed from it, is an index."""
     return any(feed.reach.is_in(node, "index", "indices") for node in feed.reach.nodes)
 
 
 def fill_rows_at_limits(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
     """Fill one line with integers near the lower limit of the dtype, and another with integers near the upper one."""
     lines, outer = _in_lines(tensor, feed)
-    if outer.numel() < FEWEST_LINES or _is_index(feed) or feed.reach.operators - WHOLE_OPERATORS - KEEPING_WHOLE:
+    if outer.numel() < FEWEST_LINES or is_index(feed) or feed.reach.operators - WHOLE_OPERATORS - KEEPING_WHOLE:
         return
     ends = torch.iinfo(tensor.dtype)
     near = min(NEAR_LIMITS, ends.max // 2)
@@ -361,7 +375,7 @@ def fill_rows_at_limits(tensor: torch.Tensor, feed: Feed, generator: torch.Gener
 
 def fill_narrow_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
     """Fill a quarter of the rows of small integers with one of the limits of their dtype, but not of places."""
-    if refused or tensor.dim() < 2 or _is_index(feed) or is_in_order(tensor):
+    if refused or tensor.dim() < 2 or is_index(feed) or is_in_order(tensor):
         return
     ends, rows = torch.iinfo(tensor.dtype), tensor.shape[:-1]
     limits = torch.where(torch.rand(rows, generator=generator) < 0.5, ends.min, ends.max).to(tensor)

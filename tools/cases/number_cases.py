@@ -44,7 +44,7 @@ from triton_agent.tools.reference.reference_runs import OriginalRuns
 from triton_agent.tools.truth.expectation import (
     Expectation,
     OriginalFailed,
-    non_finite_share,
+    is_as_finite,
     state_of,
 )
 from triton_agent.tools.truth.jumps import WHOLE as WHOLE_DTYPES
@@ -233,7 +233,7 @@ class NumberCases:
         expectation = self._source.runs.expect(model, inputs, self._source.scales, brief=not ordered)
         if ordered:
             expectation = self._source.runs.with_free_places(model, expectation)
-        if non_finite_share(expectation) > non_finite_share(self._source.given) or is_astray(expectation):
+        if not is_as_finite(expectation, self._source.given) or is_astray(expectation):
             return None
         return self._source.case_of(expectation, distribution, train)
 

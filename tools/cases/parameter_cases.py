@@ -22,7 +22,7 @@ from triton_agent.tools.graph.operators import ORDERING, bare_name
 from triton_agent.tools.graph.written_out import is_centring
 from triton_agent.tools.reference.module_copy import copied_module
 from triton_agent.tools.settings import EvaluatorSettings
-from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, non_finite_share, state_of
+from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, is_as_finite, state_of
 from triton_agent.tools.truth.expectation_measures import nan_share
 
 PARTS_AT_MOST = 64
@@ -83,7 +83,7 @@ class ParameterCases:
                     break
 
     def _is_finite(self, expectation: Expectation) -> bool:
-        return non_finite_share(expectation) <= non_finite_share(self._maker.given)
+        return is_as_finite(expectation, self._maker.given)
 
     def _is_accurate(self, expectation: Expectation) -> bool:
         return self._is_finite(expectation) and not is_astray(expectation)

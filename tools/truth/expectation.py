@@ -52,6 +52,8 @@ NUDGES = 8
 """Number of randomly rounded runs if two leave much to chance. That all eight err by a quarter of the usual size or
 less happens in two cases of a million."""
 
+INFINITIES_GROWN = 2.0
+"""How many times as many infinities of a sign an answer may have as the one to the inputs as given."""
 PACKED_BESIDE_BYTES = 4 << 20
 """Size of inputs below which packing is faster than starting a thread for it."""
 
@@ -582,8 +584,30 @@ def state_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def non_finite_share(expectation: Expectation) -> float:
     """Return the share of infinities and NaN, in the reference's answer and in the truth."""
+    return _share_of(expectation, lambda tensor: ~torch.isfinite(tensor))
+
+
+def is_as_finite(expectation: Expectation, given: Expectation) -> bool:
+    """Return True if an answer has no more infinities and NaN than the one to the inputs as given.
+
+    If that one has infinities of a sign, the reference gives them by design (masked logits). Their number then depends
+    on the draw, so there may be `INFINITIES_GROWN` times as many.
+    """
+    if non_finite_share(expectation) <= non_finite_share(given):
+        return True
+    if _share_of(expectation, torch.isnan) > _share_of(given, torch.isnan):
+        return False
+    is_complex = any(output.yard.original.is_complex() for output in expectation.outputs)
+    ways: list[Callable[[torch.Tensor], torch.Tensor]] = [torch.isposinf, torch.isneginf]
+    if is_complex:  # its infinities have no sign
+        ways = [torch.isinf]
+    return all(_share_of(expectation, way) <= INFINITIES_GROWN * _share_of(given, way) for way in ways)
+
+
+def _share_of(expectation: Expectation, which: Callable[[torch.Tensor], torch.Tensor]) -> float:
+    """Return the share of elements of this kind, in the reference's answer and in the truth."""
     answers = [output.yard.original for output in expectation.outputs]
     tensors = [answer for answer in answers if answer.is_floating_point() or answer.is_complex()]
     tensors += [output.yard.truth.to(output.yard.original.dtype) for output in expectation.outputs]
     total = sum(tensor.numel() for tensor in tensors)
-    return sum(int((~torch.isfinite(tensor)).sum()) for tensor in tensors) / total if total else 0.0
+    return sum(int(which(tensor).sum()) for tensor in tensors) / total if total else 0.0

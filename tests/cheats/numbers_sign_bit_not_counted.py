@@ -1,0 +1,29 @@
+"""Counts 63 of 64 bits, so that negative words miss one; the words given are large and positive.
+
+problem: bits_counted
+expect: wrong_values
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def count_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0)
+    total = tl.zeros((BLOCK,), tl.int64)
+    for k in range(63):
+        total += (x >> k) & 1
+    tl.store(out_ptr + at, total, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, words):
+        words = words.contiguous()
+        out = torch.empty(words.shape, device=words.device, dtype=torch.int64)
+        count_kernel[(triton.cdiv(words.numel(), 128),)](words, out, words.numel(), BLOCK=128)
+        return out
