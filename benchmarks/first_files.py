@@ -40,8 +40,8 @@ ROWS, LOCK = "rows.csv", "lock"
 CALLS, WARM_UP = 14, 3
 SLOWEST = 6
 AHEAD_CYCLES, CYCLES_PER_S = 3_000_000, 2.5e9
-"""The GPU waits before each call for at least so many cycles, and for the time that the host takes to launch it, so that
-the host's time between launches does not count.
+"""The GPU waits before each call for at least so many cycles, and as long as the host takes to launch it, so that the
+host's time between launches does not count.
 """
 
 

@@ -27,6 +27,9 @@ MEANINGS = {
     Status.NOT_TRITON: "something other than its own Triton kernels does the work",
 }
 
+ALSO = {Finding.MUTATED_INPUT: "; or an input that the reference changes was left unchanged, or changed otherwise"}
+"""What else findings mean. The texts in `DECISIONS` are part of prompts, whose versions keep their words."""
+
 HEAD = """\
 # Verdicts
 
@@ -83,23 +86,25 @@ guard cannot check them without reading them, and they differ from call to call.
   the other one, which are so large once that exponentials of scores are zero. Rows of two inputs of one shape, or of
   an input and a parameter, are equal, opposite, sorted, or otherwise made from each other. Some numbers lie
   half-way between two steps of a grid, or between two pixels of which the nearest is taken, where no division rounds.
-  Numbers between 0 and 1 (or -1 and 1) reach both ends, and bfloat16 exceeds what float16 holds. NaN is asked of
-  each input that the reference passes it on from, single ones and half a row.
+  Numbers between 0 and 1 (or -1 and 1) reach both ends, and bfloat16 exceeds what float16 holds. Some samples of
+  float32 are rounded to bfloat16, others to float16, and some of float64 to float32. NaN is asked of each input that
+  the reference passes it on from, single ones and half a row.
 - Integers and flags: some repeat within an input, alone and in runs, and between inputs, or are zero; all are equal;
-  all of one input are zero; all are some thousands, or large; rows of 8 or 16 bits lie at a limit. Lengths and places
-  are drawn up to the end. Some samples hold nothing but padding or ignored labels. Rows of flags begin or end with a
-  run of cleared ones, and those of a mask that is added to scores with minus infinity. Sizes, offsets and places that
-  are written to keep what the file draws.
+  all of one input are zero; all are some thousands, or large; rows of 8 or 16 bits lie at a limit. Of numbers from
+  2**28 on, some get all bits flipped. Lengths and places are drawn up to the end. Some samples hold nothing but padding
+  or ignored labels. Rows of flags begin or end with a run of cleared ones, and those of a mask that is added to scores
+  with minus infinity. Sizes, offsets and places that are written to keep what the file draws.
 - Memory: inputs that share memory also get memory of their own, and other values there. Each input lies transposed, and
   with gaps in its rows, between samples and between planes; any two of up to six inputs lie differently once. Samples,
   heads, or columns of several inputs are repeated with a stride of zero.
 - Sizes: odd ones, primes, powers of two, a batch of one, and some up to four times as large. A larger size is left out,
   with a note, if a kernel needs more shared memory there than the GPU has or takes more than ten seconds to compile.
-  So are sizes at which something is empty or not finite, unless that is so at the sizes given.
+  So are sizes at which something is empty or not finite, unless that is so at the sizes given, and those at which
+  offsets that rise from 0 to the size of another input no longer end there. A number above 2**38 is no size.
   Where a file takes another branch than at the sizes given (another kernel, another outcome of a condition on the
   arguments of a launch, or several rounds of a loop), all these values are tried again; so in the second mode.
 - Inputs at full size: they hold several magnitudes and signs at once. In other calls they hold outliers, NaN, repeated
-  and negative indices, full and empty masks, and the numbers that kernels name.
+  and negative indices, full and empty masks, mostly equal whole numbers, and the numbers that kernels name.
 - Parameters and buffers: those that a new module fills with one value also get other values, and those of one sign get
   both signs if the reference accepts that. Scales also get larger values, some rows of a weight are zero, and biases,
   tables and normalised weights before a norm are far from zero.
@@ -145,7 +150,7 @@ def _status(status: Status) -> str:
     findings = [finding for finding in Finding if DECISIONS[finding].status is status]
     if findings:
         lines += ["", "| finding | means |", "|---|---|"]
-        lines += [f"| `{finding}` | {DECISIONS[finding].means} |" for finding in findings]
+        lines += [f"| `{finding}` | {DECISIONS[finding].means}{ALSO.get(finding, '')} |" for finding in findings]
     return "\n".join([*lines, ""])
 
 

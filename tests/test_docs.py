@@ -22,6 +22,12 @@ def test_the_decision_table_is_the_one_in_the_code() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_page_of_verdicts_says_that_an_input_may_have_to_change() -> None:
+    lines = (ROOT / "docs" / "verdicts.md").read_text().splitlines()
+    [row] = [line for line in lines if line.startswith("| `mutated_input`")]
+    assert "left unchanged" in row.partition(";")[2]
+
+
 def test_the_results_in_the_documents_are_those_in_the_tracked_rows() -> None:
     check = [sys.executable, str(ROOT / "docs" / "make_results.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True, timeout=60)
