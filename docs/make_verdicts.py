@@ -63,7 +63,9 @@ guard cannot check them without reading them, and they differ from call to call.
   with it, the file is refused (`one_sided`). Not concerned are single elements and their places, lengths and other
   whole numbers computed from those of an input, limits of a value, bounds of accesses, guards against NaN, infinities
   and sums of exponentials that are zero, numbers beyond what a value can be, and a comparison that the reference makes,
-  too, of the same values.
+  too, of the same values. But limits of sums and other reductions count, unless they are zero, smaller than 1e-4 or
+  larger than 1e4, or are approached; and so do three or more questions, joined by `&` or `|`, about four or more
+  elements of one tensor of whole numbers.
 - If the reference does the same in training and evaluation mode, but a file does not, the file is checked with the same
   cases in both modes.
 - A mode in which the reference draws random numbers (dropout in training mode) is not checked, since two right answers

@@ -1560,6 +1560,41 @@ def predicates_on_data_with_one_result_are_noted():
 
 
 @triton.jit
+def kernel_of_limits(x_ptr, word_ptr, out_ptr, n, most, B: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, B)
+    keep = at < n
+    x = tl.load(x_ptr + row * n + at, mask=keep, other=0.0)
+    size = tl.sum(x * x, axis=0)
+    y = tl.maximum(size, 0.3)  # always the same
+    y += tl.where(size < 0.3, 0.3, size)  # always the same
+    y += tl.where(tl.abs(size - 1.0) < 0.05, 1.0, size)  # always the same
+    y += tl.where(tl.abs(size - 1.0) < 1e-6, 7.0, size)  # always the same: zero of what was shifted is no zero
+    y += tl.clamp(size, 0.3, 1e6)  # always the same
+    y += tl.maximum(size, 1e-12) + tl.minimum(size, 65504.0) + tl.where(size == 0.0, 1.0, size)
+    y += tl.where(x > 1e3, 1e3, x)
+    whole = tl.sum((x > -1.0).to(tl.float32), axis=0)
+    y += tl.maximum(whole, 1.0)
+    y += tl.minimum(tl.sqrt(size), most)  # is nearly reached
+    a, b = tl.load(word_ptr + row), tl.load(word_ptr + row + 1)
+    c, d = tl.load(word_ptr + row + 2), tl.load(word_ptr + row + 3)
+    y += tl.where((a <= at) & (at < b), 1.0, 0.0)  # a segment
+    y += tl.where((b - a == 2) & (c - b == 2) & (d - c == 2), 1.0, 0.0)  # always the same
+    tl.store(out_ptr + row * n + at, y, mask=keep)
+
+
+@probe
+def limits_of_totals_and_patterns_of_whole_numbers_are_noted():
+    x, words, out = values(40, 24), torch.arange(43), torch.empty(40, 24)
+    lines, first = inspect.getsourcelines(kernel_of_limits.fn)
+    with noting() as seen:
+        kernel_of_limits[(40,)](x, words, out, 24, 1.001 * x.norm(dim=1).max().item(), B=32)
+        one_sided = {it.line for it in seen.values() if it.only is not None and it.kind not in ("guard", "operand")}
+    wanted = {first + number for number, line in enumerate(lines) if "# always the same" in line}
+    assert one_sided == wanted, (one_sided - wanted, wanted - one_sided)
+    return True
+
+
+@triton.jit
 def kernel_of_one_predicate(x_ptr, out_ptr, n, B: tl.constexpr):
     at = tl.arange(0, B)
     x = tl.load(x_ptr + at, mask=at < n, other=0.0)

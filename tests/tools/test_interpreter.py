@@ -108,6 +108,7 @@ OTHER_PROMISES = (
     "atomics_of_one_program_contest_those_of_others",
     "counterparts_of_sums_make_them_what_they_meet",
     "predicates_on_data_with_one_result_are_noted",
+    "limits_of_totals_and_patterns_of_whole_numbers_are_noted",
     "another_result_is_forced_at_one_place",
     "a_failure_of_the_notes_is_not_the_kernels",
     "a_constant_that_data_may_have_replaced_is_data_in_comparisons",

@@ -167,6 +167,8 @@ def _spoken(known: Known) -> str:
         return f"a comparison of values computed from the data is {'true' if known.only else 'false'}"
     if known.predicate.kind is PredicateKind.EXTREMUM:
         return f"the {'first' if known.only == 1 else 'second'} of two values computed from the data is taken"
+    if known.predicate.kind is PredicateKind.LIMIT:
+        return f"a limit of a value computed from the data is {'never' if known.only else 'always'} passed"
     if known.predicate.kind is PredicateKind.BOUND:
         return f"a bound of the loop, computed from the data, is {'above zero' if known.only else 'zero or less'}"
     if known.predicate.kind is PredicateKind.JOINT:

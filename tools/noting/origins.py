@@ -62,6 +62,15 @@ OF_LENGTHS = frozenset(
     | {f"create_{name}" for name in ("xor", "and", "or", "shl", "lshr", "ashr")}
 )
 """Operations that make lengths and places of loaded whole numbers."""
+KEEPING_ZERO = CASTS | frozenset(
+    {f"create_{name}" for name in ("fmul", "mul", "fdiv", "precise_divf", "sdiv", "fneg")}
+    | {f"create_{name}" for name in ("sqrt", "precise_sqrt", "rsqrt", "bitcast", "select")}
+)
+"""Operations, besides sums and extrema with tiny constants, that leave zero what it is, or infinite."""
+TINY = 1e-4
+"""Largest of the constants that keep divisors and logarithms away from zero."""
+ELEMENTS_KEPT, QUESTIONS_KEPT = 64, 32
+"""Maximum number of loads that a whole number, and of questions that a flag, is known to come from."""
 APART = frozenset(
     {f"create_{name}" for name in ("bitcast", "and", "or", "xor", "shl", "lshr", "ashr", "srem", "urem", "frem")}
 )
@@ -105,6 +114,14 @@ class Data:
     """True for exponentials of such differences, and their sums."""
     is_length: bool = False
     """True for what was computed, element by element, from loaded whole numbers, and for flags that ask about them."""
+    loads: frozenset[tuple[int | None, int]] = frozenset()
+    """Loads that a length comes from, each with the number of the tensor argument."""
+    questions: frozenset[frozenset[tuple[int | None, int]]] = frozenset()
+    """Questions about lengths that are joined to these flags, each as the loads that it asks about."""
+    is_total: bool = False
+    """True for what was computed from sums, products of matrices, and other reductions that choose no element."""
+    is_shifted: bool = False
+    """True if these values are not near zero where what they come from is, such as a sum less one."""
     picked: Array | None = None
     """Lanes on which a choice took these values in place of zero."""
     asked: tuple[str, ...] = ()
@@ -139,7 +156,7 @@ def data_of(
     """Return what is known of the result of an operation at this place."""
     sources = data_in(handles)
     if name in WITHOUT_LANES:
-        return Data(stem=new_origin())
+        return Data(stem=new_origin(), is_total=any(it.attr[DATA].is_total for it in sources))
     if name in SHAPING:
         known = sources[0].attr[DATA]
         plain = [it for it in args if not isinstance(it, stock.TensorHandle)]
@@ -152,7 +169,8 @@ def data_of(
         product = of_sum(of_product(*map(bounds_everywhere, args[:2])), args[0].data.shape[-1])
         before = bounds_in(args[2])
         bounds = before[0] + product[0], before[1] + product[1]
-        return Data(_rows_and_columns(args[0], args[1]), stem=new_origin(), is_tame=is_tame, bounds=bounds)
+        lanes = _rows_and_columns(args[0], args[1])
+        return Data(lanes, stem=new_origin(), is_tame=is_tame, is_total=True, bounds=bounds)
     active = None
     for source in sources:
         lanes = source.attr[DATA].active
@@ -170,11 +188,18 @@ def data_of(
         origin = new_origin() if result.data.dtype.kind in "iu" else 0
     else:
         origin = origin_of(values)
+    is_length = (
+        (name in OF_LENGTHS or name.startswith(COMPARISONS))
+        and all(it.is_length for it in known_of)
+        and not _are_counted(values, result)
+    )
     return Data(
         active,
-        is_length=(name in OF_LENGTHS or name.startswith(COMPARISONS))
-        and all(it.is_length for it in known_of)
-        and not _are_counted(values, result),
+        is_length=is_length,
+        loads=_loads(known_of) if is_length else frozenset(),
+        questions=_questions(name, known_of) if is_length and result.data.dtype == np.bool_ else frozenset(),
+        is_total=any(it.is_total for it in known_of),
+        is_shifted=_is_shifted(name, handles, known_of),
         picked=_picked(name, handles, known_of),
         asked=(place,) if name.startswith(COMPARISONS) else _asked(name, sources),
         is_guard=_is_guard(name, args, handles, sources, result, active),
@@ -192,6 +217,38 @@ def data_of(
         is_mass=(name in ("create_exp", "create_exp2") and known_of[0].is_tame and known_of[0].is_depth)
         or (bool(known_of) and all(it.is_mass for it in known_of) and name in MASSES),
     )
+
+
+def _loads(known: Sequence[Data]) -> frozenset[tuple[int | None, int]]:
+    """Return the loads that lengths come from; of too many, those of one operand only."""
+    every = frozenset().union(*(it.loads for it in known))
+    return every if len(every) <= ELEMENTS_KEPT or not known else known[0].loads
+
+
+def _questions(name: str, known: Sequence[Data]) -> frozenset[frozenset[tuple[int | None, int]]]:
+    """Return the questions that flags join. A comparison of numbers asks one, and so does a flag that was loaded."""
+    if name.startswith(COMPARISONS) and not any(it.questions for it in known):
+        return frozenset([_loads(known)])
+    parts = [it.questions or frozenset([it.loads]) for it in known]
+    every = frozenset().union(*parts)
+    return every if len(every) <= QUESTIONS_KEPT else max(parts, key=len)
+
+
+def _is_shifted(name: str, handles: Sequence[Handle], known: Sequence[Data]) -> bool:
+    """Return True if results are not near zero where the operands with data are.
+
+    Zero is a natural limit of what several values were combined to, such as a discriminant.
+    """
+    if len({it.stem for it in known}) > 1:
+        return False
+    if any(it.is_shifted for it in known):
+        return True
+    if name in KEEPING_ZERO or name.startswith(COMPARISONS):
+        return False
+    if name not in EXTREMA and name not in ("create_fadd", "create_fsub", "create_add", "create_sub"):
+        return True
+    constants = [numbers(handle) for handle in handles if DATA not in handle.attr]
+    return any(bool((np.abs(it[np.isfinite(it)]) > TINY).any()) for it in constants)
 
 
 def _is_padded(handles: Sequence[Handle], values: Sequence[Handle], active: Array | None) -> bool:
@@ -401,6 +458,7 @@ def note_reduced(
             bounds=_of_reduced(given, result, combine),
             is_mass=is_mass,
             is_guard=combine in COUNTING and all(it.is_guard for it in known),
+            is_total=not are_elements,
         )
 
 
@@ -446,7 +504,7 @@ def note_scanned(inputs: Sequence[Handle], results: Sequence[Handle], combined: 
             if combined:
                 _mark_as_combined(result, combined[number], active, given)
             else:
-                result.attr[DATA] = Data(active, stem=new_origin())
+                result.attr[DATA] = Data(active, stem=new_origin(), is_total=True)
 
 
 def _mark_as_combined(result: Handle, combined: Handle, active: Array | None, given: Handle) -> None:
@@ -454,7 +512,9 @@ def _mark_as_combined(result: Handle, combined: Handle, active: Array | None, gi
     if DATA in combined.attr:
         known, sign = combined.attr[DATA], of_any_number(bounds_everywhere(given))
         bounds = sign if sign[0] <= known.bounds[0] and known.bounds[1] <= sign[1] else ANY
-        result.attr[DATA] = dataclasses.replace(known, active=active, origin=0, stem=new_origin(), bounds=bounds)
+        result.attr[DATA] = dataclasses.replace(
+            known, active=active, origin=0, stem=new_origin(), is_total=not known.is_element, bounds=bounds
+        )
 
 
 def _any(lanes: Array, along: int | None) -> Array:

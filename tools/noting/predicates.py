@@ -12,16 +12,19 @@ never leads to, and inputs of these kinds are tried wherever a module accepts th
     single elements           as they were given: numbers that kernels name or meet are planted in inputs
     places                    of the largest or smallest element
     parts                     whether the extremum of one part of a row is beyond that of another
-    lengths                   what is asked of whole numbers as given, or computed from them element by element
+    lengths                   what is asked of whole numbers as given, or computed from them element by element, unless
+                              questions about several elements of one tensor are joined
     not finite                if a value near memory, or the largest of a row, is NaN or infinite
     nothing at all            if a sum of exponentials is zero
     impossible                if a value is beyond its bounds, such as a sum of squares below zero
-    limits                    a constant in place of a value that compares so with one: `where(x < 0, 0, sqrt(x))`
+    limits                    a constant in place of a value that compares so with one: `where(x < 0, 0, sqrt(x))`;
+                              see `limits.py` for those of totals, which are noted
     bounds                    what only keeps accesses at places made of data within their tensors
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import math
@@ -34,15 +37,16 @@ import numpy as np
 import triton.runtime.interpreter as stock
 
 from triton_agent.tools.emulate.arithmetic import Handle, handle_of, numbers
+from triton_agent.tools.emulate.blocks import ORIGIN
 from triton_agent.tools.emulate.faults import LIBRARIES
 from triton_agent.tools.emulate.floats import Array
 from triton_agent.tools.noting.bounds import compare, of_constant, of_type
+from triton_agent.tools.noting.limits import ValueLimit, asks_of_total, limit_by_choice, limits_of
 from triton_agent.tools.noting.origins import (
     CASTS,
     COMPARISONS,
     DATA,
     EXTREMA,
-    LARGE,
     MAXIMA,
     SHAPING,
     Data,
@@ -97,6 +101,9 @@ CODES_KEPT = 1024
 """Number of functions of which it is known where their instructions stand."""
 STORES_APART = 256
 """Maximum number of stores of which it is known what they stored."""
+PATTERN_QUESTIONS, PATTERN_ELEMENTS = 3, 4
+"""Minimum number of joined questions, and of elements of one tensor that they ask about, that are more than a place in
+a packed or windowed sequence, which has a beginning and an end."""
 RANDOM, SORTING = "/triton/language/random.py", "sorting"
 DRAWING = ("philox", "rand")
 """Beginnings of the names of functions that draw random numbers; the other functions of that file convert."""
@@ -149,6 +156,8 @@ class _Open:
     active: Array | None
     value: Handle | None = None
     """The value that is compared with a constant, or with itself."""
+    number: Handle | None = None
+    """The constant that it is compared with."""
     is_nan: bool | None = None
     """The result for NaN, if a value is compared with itself."""
 
@@ -207,7 +216,7 @@ class Predicates:
         if name in LOADS:
             result.attr[DATA] = self._loaded(name, args, result)
             if name == "create_masked_load" and self._is_answer(args):
-                return self._decided(name, self._place()[0], [], [], result)
+                return self._decided(name, self._place()[0], [], [], [], result)
             return result
         if name in SHAPING | CASTS and any(LEFT in handle.attr for handle in handles):
             result.attr[LEFT] = True
@@ -238,13 +247,13 @@ class Predicates:
             if name in SHAPING and NOTED in sources[0].attr:
                 made.attr[NOTED] = True
         if name == "create_select" and DATA in handles[0].attr:
-            is_free = _is_limit(handles) or handles[0].attr[DATA].is_guard
+            is_free = _is_free(handles) or handles[0].attr[DATA].is_guard
             return result if is_free else self._chosen(place, handles, result)
         if isinstance(result, stock.TensorHandle) and _may_decide(name, handles, sources, result):
             if result.attr[DATA].is_guard or any(source.attr[DATA].is_guard for source in sources):
                 self._note(place[0], Seen(place[1], PredicateKind.GUARD), numbers(result), result.attr[DATA].active)
                 return result
-            return self._decided(name, place, handles, sources, result)
+            return self._decided(name, place, args, handles, sources, result)
         return result
 
     def _loaded(self, name: str, args: Sequence[Any], result: Handle) -> Data:
@@ -253,8 +262,8 @@ class Predicates:
         if name.startswith("create_atomic"):
             span = _span((args[1] if name == "create_atomic_rmw" else args[0]).data, None)
             if span is not None and DATA in args[2].attr:  # the value
-                self._stored.append((span[0], span[1] + 1, Data()))
-            return Data(stem=new_origin())
+                self._stored.append((span[0], span[1] + 1, Data(is_total=True)))
+            return Data(stem=new_origin(), is_total=True)
         if name == "create_masked_load" and args[1] is not None:
             mask = args[1]
             lanes = active = _lanes_of(mask)
@@ -273,15 +282,19 @@ class Predicates:
                 is_element=all(it.is_element for it in met),
                 is_tame=all(it.is_tame for it in met),
                 is_mass=all(it.is_mass for it in met),
+                is_total=any(it.is_total for it in met),
+                is_shifted=any(it.is_shifted for it in met),
                 bounds=(min(it.bounds[0] for it in met), max(it.bounds[1] for it in met)),
             )
+        origin = new_origin()
         return Data(
             active,
-            origin=new_origin(),
+            origin=origin,
             stem=new_origin(),
             is_element=True,
             is_tame=True,
             is_length=result.data.dtype.kind in "iu",
+            loads=frozenset([(args[0].attr.get(ORIGIN), origin)]),
             bounds=of_type(result),
         )
 
@@ -319,13 +332,25 @@ class Predicates:
             self._stored[-1] = min(start, span[0]), max(end, span[1] + 1), Data()
 
     def _decided(
-        self, name: str, place: tuple[str, int], handles: Sequence[Handle], sources: Sequence[Handle], result: Handle
+        self,
+        name: str,
+        place: tuple[str, int],
+        args: Sequence[Any],
+        handles: Sequence[Handle],
+        sources: Sequence[Handle],
+        result: Handle,
     ) -> Handle:
         """Note the result of an operation, and return it or the forced one."""
         site, line = place
+        # a loop that is unrolled asks about more elements at the same place each time, and less often finds them so
+        if result.data.dtype == np.bool_ and len(result.attr[DATA].questions) >= PATTERN_QUESTIONS:
+            place = site, line = f"{site} over {len(result.attr[DATA].questions)}", line
         values, active = numbers(result), result.attr[DATA].active
         values = values > 0 if name == "create_index" else values
         result.attr[NOTED] = True
+        limits = limits_of(name, args, handles)
+        for limit in limits:
+            self._note_limit(site, line, limit, active)
         apart, sides = f"{site} of two", None
         if self.forced == apart or not self._has_several(apart):
             sides = _two_sides(name, handles, sources, values)
@@ -333,7 +358,10 @@ class Predicates:
             differ = sides.differ if active is None else active & sides.differ
             self._note(apart, Seen(line, PredicateKind.EXTREMUM), sides.chosen, differ)
         self._note_result(name, place, handles, sources, result)
-        if self.forced == apart and sides is not None:
+        changed_limit = next((it for it in limits if self.forced == site + it.ending), None)
+        if changed_limit is not None:
+            forced = np.where(changed_limit.keeps, numbers(changed_limit.other), numbers(changed_limit.kept))
+        elif self.forced == apart and sides is not None:
             forced = sides.others
         elif self.forced == site and values.dtype == np.bool_:  # flags, or whether a loop has any rounds
             forced = (~values).astype(result.data.dtype)
@@ -344,6 +372,14 @@ class Predicates:
         changed = handle_of(forced, result.dtype.scalar)
         changed.attr.update(result.attr)
         return changed
+
+    def _note_limit(self, site: str, line: int, limit: ValueLimit, active: Array | None) -> None:
+        """Note if a value is ever beyond a limit, and if it ever is not."""
+        flags, lanes = limit.lanes_that_tell(limit.keeps, active)
+        seen = self._note(site + limit.ending, Seen(line, PredicateKind.LIMIT, limit=limit.compared), flags, lanes)
+        if seen is not None:
+            low, high = of_constant(_on_lanes(numbers(limit.value), active))
+            seen.low, seen.high = min(seen.low, low), max(seen.high, high)
 
     def _note_result(
         self, name: str, place: tuple[str, int], handles: Sequence[Handle], sources: Sequence[Handle], result: Handle
@@ -360,13 +396,15 @@ class Predicates:
             is_itself = len(sources) == 2 and sources[0] is sources[1]
             value = sources[0] if len(sources) == 1 or is_itself else None
             is_nan = bool(compare(name, math.nan, math.nan)) if is_itself else None
-            result.attr[OPEN] = [_Open(site, seen, values, _without_nan(handles, active), value, is_nan)]
+            number = next((handle for handle in handles if DATA not in handle.attr), None)
+            result.attr[OPEN] = [_Open(site, seen, values, _without_nan(handles, active), value, number, is_nan)]
         elif name in ("create_and", "create_or") and values.dtype == np.bool_:
             joint = _Open(site, Seen(line, PredicateKind.JOINT, asked=result.attr[DATA].asked), values, active)
             first, second = (_implied(handle)[0 if name == "create_and" else 1] for handle in handles)
             opened = [] if first <= second or second <= first else [joint]
+            is_pattern = _is_pattern(result.attr[DATA])  # it counts even if one of its questions has one answer only
             for ending, operand in zip(OPERANDS, handles):
-                if NOTED not in operand.attr:
+                if NOTED not in operand.attr and not is_pattern:
                     seen = Seen(line, PredicateKind.OPERAND)
                     opened.append(_Open(site + ending, seen, numbers(operand), active_lanes(operand)))
             result.attr[OPEN] = [*result.attr.get(OPEN, ()), *opened]
@@ -401,9 +439,9 @@ class Predicates:
 
     def _close(self, name: str, args: Sequence[Any], handles: Sequence[Handle]) -> None:
         """Note the results that this operation uses, unless it leaves them open."""
-        if name == "create_select" and _is_limit(handles):
+        if name == "create_select" and _is_free(handles):
             return
-        mask = None
+        limit, mask = _limit(handles) if name == "create_select" else None, None
         if name in ACCESSES:
             pointer, mask = (args[place] for place in ACCESSES[name])
             mask = mask if DATA in pointer.attr else None
@@ -413,7 +451,10 @@ class Predicates:
                 continue
             del handle.attr[OPEN]
             for it in opened:
-                seen = self._note(it.site, it.seen, it.results, it.active)
+                flags, active = it.results, it.active
+                if limit is not None and handle is handles[0]:
+                    flags, active = limit.lanes_that_tell(handle.data, active_lanes(handle))
+                seen = self._note(it.site, it.seen, flags, active)
                 if seen is not None and seen.limit is not None and it.value is not None:
                     low, high = of_constant(_on_lanes(numbers(it.value), it.active))
                     seen.low, seen.high = min(seen.low, low), max(seen.high, high)
@@ -579,24 +620,32 @@ def _span(pointers: Array, lanes: Array | None) -> tuple[int, int] | None:
     return (int(pointers.min()), int(pointers.max())) if pointers.size else None
 
 
-def _is_limit(handles: Sequence[Handle]) -> bool:
-    """Return True for a choice between a function of a value and a constant, by a comparison of the value with one.
-
-    So is a choice that passes the value on if it is NaN.
-    """
-    if len(handles) != 3:
-        return False
+def _limit(handles: Sequence[Handle]) -> ValueLimit | None:
+    """Return the limit of a value by which a choice is made, if that is all that decides it."""
     opened: list[_Open] = handles[0].attr.get(OPEN, [])
-    if len(opened) == 1 and opened[0].is_nan is not None:
+    if len(handles) != 3 or len(opened) != 1 or opened[0].is_nan is not None:
+        return None
+    value, number = opened[0].value, opened[0].number
+    return limit_by_choice(handles, value, number) if value is not None and number is not None else None
+
+
+def _is_free(handles: Sequence[Handle]) -> bool:
+    """Return True for a choice that needs no check: a limit of a value, or the value itself if it is NaN."""
+    opened: list[_Open] = handles[0].attr.get(OPEN, [])
+    if len(handles) == 3 and len(opened) == 1 and opened[0].is_nan is not None:
         taken = handles[1 if opened[0].is_nan else 2]
         return taken is opened[0].value or (DATA not in taken.attr and bool(np.isnan(numbers(taken)).all()))
-    values = data_in(handles[1:])
-    if len(opened) != 1 or opened[0].value is None or len(values) != 1:
+    limit = _limit(handles)
+    return limit is not None and not asks_of_total(limit.value, limit.number)
+
+
+def _is_pattern(flags: Data) -> bool:
+    """Return True for flags that join questions about several elements of one tensor of whole numbers or flags."""
+    if len(flags.questions) < PATTERN_QUESTIONS:
         return False
-    constant = numbers(handles[2] if values[0] is handles[1] else handles[1])
-    is_moderate = constant.dtype.kind in "iub" or bool((np.abs(constant) <= LARGE).all())
-    is_of_it: bool = values[0].attr[DATA].stem == opened[0].value.attr[DATA].stem
-    return is_moderate and is_of_it
+    loads = frozenset().union(*flags.questions)
+    counts = collections.Counter(tensor for tensor, _ in loads)
+    return max(counts.values()) >= PATTERN_ELEMENTS
 
 
 def _may_decide(name: str, handles: Sequence[Handle], sources: Sequence[Handle], result: Handle) -> bool:
@@ -609,7 +658,8 @@ def _may_decide(name: str, handles: Sequence[Handle], sources: Sequence[Handle],
     if low == high:  # certain, whatever the data
         return False
     are_flags = name in PASSING and all(source.data.dtype == np.bool_ for source in sources)
-    if (name.startswith(COMPARISONS) or are_flags) and all(source.attr[DATA].is_length for source in sources):
+    are_lengths = all(source.attr[DATA].is_length for source in sources)
+    if (name.startswith(COMPARISONS) or are_flags) and are_lengths and not _is_pattern(result.attr[DATA]):
         return False
     if origin_of(sources):
         return False

@@ -526,6 +526,8 @@ class PredicateKind(enum.StrEnum):
     OPERAND = "operand"
     """A flag that is joined and no predicate itself. Where it never changes, nothing else can be expected of both."""
     OPERATION = "operation"
+    LIMIT = "limit"
+    """A constant that takes the place of a total beyond it, by an extremum."""
     BOUND = "bound"
     """A bound of a loop, which is above zero or not."""
     GUARD = "guard"
