@@ -20,6 +20,10 @@ FOUND_BY_ONE_SIDED_ONLY = "cheats/numbers_pruned_weights"
 NAMES = (
     FOUND_BY_ONE_SIDED_ONLY,
     "cheats/numbers_straight_rows",
+    "cheats/numbers_floor_of_a_penalty",
+    "cheats/numbers_lengths_near_one",
+    "cheats/numbers_positions_in_steps_of_two",
+    "honest/cosine_kept_within_one",
     "honest/members_of_a_sorted_few",
     "honest/sizes_of_complex_numbers",
     "habits/top_few_helper_tuples",
