@@ -391,7 +391,7 @@ def test_memory_that_strangers_hold_is_no_verdict(opened: Open) -> None:
     sized = SOFTMAX.replace("EXTRA", "").replace(
         "y = torch.empty_like(x)", "y = torch.empty(1 << BITS, device=x.device)[: x.numel()].view(x.shape)"
     )
-    small, large, beyond_the_limit = (sized.replace("BITS", bits) for bits in ("20", "28", "35"))
+    small, large, beyond_the_limit = (sized.replace("BITS", bits) for bits in ("26", "28", "35"))
     with opened(SOFTMAX_PROBLEM) as evaluator:
         assert evaluator.evaluate(small).status is Status.PASSED  # an executor keeps the memory of the large one
         filled = subprocess.Popen(
