@@ -21,7 +21,7 @@ VLLM_STAMP := $(VLLM_VENV)/.ready
 # Where containers forbid bytecode, each of our processes would compile all our modules anew, which takes half a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test extras test-train first-training test-ci test-mcp test-verifiers test-openenv test-slow notebook docs report-picture first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-profiles bench-learning bench-store bench-view first-tapes cheats mutants kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
+.PHONY: help demo test extras test-train first-training test-ci test-mcp test-verifiers test-openenv test-slow notebook docs report-picture first-contact corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-first-files bench-products bench-prompts bench-profiles bench-learning bench-store bench-view first-tapes cheats mutants kills test-vllm test-stack wheel clean bench-data bench-online bench-prepare bench-train-size learn
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -138,6 +138,9 @@ bench-loop: $(STAMP) ## the cost of the loop itself, per turn and per candidate
 
 bench-first-win: $(STAMP) ## how long optimize takes to its first verified win over eager, on this machine's GPU
 	@$(BIN)/python benchmarks/first_win.py
+
+bench-first-files: $(STAMP) ## the author's first files on the suite, kernel by kernel, on this machine's GPU; two minutes
+	@$(BIN)/python benchmarks/first_files.py --out build/first-files
 
 bench-products: $(STAMP) ## half-precision matrix products by the built-in author against cuBLAS, on this machine's GPU
 	@$(BIN)/python benchmarks/products.py
