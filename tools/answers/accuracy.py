@@ -61,7 +61,7 @@ class Judgement:
     detail: str = ""
     """For the author of a failed candidate: the worst element, the share of wrong ones, and where they are."""
     everywhere: bool = False
-    """True if most elements err by similar amounts, as after a rounding."""
+    """True for an imprecise output most of whose elements err by similar amounts, as after a rounding."""
     from_reference: bool = False
     """True if error and limit are distances from the reference's answer, not errors relative to the truth."""
 
@@ -108,8 +108,7 @@ def _verdict(errors: list[float], limits: Limits, got: torch.Tensor, truth: torc
     worst = Judgement(metric=metric, error=error, original_error=own, limit=allowed)
     if error <= worst.limit:
         return worst
-    finding, detail = _explain(got, truth, worst)
-    return dataclasses.replace(worst, finding=finding, detail=detail, everywhere=_errs_everywhere(got, truth))
+    return _explained(got, truth, worst)
 
 
 def _non_finite_fault(
@@ -147,7 +146,8 @@ def _non_finite_fault(
     return Judgement(metric="max", error=math.inf, finding=Finding.NON_FINITE, detail=detail)
 
 
-def _explain(got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> tuple[Finding, str]:
+def _explained(got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> Judgement:
+    """Return the judgement with its finding and what the author is told of it."""
     error = torch.nan_to_num((got - truth).abs(), nan=0.0, posinf=0.0)
     where = _index(error, int(error.reshape(-1).argmax()))
     peak = float(truth.abs().nan_to_num(posinf=0.0).max()) or 1.0
@@ -158,13 +158,13 @@ def _explain(got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> tuple[
         f"got {got[where].item():.7g}, expected {truth[where].item():.7g}{_place(wrong)}"
     )
     if l2 <= LOOKS_LIKE_PRECISION and _spread_out(error) and float(error.max()) <= 0.1 * peak:
-        return Finding.PRECISION, detail
-    return Finding.VALUES, detail
+        everywhere = _is_everywhere(error[truth != 0])
+        return dataclasses.replace(worst, finding=Finding.PRECISION, detail=detail, everywhere=everywhere)
+    return dataclasses.replace(worst, finding=Finding.VALUES, detail=detail)
 
 
-def _errs_everywhere(got: torch.Tensor, truth: torch.Tensor) -> bool:
-    """Return True if most elements err by at least a percent of the usual error; zeros do not count."""
-    error = torch.nan_to_num((got - truth).abs(), nan=0.0, posinf=0.0)[truth != 0]
+def _is_everywhere(error: torch.Tensor) -> bool:
+    """Return True if most elements err by at least a percent of the usual error."""
     return bool(error.numel()) and float((error > 0.01 * error.square().mean().sqrt()).double().mean()) > 0.5
 
 

@@ -35,7 +35,7 @@ from triton_agent.tools.parsing import name_parts, parse
 
 HEADER: Final = "import triton\nimport triton.language as tl\n"
 SLOTS, SLOT_LINES = 64, 256
-"""Places for functions in a module, and the lines of each; the first lines are for its globals."""
+"""Number of places for functions in a module, and lines of each place. Globals stand before the first one."""
 _TL = "triton.language"
 
 

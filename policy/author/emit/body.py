@@ -619,7 +619,7 @@ class Body:
         is_half = kept <= {*HALF} and not self.exact
         is_score = self.kernel.kind == "attention" and bool(self.varies[node] & set(self.kernel.reduced))
         if found.function == "tanh" and is_half and is_score:
-            return "level_tanh"
+            return "score_tanh"
         return IN_HALF_PRECISION.get(found.function, found.function) if is_half else found.function
 
     def _divides_many(self, node: int, found: Node) -> bool:

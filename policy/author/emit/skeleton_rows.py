@@ -589,7 +589,7 @@ class _RowKernel:
                 shape = f"{self._serial_shape()}, "
             self.body.line(f"{carries[i]} = tl.full({shape or '(), '}{start}, tl.{nodes[i].dtype})")
         self.backwards = any(nodes[i].function == "fold_back" for i in scans)
-        if any(nodes[i].function in FOLDS for i in scans) or self.cut.scans_by_steps:
+        if self.cut.by_steps:
             self._go_through_steps(carries, roots)
             return
         with self._steps() if scans else self._steps_of_last_pass():

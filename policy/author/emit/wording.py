@@ -68,17 +68,13 @@ def kernel_name(program: Program, kernel: Kernel) -> str:
         ]
         kept = list(dict.fromkeys([*heavy, words[-1]]))[:_LONGEST]
         words = [word for word in words if word in kept][:_LONGEST]
-    return "_".join([*words, "kernel"]) if words else f"{'copy' if _reads(kernel) else 'fill'}_kernel"
-
-
-def _reads(kernel: Kernel) -> bool:
-    return any(kernel.nodes[i].kind == "load" for i in kernel.live())
+    return "_".join([*words, "kernel"]) if words else f"{'copy' if kernel.loads else 'fill'}_kernel"
 
 
 def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
     """Return one line for the top of the kernel."""
     words = operators_of(program, kernel)
-    shown = _listed(words) if words else "Copied" if _reads(kernel) else "Filled"
+    shown = _listed(words) if words else "Copied" if kernel.loads else "Filled"
     if kernel.kind == "points":
         return (f"{shown}, element by element.",)
     if kernel.kind == "product":

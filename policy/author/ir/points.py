@@ -54,19 +54,19 @@ FUNCTIONS = {
         "@triton.jit",
         "def short_gelu(x):",
         '    """GELU to five digits, for results of half precision: x times the share of normal numbers below it."""',
-        "    far = tl.abs(x)",
-        "    digits = far * -1.7938521e-06 + 6.0727598e-05",
-        "    digits = digits * far - 9.2319688e-04",
-        "    digits = digits * far + 8.4768892e-03",
-        "    digits = digits * far - 5.3891016e-02",
-        "    digits = digits * far - 4.5854152e-01",
-        "    digits = digits * far - 1.1512144",
-        "    beyond = tl.exp2(digits * far - 1.0)",
+        "    size = tl.abs(x)",
+        "    exponent = size * -1.7938521e-06 + 6.0727598e-05",
+        "    exponent = exponent * size - 9.2319688e-04",
+        "    exponent = exponent * size + 8.4768892e-03",
+        "    exponent = exponent * size - 5.3891016e-02",
+        "    exponent = exponent * size - 4.5854152e-01",
+        "    exponent = exponent * size - 1.1512144",
+        "    beyond = tl.exp2(exponent * size - 1.0)",
         "    return x * tl.where(x < 0, beyond, 1.0 - beyond)",
     ),
-    "level_tanh": (
+    "score_tanh": (
         "@triton.jit",
-        "def level_tanh(x):",
+        "def score_tanh(x):",
         '    """tanh to six digits after the point, for the scores of a softmax."""',
         "    return 1.0 - 2.0 / (1.0 + tl.exp2(x * 2.8853900817779268))",
     ),
@@ -203,7 +203,7 @@ POINTS: dict[str, Point] = {
     "tanh": _call("libdevice.tanh({0})", "squashed"),
     "short_tanh": _call("short_tanh({0})", "squashed"),
     "short_gelu": _call("short_gelu({0})", "activated"),
-    "level_tanh": _call("level_tanh({0})", "squashed"),
+    "score_tanh": _call("score_tanh({0})", "squashed"),
     "sinh": _call("libdevice.sinh({0})", "result"),
     "cosh": _call("libdevice.cosh({0})", "result"),
     "asin": _call("libdevice.asin({0})", "angle"),
@@ -285,7 +285,7 @@ from.
 
 IN_HALF_PRECISION = {"tanh": "short_tanh", "gelu": "short_gelu"}
 """Cheaper functions for results that are stored in half precision."""
-SHORT = frozenset({*IN_HALF_PRECISION.values(), "level_tanh"})
+SHORT = frozenset({*IN_HALF_PRECISION.values(), "score_tanh"})
 """All functions that are less accurate than the library's."""
 
 UNSTEADY = frozenset(

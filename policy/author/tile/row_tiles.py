@@ -76,6 +76,8 @@ class RowCut:
         self.folds = find_folds(kernel, self.columns) if kernel.part is None else {}
         self.scans_by_steps = self._scans_by_steps()
         """True if each thread goes along a row of its own, and adds one element after another to its totals."""
+        self.by_steps = self.scans_by_steps or goes_through_steps(kernel)
+        """True for such scans, and for loops over steps."""
         self.serial = self._is_serial()
         """True if the few elements of a row are processed one after another, for many rows at a time."""
         if self.serial:
@@ -132,10 +134,9 @@ class RowCut:
         """Return a step that divides a short row with little waste, if the row is read once; 0 to take the row as a
         whole.
         """
-        columns, live, nodes = self.columns[0], self.kernel.live(), self.kernel.nodes
-        scans = any(nodes[i].kind == "scan" for i in live)
+        columns = self.columns[0]
         whole = power_of_two(columns)
-        if scans or self.folds or self._passes() > 1 or self.kernel.part is not None or whole > WHOLE_ROW:
+        if self._scans() or self.folds or self._passes() > 1 or self.kernel.part is not None or whole > WHOLE_ROW:
             return 0
         if (whole - columns) * WASTE <= columns or self._is_little(whole):
             return 0
@@ -153,8 +154,7 @@ class RowCut:
         wanted = self.drafting.tiles
         if self.drafting.brief.hardware.lanes < 64:
             return tiles
-        scans = any(self.kernel.nodes[i].kind == "scan" for i in self.kernel.live())
-        columns = min(tiles.columns, 2 * ACROSS) if scans and tiles.rows > 1 else tiles.columns
+        columns = min(tiles.columns, 2 * ACROSS) if self._scans() and tiles.rows > 1 else tiles.columns
         return dataclasses.replace(
             tiles,
             warps=wanted.warps or min(tiles.warps, 8),
@@ -310,7 +310,7 @@ class RowCut:
     def _is_serial(self) -> bool:
         """Return True if rows are short and their elements are not adjacent in memory, as the taps of a window are."""
         columns, kept = self.columns, self.kernel.kept
-        if goes_through_steps(self.kernel) or self.scans_by_steps:
+        if self.by_steps:
             return True
         if (
             not kept
@@ -384,8 +384,7 @@ class RowCut:
         kept, reduced, varies = self.kernel.kept, set(self.kernel.reduced), depends_on(self.kernel)
         loads = [varies[i] for i in self.kernel.live() if self.kernel.nodes[i].kind == "load" and varies[i] & reduced]
         weights = set().union(*(axes - reduced for axes in loads if not axes >= set(kept)))
-        by_steps = goes_through_steps(self.kernel) or self.scans_by_steps
-        if not weights or len(loads) < 2 or self._looks_up() or by_steps:
+        if not weights or len(loads) < 2 or self._looks_up() or self.by_steps:
             return ()
         cuts = [kept[at:] for at in range(1, len(kept)) if self._are_many(kept[at:])]
         apart = [inner for inner in cuts if not weights & set(inner)]
@@ -418,6 +417,5 @@ class RowCut:
 
     def _unrolled(self) -> int:
         """Return the length of a window if its loop should be unrolled, so that its bounds are computed once."""
-        scans = any(self.kernel.nodes[i].kind == "scan" for i in self.kernel.live())
         few = is_constant(self.columns) and self.columns[0] <= FEW
-        return self.columns[0] if few and not scans and not self._looks_up() else 0
+        return self.columns[0] if few and not self._scans() and not self._looks_up() else 0
