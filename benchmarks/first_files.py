@@ -156,17 +156,16 @@ def _one(path: Path, folder: Path, count: int) -> None:
 
 def _written(path: Path, folder: Path, count: int) -> list[Path]:
     import torch
-    from tests.policy.author.briefs import full_size_brief
+    from tests.policy.author.briefs import full_size_brief, on_target
 
     from triton_agent.policy import builtin
-    from triton_agent.policy.author.brief import Hardware
     from triton_agent.tools.problem.problem import parse_problem
 
     target = "cuda:90"
     if torch.cuda.is_available():
         target = "cuda:{}{}".format(*torch.cuda.get_device_capability())
-    brief = full_size_brief(parse_problem(str(path)))
-    brief = dataclasses.replace(brief, target=target, hardware=Hardware.of(target), allow_library=False)
+    brief = on_target(full_size_brief(parse_problem(str(path))), target)
+    brief = dataclasses.replace(brief, allow_library=False)
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for number, (_, answer) in enumerate(itertools.islice(builtin.files(brief), count)):

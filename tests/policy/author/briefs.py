@@ -17,7 +17,7 @@ from pathlib import Path
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from triton_agent.memory.observation import ProblemView, Rules
-from triton_agent.policy.author.brief import Brief
+from triton_agent.policy.author.brief import Brief, Hardware
 from triton_agent.policy.builtin import brief_for
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.evaluate.evaluator import Evaluator
@@ -110,6 +110,11 @@ def full_size_brief(spec: ProblemSpec) -> Brief:
             with contextlib.suppress(ProblemError):
                 calls.append(_Call(spec, variant, fake=True))
     return _brief(spec, calls, device="cuda", allow_library=True)
+
+
+def on_target(brief: Brief, target: str) -> Brief:
+    """Return the brief for another compilation target, such as `cuda:90`."""
+    return dataclasses.replace(brief, target=target, hardware=Hardware.of(target))
 
 
 @contextlib.contextmanager

@@ -10,16 +10,13 @@ without one.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from pathlib import Path
 
-from tests.policy.author.briefs import brief_of, full_size_brief
+from tests.policy.author.briefs import full_size_brief, on_target
 from tests.tools.tape.tracing_process import Traced, traced
 
-from triton_agent.policy.author.brief import Hardware
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
-from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.kernels.kernel import NotKernelLanguage
 from triton_agent.tools.kernels.language import check
 from triton_agent.tools.problem.problem import parse_problem
@@ -39,12 +36,7 @@ def main() -> None:
         if options.only not in name:
             continue
         try:
-            spec = parse_problem(str(path))
-            try:
-                brief = full_size_brief(spec)
-            except ProblemError:  # a constructor that casts its parameters needs memory for them
-                brief = brief_of(spec, allow_library=True)
-            brief = dataclasses.replace(brief, target=options.target, hardware=Hardware.of(options.target))
+            brief = on_target(full_size_brief(parse_problem(str(path))), options.target)
             source = write(brief, first_choice(brief)).source
         except Exception as error:
             unwritten.append(f"{name}: no first file: {type(error).__name__}: {error}")

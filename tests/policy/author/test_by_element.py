@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.policy.author.briefs import full_size_brief
+from tests.policy.author.briefs import full_size_brief, on_target
 from tests.policy.author.test_author import check_passes
 
-from triton_agent.policy.author.brief import Brief, Hardware
+from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.tile.product_tiles import SHARED_BYTES, shared_bytes
@@ -50,8 +50,8 @@ def text(body: str, *, layer: str = "", sizes: str = "BATCH, HEIGHT, WIDTH = 2, 
 
 def on_a_gpu(path: Path) -> Brief:
     """Return the brief that an H200 gives at full size."""
-    brief = full_size_brief(parse_problem(str(path)))
-    return dataclasses.replace(brief, target="cuda:90", hardware=Hardware.of("cuda:90"), allow_library=False)
+    brief = on_target(full_size_brief(parse_problem(str(path))), "cuda:90")
+    return dataclasses.replace(brief, allow_library=False)
 
 
 def cut(kind: str, tiles: Tiles) -> Callable[[Brief], Choice]:

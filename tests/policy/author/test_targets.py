@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import dataclasses
 import json
 import os
 import subprocess
@@ -12,11 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.policy.author.briefs import full_size_brief
+from tests.policy.author.briefs import full_size_brief, on_target
 from tests.tools.tape.tracing_process import traced
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
-from triton_agent.policy.author.brief import Brief, Hardware
+from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
 from triton_agent.policy.builtin import Builtin
@@ -76,7 +75,7 @@ def complaints_of(target: str, briefs: dict[str, Brief], folder: Path) -> list[s
     """Return a line for every failed compilation and every kernel that spills on the target."""
     requests = {}
     for name, brief in briefs.items():
-        told = dataclasses.replace(brief, target=target, hardware=Hardware.of(target))
+        told = on_target(brief, target)
         source = write(told, first_choice(told)).source
         for train in (False, True):
             asked = {"source": source, "problem": str(problem_file(name)), "train": train, "target": target}
