@@ -21,7 +21,7 @@ from triton_agent.policy.author.emit import (
     skeleton_rows,
 )
 from triton_agent.policy.author.emit.constructor import ModelText, tree_of_parameters
-from triton_agent.policy.author.emit.file_parts import IN_LAYOUT, LAID_OUT, LAYING_OUT, PUTTING_IN_LAYOUT, FileParts
+from triton_agent.policy.author.emit.file_parts import IN_LAYOUT, LAYING_OUT, PUTTING_IN_LAYOUT, TAKING_PARTS, FileParts
 from triton_agent.policy.author.emit.forward import Forward
 from triton_agent.policy.author.emit.kernel_text import KernelText
 from triton_agent.policy.author.emit.line_breaking import formatted, wrapped
@@ -29,6 +29,7 @@ from triton_agent.policy.author.emit.wording import kernel_comment, kernel_name,
 from triton_agent.policy.author.ir.alignment import AlignedGraph, align
 from triton_agent.policy.author.ir.points import FUNCTIONS
 from triton_agent.policy.author.ir.program import INTEGERS, MIDDLE, VIEWS, Number, Program, Value
+from triton_agent.policy.author.ir.torch_calls import BY_TAPS, IN_PARTS
 from triton_agent.policy.author.ir.viewing import first_moved
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Stuck
 from triton_agent.policy.author.plan.memory_order import in_memory_order
@@ -36,6 +37,7 @@ from triton_agent.policy.author.plan.partition import Partition
 from triton_agent.policy.author.plan.placing import (
     better_strides,
     joined_results,
+    shared_lookups,
     stored_instead,
     with_pieces_placed,
     work_of,
@@ -285,6 +287,7 @@ def _partitioned(drafting: Drafting, wanted: Collection[str]) -> Partition:
     # A value stored by choice belongs to one mode's program; the other program may use its name for another value.
     known = (program.values[name] for name in drafting.choice.stored if name in program.values)
     apart = [value.name for value in known if value.operation in MIDDLE]
+    apart += [*sorted(program.apart), *shared_lookups(program)]
     stored = stored_instead(program, wanted)
     partition = Partition(drafting, stored, apart=apart)
     while strides := better_strides(program, partition.kernels, stored):
@@ -452,10 +455,10 @@ def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
         lines += ["", *HOST_FUNCTIONS[DESCRIBED], ""]
     if any(kernel.persistent for kernel in kernels):
         lines += ["", *HOST_FUNCTIONS[PROCESSORS], ""]
-    if any(line.endswith(f"{LAID_OUT} = {{}}") for line in more):
-        lines += ["", *LAYING_OUT, ""]
-    if any(f" = {IN_LAYOUT}(" in line for one in drafts for line in one.lines):
-        lines += ["", *PUTTING_IN_LAYOUT, ""]
+    host = ((BY_TAPS, LAYING_OUT), (IN_PARTS, TAKING_PARTS), (IN_LAYOUT, PUTTING_IN_LAYOUT))
+    for called, function_lines in host:
+        if any(f" = {called}(" in line for one in drafts for line in one.lines):
+            lines += ["", *function_lines, ""]
     for helper in helpers:
         lines += ["", *helper.splitlines(), ""]
     lines += ["", header, *constructor]

@@ -630,11 +630,16 @@ def _limit(handles: Sequence[Handle]) -> ValueLimit | None:
 
 
 def _is_free(handles: Sequence[Handle]) -> bool:
-    """Return True for a choice that needs no check: a limit of a value, or the value itself if it is NaN."""
+    """Return True for a choice that needs no check: a limit of a value, or a number in place of NaN.
+
+    What becomes of NaN is checked by inputs that hold it.
+    """
     opened: list[_Open] = handles[0].attr.get(OPEN, [])
     if len(handles) == 3 and len(opened) == 1 and opened[0].is_nan is not None:
-        taken = handles[1 if opened[0].is_nan else 2]
-        return taken is opened[0].value or (DATA not in taken.attr and bool(np.isnan(numbers(taken)).all()))
+        taken, other = (handles[1], handles[2]) if opened[0].is_nan else (handles[2], handles[1])
+        is_number = DATA not in taken.attr
+        replaces_nan = is_number and (other is opened[0].value or bool(np.isnan(numbers(taken)).all()))
+        return taken is opened[0].value or replaces_nan
     limit = _limit(handles)
     return limit is not None and not asks_of_total(limit.value, limit.number)
 

@@ -12,7 +12,7 @@ import re
 from triton_agent.policy.author.emit.arguments import Names
 from triton_agent.policy.author.emit.constructor import ModelText
 from triton_agent.policy.author.emit.kernel_text import KernelText
-from triton_agent.policy.author.ir.torch_calls import BY_TAPS
+from triton_agent.policy.author.ir.torch_calls import BY_TAPS, IN_PARTS
 from triton_agent.policy.author.tile.descriptors import HOST_FUNCTIONS
 
 _ASSIGNED = re.compile(r"^\s*(\w+)(?: [-+*]?)?= |^\s*for (\w+) in ", re.MULTILINE)
@@ -99,6 +99,19 @@ LAYING_OUT = (
     "    return known[1]",
 )
 """Host function for files whose convolutions read weights in another memory layout than torch's."""
+TAKING_PARTS = (
+    f"def {IN_PARTS}(module, name, weight):",
+    '    """Return a weight rounded to TF32, and the rest of it, from a cache until the parameter changes."""',
+    "    made_of = (weight.data_ptr(), weight._version, weight.device, weight.dtype)",
+    f"    known = module.{LAID_OUT}.get(name)",
+    "    if known is None or known[0] != made_of:",
+    "        own = weight.detach().contiguous()",
+    "        nearest = ((own.view(torch.int32) + 4096) & -8192).view(torch.float32)",
+    "        high = torch.where(own.abs() < 3e38, nearest, own)",
+    f"        known = module.{LAID_OUT}[name] = (made_of, (high, own - high))",
+    "    return known[1]",
+)
+"""Host function for files with float32 products that take their weights in two parts."""
 
 
 IN_LAYOUT = "in_layout"
@@ -119,7 +132,7 @@ class FileParts:
     def __init__(self, model: ModelText, source: str) -> None:
         """`source` is the reference's text."""
         self.model = model
-        self.names = Names({"ModelNew", "nn", BY_TAPS, IN_LAYOUT, *HOST_FUNCTIONS})
+        self.names = Names({"ModelNew", "nn", BY_TAPS, IN_PARTS, IN_LAYOUT, *HOST_FUNCTIONS})
         """Names of kernels."""
         self.kernels = WrittenKernels()
         self.constants = Constants(source)

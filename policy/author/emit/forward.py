@@ -13,7 +13,7 @@ from triton_agent.policy.author.drafting import Drafting, last_word
 from triton_agent.policy.author.emit.arguments import Names
 from triton_agent.policy.author.emit.constructor import path_of
 from triton_agent.policy.author.emit.file_parts import IN_LAYOUT, FileParts
-from triton_agent.policy.author.emit.kernel_text import BlockSize, GridEntry, KernelText
+from triton_agent.policy.author.emit.kernel_text import BlockSize, GridEntry, KernelText, Wide
 from triton_agent.policy.author.ir.program import Number, Value
 from triton_agent.policy.author.ir.sizes import (
     Shape,
@@ -21,8 +21,9 @@ from triton_agent.policy.author.ir.sizes import (
     is_constant,
     number_expression,
 )
-from triton_agent.policy.author.ir.torch_calls import BY_TAPS, TorchCall
+from triton_agent.policy.author.ir.torch_calls import BY_TAPS, IN_PARTS, TorchCall
 from triton_agent.policy.author.tile.descriptors import DESCRIBED, PROCESSORS
+from triton_agent.policy.author.tile.product_facts import InParts
 from triton_agent.tools.graph.module_attributes import ARGUMENT, OF_THE_FILE, HeldTensor
 
 _DIMENSION_NAMES = {
@@ -268,6 +269,8 @@ class Forward:
         for root in {root.value: root for root in kernel.kernel.roots}.values():
             if root.value not in self.in_place:
                 self._allocate_to_add_to(root.value) if root.adds else self._allocate(root.value)
+        if kernel.parts is not None:
+            self._take_parts(kernel.parts)
         given = kernel.arguments
         passed = [self._tensor_argument(value) for value in given.tensors.values()]
         for name, size in given.sizes.items():
@@ -275,18 +278,39 @@ class Forward:
         for number in given.numbers.values():
             passed.append(self._number_text(number))
         options = []
+        kernel = self._with_blocks_named(kernel)
         if given.matrices:
             flag, matrices = self._described(kernel)
             passed = [*matrices, *passed]
             options = [f"DESCRIBED={flag}"]
         options += [f"{name}={self._block(block)}" for name, block in kernel.blocks.items()]
-        options += [f"num_warps={kernel.tiles.warps}"] if kernel.tiles.warps != 4 else []
+        warps = self._wide(kernel.tiles.warps, kernel.wide_warps)
+        options += [f"num_warps={warps}"] if warps != "4" else []
         options += [f"num_stages={kernel.tiles.stages}"] if kernel.tiles.stages else []
         grid = self._grid(kernel)
         if len(f"{_INDENT}{kernel.name}[{grid}](") > _LONGEST_HEAD:
             self.line(f"grid = {grid}")
             grid = "grid"
         self.line(f"{kernel.name}[{grid}]({', '.join([*passed, *options])})")
+
+    def _with_blocks_named(self, kernel: KernelText) -> KernelText:
+        """Write a line for each block whose value depends on a size, and return the kernel with the blocks' names."""
+        blocks = dict(kernel.blocks)
+        for name, block in blocks.items():
+            if block.wide is None:
+                continue
+            local = self.names.new(name.lower())
+            self.line(f"{local} = {self._wide(block.value, block.wide)}")
+            blocks[name] = BlockSize(value=local)
+        return dataclasses.replace(kernel, blocks=blocks)
+
+    def _wide(self, usual: object, wide: Wide | None) -> str:
+        """Return a number that is another one where sizes are large."""
+        if wide is None:
+            return str(usual)
+        texts = dict.fromkeys(map(self.sizes.expression, wide.sizes))
+        largest = next(iter(texts)) if len(texts) == 1 else f"max({', '.join(texts)})"
+        return f"{usual} if {largest} <= {wide.at_most} else {wide.value}"
 
     def _described(self, kernel: KernelText) -> tuple[str, list[str]]:
         """Write the line that makes tensor descriptors; return the names of the flag and of the matrices."""
@@ -322,7 +346,7 @@ class Forward:
         return found
 
     def _block(self, block: BlockSize) -> str:
-        if isinstance(block.value, int):
+        if isinstance(block.value, int | str):
             return str(block.value)
         if is_constant(block.value):
             return str(max(block.at_least, 1 << max(0, block.value[0] - 1).bit_length()))
@@ -452,6 +476,15 @@ class Forward:
         rounded = ", tf32=True" if value.detail else ""
         self.line(f'{name} = {BY_TAPS}(self, "{own.removeprefix("self.")}", {own}{rounded})')
         self.texts[value.name] = name
+
+    def _take_parts(self, parts: InParts) -> None:
+        """Write the line that gives both parts of a weight, once in the method."""
+        if parts.high in self.texts:
+            return
+        own, self.file.lays_out = self.texts[parts.weight], True
+        high, low = (self.names.new(self.program.values[part].hint) for part in (parts.high, parts.low))
+        self.line(f'{high}, {low} = {IN_PARTS}(self, "{own.removeprefix("self.")}", {own})')
+        self.texts |= {parts.high: high, parts.low: low}
 
     def torch_output(self, value: Value) -> None:
         """Take a further output of an operator with several."""

@@ -9,6 +9,7 @@ from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.ir.sizes import Size
 from triton_agent.policy.author.plan.kernel_plan import Kernel
+from triton_agent.policy.author.tile.product_facts import InParts
 
 MOST_ASIDE = 65535
 """Most programs along the second or third dimension of a grid; the first one has no such limit."""
@@ -26,9 +27,20 @@ class GridEntry:
 class BlockSize:
     """A `tl.constexpr` argument."""
 
-    value: int | Size
-    """A number, or a size whose next power of two is passed."""
+    value: int | Size | str
+    """A number, a size whose next power of two is passed, or the name of a local variable of the host's code."""
     at_least: int = 1
+    wide: Wide | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Wide:
+    """Another number of a block or of warps where a size is much larger than at the main sizes."""
+
+    sizes: tuple[Size, ...]
+    at_most: int
+    """Limit of the largest of the sizes for the usual number."""
+    value: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +60,13 @@ class KernelText:
     """Key under which a choice stores the kernel's tiles."""
     tiles: Tiles
     """The tiles as written, with no number left open."""
+    wide_warps: Wide | None = None
+    """Warps for rows at other sizes that are much longer."""
     alternatives: tuple[Tiles, ...] = ()
     """Other tiles worth measuring, the most promising first."""
     uses_libdevice: bool = False
+    parts: InParts | None = None
+    """A weight that is passed in two parts."""
     persistent: bool = False
     """True if no more programs are launched than run at once, and each takes one tile after another."""
     functions: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.emit.body import INDENT, Place, Text
+from triton_agent.policy.author.emit.kernel_text import Wide
 from triton_agent.policy.author.emit.skeleton import (
     MOST_ASIDE,
     BlockSize,
@@ -34,7 +35,7 @@ from triton_agent.policy.author.emit.skeleton import (
     stores,
 )
 from triton_agent.policy.author.ir.points import Binding
-from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, Number
+from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, WIDEST_HEAD, Number
 from triton_agent.policy.author.ir.sizes import Size, is_constant, power_of_two
 from triton_agent.policy.author.plan.indexing import Index
 from triton_agent.policy.author.plan.kernel_plan import Kernel
@@ -193,7 +194,8 @@ class _Attention:
         tiles, grid = self.tiles, [GridEntry(parts=((self.m.size(self.width), "BLOCK_M"),))]
         if self.kernel.batch:
             grid.insert(0 if self._batch_first() else 1, GridEntry(parts=((self.batch.size(self.width), 1),)))
-        blocks = {"BLOCK_M": BlockSize(value=tiles.rows), "BLOCK_K": BlockSize(value=tiles.inner)}
+        wide = self._wide()
+        blocks = {"BLOCK_M": BlockSize(value=tiles.rows, wide=wide), "BLOCK_K": BlockSize(value=tiles.inner, wide=wide)}
         blocks["BLOCK_N"] = BlockSize(value=self.n.size(self.width), at_least=SMALLEST)
         if self.kernel.side:
             blocks["BLOCK_D"] = BlockSize(value=self.d.size(self.width), at_least=SMALLEST)
@@ -210,6 +212,13 @@ class _Attention:
             uses_libdevice="libdevice" in body.helpers,
             functions=tuple(sorted(body.helpers - {"libdevice"})),
         )
+
+    def _wide(self) -> Wide | None:
+        """Return the smallest block for heads at other sizes that are too wide for the tiles of the main sizes."""
+        widths = tuple(dimension.size(self.width) for dimension in (self.d, self.n) if dimension.axes)
+        if max(map(max, widths)) <= WIDEST_HEAD:
+            return None
+        return Wide(sizes=widths, at_most=WIDEST_HEAD, value=SMALLEST)
 
     def _batch_first(self) -> bool:
         """Return True if the batch needs the first dimension of the grid, the only one without a limit."""

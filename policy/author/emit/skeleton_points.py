@@ -11,6 +11,7 @@ import math
 
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.drafting import Drafting
+from triton_agent.policy.author.emit import skeleton_repeats
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.emit.body import Body, Place
 from triton_agent.policy.author.emit.skeleton import (
@@ -61,6 +62,9 @@ def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...
     width = drafting.width
     if other and max(Dimension(name="", plural="", axes=_rest(kernel, other)).size(width)) <= MOST_ASIDE:
         return _tiled(kernel, drafting, name, comment, other)
+    repeated = None if drafting.tiles.flat else skeleton_repeats.axis_of_repeats(kernel)
+    if repeated is not None:
+        return skeleton_repeats.write(kernel, drafting, name, comment, repeated)
     if (
         drafting.tiles.flat
         or _is_line(kernel)

@@ -64,7 +64,7 @@ class _Product:
         self.kernel, self.drafting, self.name, self.comment = kernel, drafting, name, comment
         self.width = drafting.width
         self.facts = facts = ProductFacts(kernel, drafting)
-        self.tiles = facts.tiles
+        self.tiles, parts = facts.tiles, facts.parts
         self.m, self.n, self.k, self.batch = facts.m, facts.n, facts.k, facts.batch
         self.first_batch = bool(kernel.batch) and max(self.batch.size(self.width)) > MOST_ASIDE
         """True if batches are numbered along the first dimension of the grid, and tiles along the second."""
@@ -78,19 +78,21 @@ class _Product:
         if kernel.part is not None:
             self.arguments.names.new("part")
             dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
-        self.body = body_of(drafting, kernel, self.arguments, dimensions)
+        self.body = body_of(drafting, facts.kernel, self.arguments, dimensions)
+        self.persistent = self.tiles.described is True and parts is None
+        """True if each program takes one tile after another."""
         if facts.by_taps:
             self.body.apart = ("m", "n", "tap")
         if facts.by_element:  # what is the same for all rows is added up first
             self.body.apart = ("batch", "tap", "k", "m", "n")
         self.body.counters = frozenset({"tap", "k"}) if facts.by_element else frozenset()
-        self.body.fillers = {i: 0.0 for i, node in enumerate(kernel.nodes) if node.kind == "load"}
+        self.body.fillers = {i: 0.0 for i, node in enumerate(facts.kernel.nodes) if node.kind == "load"}
 
     # -- text ------------------------------------------------------------------------------------------------------
 
     def text(self) -> KernelText:
         self._sizes()
-        if self.tiles.described:
+        if self.persistent:
             self._all_tiles()
         else:
             self._one_tile()
@@ -124,7 +126,8 @@ class _Product:
             blocks=blocks,
             tiles=tiles,
             alternatives=tuple(self.facts.alternatives),
-            persistent=tiles.described is True,
+            parts=self.facts.parts,
+            persistent=self.persistent,
             uses_libdevice="libdevice" in self.body.helpers,
             functions=tuple(sorted(self.body.helpers - {"libdevice"})),
         )
@@ -230,10 +233,27 @@ class _Product:
         with body.loop(header, *dimensions):
             operands = self._described_or_not() if self.tiles.described else self._pointed_at()
             for dot, name in sums.items():
+                if self.facts.parts is not None:
+                    self._three_products(operands[dot], name)
+                    continue
                 left, right = operands[dot]
                 body.line(f"{name} = tl.dot({left}, {right}, {name}{self._precision()})")
         for dot, name in sums.items():
             self._low_rank_product(self.kernel.nodes[dot].arguments[2:], name)
+
+    def _three_products(self, operands: tuple[str, ...], total: str) -> None:
+        """Write a float32 product as three TF32 products. Only the sum of one step is kept in the matrix unit, which
+        rounds it towards zero.
+        """
+        body, (left, right, rest) = self.body, operands
+        body.helpers.add("cut_to_tf32")
+        high, low, part = (self.arguments.names.new(word) for word in (f"{left}_high", f"{left}_low", "part"))
+        body.line(f"{high} = cut_to_tf32({left})")
+        body.line(f"{low} = {left} - {high}")
+        body.line(f'{part} = tl.dot({low}, {right}, input_precision="tf32")')
+        body.line(f'{part} = tl.dot({high}, {rest}, {part}, input_precision="tf32")')
+        body.line(f"{part} = tl.where({part} != {part}, 0.0, {part})  # an infinity leaves no rest")
+        body.line(f'{total} += tl.dot({high}, {right}, {part}, input_precision="tf32")')
 
     def _loop_over_elements(self) -> None:
         """Write the loop over single elements along the inner dimension, inside a loop over taps if there are any."""
@@ -267,21 +287,23 @@ class _Product:
             a = f"({a}.to(tl.float32) * {body.literal(factor, 'float32')}).to(tl.{dtype})"
         body.line(f"{name} = tl.dot({a}, {b}, {name})")
 
-    def _pointed_at(self) -> dict[int, tuple[str, str]]:
+    def _pointed_at(self) -> dict[int, tuple[str, ...]]:
         """Write the operands of each product as loads through pointers."""
         if self.facts.by_taps:
             self.body.line("tap = step // blocks")
             self.body.line("k = step % blocks * BLOCK_K + tl.arange(0, BLOCK_K)")
         else:
             self.body.line("k = start + tl.arange(0, BLOCK_K)")
-        found = {}
+        found: dict[int, tuple[str, ...]] = {}
         for dot in self.facts.dots:
             left, right = self.kernel.nodes[dot].arguments[:2]
             name = self._operand(left, {"m": "[:, None]", "k": "[None, :]"})
             found[dot] = name, self._operand(right, {"k": "[:, None]", "n": "[None, :]"})
+            if self.facts.parts is not None:
+                found[dot] = (*found[dot], self.body.named(self.facts.parts.rest))
         return found
 
-    def _described_or_not(self) -> dict[int, tuple[str, str]]:
+    def _described_or_not(self) -> dict[int, tuple[str, ...]]:
         """Write the operands of each product as loads of whole tiles, with pointers as the alternative branch."""
         outer, matrices = self.body.scope, self.facts.operands
         self.body.pointers = {source: self._matrix_argument(matrix) for source, matrix in matrices.items()}
@@ -290,8 +312,10 @@ class _Product:
             outer.line("if DESCRIBED:")
             named: dict[str, str] = {}
             for dot, names in found.items():
-                for name, argument, down in zip(names, self.kernel.nodes[dot].arguments, (self.m, self.k)):
-                    matrix = matrices[self.facts.source(argument)]
+                sources = [self.facts.source(argument) for argument in self.kernel.nodes[dot].arguments[:2]]
+                sources += [self.facts.parts.rest] if self.facts.parts is not None else []
+                for name, source, down in zip(names, sources, (self.m, self.k, self.k)):
+                    matrix = matrices[source]
                     turned = "" if matrix.batch is None else f".reshape({', '.join(matrix.block)})"
                     turned += "" if matrix.down == down else ".T"
                     named[name] = f"{self._matrix_argument(matrix)}.load([{self._corner(matrix)}]){turned}"

@@ -16,6 +16,7 @@ from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.emit.body import Place, Text, fillers_of_choices, written
 from triton_agent.policy.author.emit.folded_sums import Folded
+from triton_agent.policy.author.emit.kernel_text import Wide
 from triton_agent.policy.author.emit.skeleton import (
     BlockSize,
     GridEntry,
@@ -33,7 +34,7 @@ from triton_agent.policy.author.plan.indexing import Axis
 from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import Dimension
-from triton_agent.policy.author.tile.row_tiles import RowCut
+from triton_agent.policy.author.tile.row_tiles import MOST_SORTING_WARPS, RowCut
 from triton_agent.policy.author.tile.window_lines import Lines, tap_of, with_lines
 
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
@@ -168,10 +169,18 @@ class _RowKernel:
             grid=tuple(grids),
             blocks=blocks,
             tiles=self.tiles,
+            wide_warps=self._warps_of_long_rows(),
             alternatives=tuple(self.cut.alternatives()),
             uses_libdevice="libdevice" in self.body.helpers,
             functions=tuple(sorted(self.body.helpers - {"libdevice"})),
         )
+
+    def _warps_of_long_rows(self) -> Wide | None:
+        """Return more warps for rows at other sizes that are too long to be sorted by those of the main sizes."""
+        whole = power_of_two(self.columns[0])
+        if not self.cut.sorts or power_of_two(max(self.columns)) <= whole:
+            return None
+        return Wide(sizes=(self.columns,), at_most=whole, value=MOST_SORTING_WARPS)
 
     def _head(self) -> None:
         body, wide = self.body, needs_int64(self.drafting, self.kernel)

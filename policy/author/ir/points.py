@@ -64,6 +64,12 @@ FUNCTIONS = {
         "    beyond = tl.exp2(exponent * size - 1.0)",
         "    return x * tl.where(x < 0, beyond, 1.0 - beyond)",
     ),
+    "cut_to_tf32": (
+        "@triton.jit",
+        "def cut_to_tf32(x):",
+        '    """x cut to the 11 leading digits that the matrix unit takes."""',
+        "    return (x.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)",
+    ),
     "score_tanh": (
         "@triton.jit",
         "def score_tanh(x):",
@@ -224,6 +230,7 @@ POINTS: dict[str, Point] = {
     "round": _call("libdevice.rint({0})", "whole"),
     "frac": _formula("{0} - libdevice.trunc({0})", _S, "fraction", _A),
     "pow": _call("libdevice.pow({0}, {1})", "power", 2),
+    "pow_of_positive": _formula("tl.exp2(tl.log2({0}) * {1})", _A, "power", Binding.LOOSEST, _P),
     "copysign": _call("libdevice.copysign({0}, {1})", "result", 2),
     "sigmoid": _call("tl.sigmoid({0})", "gate"),
     "log_sigmoid": _formula("tl.where({0} < 0, {0}, 0.0) - log_one_plus(tl.exp(-tl.abs({0})))", _S, "log_gate", _A),

@@ -131,6 +131,8 @@ class Program:
     """Scores of softmaxes, by the value that holds the result."""
     results: set[str] = dataclasses.field(default_factory=set)
     """Values that an operator returned. All others are intermediate values inside an operator."""
+    apart: set[str] = dataclasses.field(default_factory=set)
+    """Products that are stored before their elements are rearranged, because they would be stored far apart."""
     origins: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
     """The operator call that a value comes from: its index in the graph and its name."""
 
@@ -169,8 +171,10 @@ not.
 """
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 """Recurrent layers and cells, with the number of gates that their weights hold."""
-WIDEST_HEAD = 256
-"""Largest head dimension; beyond it, a tile of queries, keys or values does not fit beside the scores."""
+WIDEST_HEAD, WIDEST_HEAD_ELSEWHERE = 256, 1025
+"""Largest head dimension at the main sizes, and at others: with four times the width, at which files are judged, tiles
+are small. Beyond it, a tile of queries, keys or values does not fit beside the scores.
+"""
 MIDDLE = frozenset({"reduce", "scan", "dot", "attention"})
 """Operations whose results may be stored by choice, to split a kernel in two."""
 
@@ -195,6 +199,11 @@ ITEM_BYTES = {
 
 FOLDS = ("fold", "fold_back")
 """Scans that are loops over steps with a body of their own, from the first step and from the last."""
+
+
+def head_fits(width: Size) -> bool:
+    """Return True if tiles of heads of this width fit at all known sizes."""
+    return width[0] <= WIDEST_HEAD and max(width) <= WIDEST_HEAD_ELSEWHERE
 
 
 def is_fold(value: Value) -> bool:

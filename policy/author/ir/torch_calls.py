@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-BY_TAPS = "weight_by_taps"
+BY_TAPS, IN_PARTS = "weight_by_taps", "weight_in_parts"
 """A constant that the host derives from a parameter once: a convolution's weight with its input channels innermost."""
 
 

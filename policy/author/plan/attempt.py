@@ -20,9 +20,9 @@ from triton_agent.policy.author.ir.program import (
     HALF,
     ITEM_BYTES,
     VIEWS,
-    WIDEST_HEAD,
     Number,
     Value,
+    head_fits,
     is_fold,
     register_dtype,
 )
@@ -522,7 +522,7 @@ class Attempt:
 
     def _queries_fit(self, value: Value) -> bool:
         """Return True if a whole row of queries can stay in registers while the program goes through the keys."""
-        return max(self.program.values[value.inputs[0]].shape[-1]) <= WIDEST_HEAD
+        return head_fits(self.program.values[value.inputs[0]].shape[-1])
 
     def _recurrence(self, anchor: Value, at: Indices) -> Kernel:
         """Plan all steps of a recurrent layer: each program holds some rows of the batch and goes through the steps."""

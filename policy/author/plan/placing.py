@@ -16,13 +16,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable
 
-from triton_agent.policy.author.ir.program import CONVOLUTION, HALF, ITEM_BYTES, VIEWS, Placed, Program, Value
+from triton_agent.policy.author.ir.program import CONVOLUTION, FLOATS, HALF, ITEM_BYTES, VIEWS, Placed, Program, Value
 from triton_agent.policy.author.ir.sizes import Shape, constant, contiguous_strides, is_constant, plus, product
 from triton_agent.policy.author.plan.indexing import Index
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root
 from triton_agent.policy.author.plan.memory_order import keeps_order, order_of_results
 from triton_agent.policy.author.plan.tiling import SMALLEST
 
+WIDELY_SHARED = 32
+"""Fewest elements that use a value picked by index, for which it is stored."""
 NO_VALUES_OF_THEIR_OWN = VIEWS | {"source", "torch", "full", "iota", "concat", "pad", "window", "roll", "scatter"}
 
 
@@ -159,6 +161,24 @@ def _base(program: Program, name: str) -> str:
 
 
 # -- between kernels ---------------------------------------------------------------------------------------------------
+
+
+def shared_lookups(program: Program) -> list[str]:
+    """Return values picked by index that many elements use: a table of biases by distance, for all heads of a batch.
+
+    They are stored once, as they are used. Otherwise each user would load an index first, and then a scattered element.
+    """
+    users, values = program.users(), program.values
+    found: list[str] = []
+    for name, value in values.items():
+        if value.operation != "take" or value.dtype not in FLOATS:
+            continue
+        while len(users[name]) == 1 and values[users[name][0]].operation in ("permute", "reshape"):
+            (name,) = users[name]
+        sharing = [values[user].elements() for user in users[name] if values[user].operation == "point"]
+        if sharing and min(sharing) >= WIDELY_SHARED * value.elements() and len(sharing) == len(users[name]):
+            found.append(name)
+    return found
 
 
 def better_strides(program: Program, kernels: Iterable[Kernel], seen: Collection[str]) -> dict[str, Shape]:

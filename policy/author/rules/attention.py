@@ -14,7 +14,7 @@ import math
 from collections.abc import Collection, Mapping
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.ir.program import HALF, WIDEST_HEAD, Number, Program, Softmax, Value
+from triton_agent.policy.author.ir.program import HALF, Number, Program, Softmax, Value, head_fits
 from triton_agent.policy.author.ir.sizes import Shape, Size, divides, quotient
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
 from triton_agent.policy.author.rules.products import multiply
@@ -38,7 +38,8 @@ def _attention(builder: Builder, call: Call) -> str:
         math.prod(size[at] for size in (*shape[:-1], builder.shape(key)[-2])) for at in range(builder.width)
     )
     most = MANY_SCORES if builder.library else MOST_SCORES
-    can_join = builder.joins_softmax(call.aligned.node.index) and _fits(shape) and _fits(builder.shape(value))
+    fits = head_fits(shape[-1]) and head_fits(builder.shape(value)[-1])
+    can_join = builder.joins_softmax(call.aligned.node.index) and fits
     if scores_count > most and (builder.library or not can_join):
         raise BeyondAuthor(f"{scores_count:,} scores would be written to memory, which torch's attention avoids")
     key, value = (_for_all_heads(builder, name, lead) for name in (key, value))
@@ -107,7 +108,7 @@ def _joined(program: Program, users: Mapping[str, list[str]], product: Value) ->
     others.
     """
     (user, (name, weighted)), views = (product.name, product.inputs), list[Value]()
-    if not _fits(program.values[weighted].shape):
+    if not head_fits(program.values[weighted].shape[-1]):
         return ()
     kept = {*program.outputs, *program.updates.values()}
     while users[name] == [user] and name not in kept:
@@ -138,7 +139,3 @@ def _leaves_rows(program: Program, value: Value) -> bool:
     if value.operation not in ("reshape", "expand"):
         return False
     return value.shape[-2:] == program.values[value.inputs[0]].shape[-2:]
-
-
-def _fits(shape: Shape) -> bool:
-    return max(shape[-1]) <= WIDEST_HEAD

@@ -318,6 +318,12 @@ class Builder:
         self.program.results.add(made)  # stored in its own dtype
         return made
 
+    def store_apart(self, name: str) -> None:
+        """Have the product behind these views stored by a kernel that does not rearrange its elements."""
+        while self.get(name).operation in VIEWS:
+            name = self.get(name).inputs[0]
+        self.program.apart.add(name)
+
     def prepared_by_taps(self, weight: str) -> str:
         """Return a convolution's weight as [out, *taps, in], which the host transposes once for each parameter."""
         shape = self.shape(weight)

@@ -229,7 +229,17 @@ def _pow(builder: Builder, call: Call) -> str:
             return builder.full(1, call.shape, call.dtype)
     if call.dtype not in FLOATS:
         raise BeyondAuthor("powers of integers")
-    return builder.point("pow", base, exponent, dtype=call.dtype)
+    function = "pow" if builder.exact or not _is_positive(builder, base) else "pow_of_positive"
+    return builder.point(function, base, exponent, dtype=call.dtype)
+
+
+def _is_positive(builder: Builder, base: Operand) -> bool:
+    """Return True for elements that were raised to a positive number, as in generalised means."""
+    value = builder.get(base) if isinstance(base, str) else None
+    if value is None or value.function != "clamp_min":
+        return False
+    least = value.operands[1]
+    return isinstance(least, Number) and all(number > 0 for number in least.values)
 
 
 @lowers("eq", "ne", "lt", "le", "gt", "ge")

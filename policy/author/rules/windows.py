@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.ir.program import FLOATS, HALF, VIEWS, Operand
+from triton_agent.policy.author.ir.program import FLOATS, HALF, ITEM_BYTES, VIEWS, Operand
 from triton_agent.policy.author.ir.sizes import (
     Shape,
     Size,
@@ -29,6 +29,7 @@ from triton_agent.policy.author.rules.movement import concat, pad, take
 from triton_agent.policy.author.rules.products import multiply
 from triton_agent.policy.author.rules.upsampling import nearest
 
+ALIGNED_BYTES = 16
 FEW_CHANNELS = 16
 """Fewest channels with which one tap fills a step of the matrix unit. With fewer, a step takes several taps."""
 FEW_RESULTS = 128
@@ -400,8 +401,19 @@ def _convolution(builder: Builder, call: Call) -> str:
     if per_channel:
         made = _per_channel(builder, seen, weight, rank, call)
     else:
-        made = _as_product(builder, seen, weight, rank, groups, by_taps=by_taps, dtype=call.dtype)
+        cut = not by_taps and _cuts_unaligned(builder, name, over)
+        made = _as_product(builder, seen, weight, rank, groups, by_taps=by_taps, dtype=call.dtype, is_copied=cut)
     return _biased(builder, made, rank, call)
+
+
+def _cuts_unaligned(builder: Builder, name: str, over: Windows) -> bool:
+    """Return True for windows without overlap whose lines are no multiple of 16 bytes, such as patches of 14 pixels.
+
+    The matrix unit would get them element by element, so a kernel puts each of them into a row of its own.
+    """
+    line = over.taps[-1][0] * ITEM_BYTES.get(builder.get(name).dtype, 1)
+    apart = all(is_constant(spread, 1) for spread in over.spread)
+    return over.steps == over.taps and apart and line % ALIGNED_BYTES != 0
 
 
 def _takes_rows_of_taps(builder: Builder, name: str, over: Windows, own: Size, groups: Size, call: Call) -> bool:
@@ -497,8 +509,8 @@ def _by_remainders(builder: Builder, name: str, weight: str, over: Windows, grou
         seen = windows(builder, seen, dataclasses.replace(flat, taps=reached))
         return _as_product(builder, seen, turned, rank, groups, by_taps=by_taps, dtype=call.dtype)
 
+    beside = over.steps[-1][0] >= BESIDE
     if even:
-        beside = over.steps[-1][0] >= BESIDE
         made = plain(_remainders_as_channels(builder, weight, taps, over.steps, beside=beside), taps)
         lead = (out, *over.steps) if beside else (*over.steps, out)
         made = builder.reshape(made, (shape[0], *lead, *counts))
@@ -519,8 +531,10 @@ def _by_remainders(builder: Builder, name: str, weight: str, over: Windows, grou
         made = builder.reshape(made, (*over.steps, shape[0], out, *counts))
         order = (rank, rank + 1, *(n for dim in range(rank) for n in (rank + 2 + dim, dim)))
     fine = tuple(product(pair, builder.width) for pair in zip(counts, over.steps))
-    made = builder.reshape(builder.permute(made, order), (shape[0], out, *fine))
     is_cut = fine != call.shape[2:]
+    if even and not beside and is_cut and call.dtype not in HALF:  # a further kernel reads the results anyway
+        builder.store_apart(made)
+    made = builder.reshape(builder.permute(made, order), (shape[0], out, *fine))
     if is_cut and call.dtype in HALF:  # the product then stores its results in half precision
         made = _biased(builder, made, rank, call)
     for dim, (amount, size) in enumerate(zip(over.amounts, call.shape[2:]), 2):
@@ -616,11 +630,21 @@ def _weight_by_taps(builder: Builder, weight: str, rank: int) -> str:
     return builder.permute(builder.laid_out(weight, order), order)
 
 
-def _as_product(builder: Builder, seen: str, weight: str, rank: int, groups: Size, *, by_taps: bool, dtype: str) -> str:
+def _as_product(
+    builder: Builder,
+    seen: str,
+    weight: str,
+    rank: int,
+    groups: Size,
+    *,
+    by_taps: bool,
+    dtype: str,
+    is_copied: bool = False,
+) -> str:
     """Lower a convolution to a matrix product per group: pixels by window elements, times the weight.
 
     With `by_taps`, the inner dimension goes tap by tap with adjacent channels; otherwise channel by channel, which
-    suits few channels.
+    suits few channels. With `is_copied`, the pixels by window elements are stored first.
     """
     shape, taps = builder.shape(seen), builder.shape(weight)
     own, made_by, inner = taps[1], quotient(taps[0], groups), product(taps[1:], builder.width)
@@ -633,6 +657,8 @@ def _as_product(builder: Builder, seen: str, weight: str, rank: int, groups: Siz
         weight = _weight_by_taps(builder, weight, rank)
     lead = () if is_constant(groups, 1) else (groups,)
     rows = builder.reshape(rows, (*lead, pixels, inner))
+    if is_copied:
+        rows = builder.laid_out(rows, range(len(lead) + 2))
     columns = builder.swap(builder.reshape(weight, (*lead, made_by, inner)), -2, -1)
     made = multiply(builder, rows, columns, dtype, of_convolution=True)
     made = builder.reshape(made, (groups, shape[0], *counts, made_by))

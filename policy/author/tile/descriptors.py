@@ -21,9 +21,10 @@ DESCRIPTOR_IMPORT = "from triton.tools.tensor_descriptor import TensorDescriptor
 HOST_FUNCTIONS = {
     DESCRIBED: (
         f"def {DESCRIBED}(*matrices):",
-        '    """True and tensor descriptors if all matrices are aligned for them, else False and the tensors."""',
-        "    for tensor, shape, _ in matrices:",
-        "        if tensor.data_ptr() % 16 or shape[-1] * tensor.element_size() % 16 or 0 in shape:",
+        '    """True and tensor descriptors if all matrices and blocks allow them, else False and the tensors."""',
+        "    for tensor, shape, block in matrices:",
+        "        unaligned = tensor.data_ptr() % 16 or shape[-1] * tensor.element_size() % 16",
+        "        if unaligned or 0 in shape or max(block) > 256:",
         "            return False, [tensor for tensor, _, _ in matrices]",
         "    strides = [(shape[-2] * shape[-1], shape[-1], 1)[-len(shape) :] for _, shape, _ in matrices]",
         "    found = zip(matrices, strides)",

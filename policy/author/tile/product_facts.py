@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.program import CONVOLUTION, HALF, ITEM_BYTES, Number
 from triton_agent.policy.author.ir.sizes import is_constant, power_of_two
+from triton_agent.policy.author.ir.torch_calls import IN_PARTS
 from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import SMALLEST, Dimension, along_reduced
@@ -30,9 +32,25 @@ FEW_COLUMNS, MANY_ROWS = 8, 4096
 """Most columns and fewest rows of a product that takes single elements along the inner dimension."""
 BY_ELEMENT = ((512, 4), (1024, 4), (256, 4), (256, 2))
 """Rows and warps of tiles for such a product."""
+LEAST_IN_PARTS = (512, 64, 64)
+"""Fewest rows, columns and elements along the inner dimension of a product whose weight is kept in two parts."""
 BESIDE_TILE_BYTES = 4096
 """Shared memory for values along rows or columns that change their layout as well."""
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InParts:
+    """A float32 weight that a kernel takes as two tensors: rounded to TF32, and the rest.
+
+    Three TF32 products, without that of both rests, are as exact as one in float32.
+    """
+
+    weight: str
+    high: str
+    low: str
+    rest: int
+    """The node that loads the rest."""
 
 
 class ProductFacts:
@@ -60,8 +78,29 @@ class ProductFacts:
         """The loads as matrices for tensor descriptors; empty if any of them does not qualify."""
         self.alternatives = self._alternatives()
         self.tiles = self._tiles()
+        self.parts = self._in_parts() if self.tiles.described and not self.half else None
         if self.by_element and not self.by_taps:  # bounds of the image are then computed once for each tap
             self.k, self.taps = replace(self.k, axes=kernel.reduced[:1]), replace(self.taps, axes=kernel.reduced[1:])
+
+    def _in_parts(self) -> InParts:
+        """Have the kernel load the weight in two parts: rounded to TF32, and the rest."""
+        values = self.drafting.program.values
+        right = self.source(self.kernel.nodes[self.dot].arguments[1])
+        node, matrix = self.kernel.nodes[right], self.operands[right]
+        name = self.drafting.host.tensor_name(node.tensor)
+        parts = InParts(
+            weight=node.tensor, high=f"{node.tensor}/high", low=f"{node.tensor}/low", rest=len(self.kernel.nodes)
+        )
+        for part, hint in ((parts.high, f"{name}_high"), (parts.low, f"{name}_low")):
+            values[part] = replace(values[node.tensor], name=part, operation="torch", function=IN_PARTS, hint=hint)
+        high, low = replace(node, tensor=parts.high), replace(node, tensor=parts.low)
+        nodes = tuple(high if i == right else other for i, other in enumerate(self.kernel.nodes))
+        self.kernel = replace(self.kernel, nodes=(*nodes, low))
+        self.operands = self.operands | {
+            right: replace(matrix, value=parts.high),
+            parts.rest: replace(matrix, value=parts.low),
+        }
+        return parts
 
     def operand_dtype(self) -> str:
         """Return the dtype of the matrix unit's operands: half precision if both operands are stored in it."""
@@ -148,7 +187,7 @@ class ProductFacts:
         changes it in parts.
         """
         wide = any(ITEM_BYTES[self.drafting.dtype_of(root.value)] > 2 for root in self.kernel.roots)
-        if not tiles.described or not wide:
+        if not tiles.described or not wide or not self.half:
             return tiles
         room = SHARED_BYTES - BESIDE_TILE_BYTES - 4 * tiles.rows * tiles.columns * len(self.dots)
         fitting = range(min(tiles.stages, room // shared_bytes(replace(tiles, stages=1))), FEWEST_STAGES - 1, -1)
@@ -167,6 +206,7 @@ class ProductFacts:
             half=self.half,
             tf32=self.tf32,
             across=self._is_across(),
+            unaligned=self._is_unaligned(),
             on_cuda=drafting.on_cuda,
             warpgroups=drafting.warpgroups,
             scattered=self._is_scattered(),
@@ -201,7 +241,9 @@ class ProductFacts:
         return max(least, total)
 
     def _operands(self) -> dict[int, Matrix]:
-        if not self.half or self.kernel.part is not None or self.by_taps:
+        if not self.half:
+            return self._with_a_weight()
+        if self.kernel.part is not None or self.by_taps:
             return {}
         found: dict[int, Matrix | None] = {}
         for dot in self.dots:
@@ -209,6 +251,31 @@ class ProductFacts:
             found |= {left: self._matrix(left, self.m), right: self._matrix(right, self.n)}
         known = {source: matrix for source, matrix in found.items() if matrix is not None}
         return {i: self._as_far(matrix, known) for i, matrix in known.items()} if len(known) == len(found) else {}
+
+    def _with_a_weight(self) -> dict[int, Matrix]:
+        """Return the operands of a float32 product with a weight that is kept in two parts for it; empty for others.
+
+        The weight is then rounded once, not by each program in each step.
+        """
+        drafting, kernel = self.drafting, self.kernel
+        plain = len(self.dots) == 1 and not (kernel.side or kernel.batch or self.by_taps or kernel.part is not None)
+        three = drafting.warpgroups and not drafting.interpreted and drafting.float32_products == "tf32x3"
+        sizes = (self.m.size(self.width)[0], self.n.size(self.width)[0], self.k.size(self.width)[0])
+        if not plain or not three or self.tf32 or any(size < least for size, least in zip(sizes, LEAST_IN_PARTS)):
+            return {}
+        found: list[tuple[int, Matrix]] = []
+        for argument, own in zip(kernel.nodes[self.dot].arguments, (self.m, self.n)):
+            node = kernel.nodes[argument] if isinstance(argument, int) else None
+            if not isinstance(argument, int) or node is None or node.kind != "load" or node.index is None:
+                return {}
+            matrix = matrix_of(node.tensor, node.index, own, self.k, ITEM_BYTES["float32"])
+            stored = drafting.dtype_of(node.tensor) == "float32" and not node.guards
+            if matrix is None or matrix.down != own or not stored:
+                return {}
+            found.append((argument, matrix))
+        weight = drafting.program.values[found[1][1].value]
+        is_whole = weight.function.startswith("p:") and weight.elements() == math.prod(sizes[1:])
+        return dict(found) if is_whole and weight.name not in drafting.program.strides else {}
 
     def _as_far(self, matrix: Matrix, others: dict[int, Matrix]) -> Matrix:
         """Extend a matrix to the last row that any operand reads of the same tensor, so that they share one
@@ -274,6 +341,13 @@ class ProductFacts:
             for axis in inner
             for node, _ in read
         )
+
+    def _is_unaligned(self) -> bool:
+        """Return True if rows along the inner dimension are no multiple of four elements."""
+        inner = self.k.axes[-1]
+        read = [node.index for node, _ in along_reduced(self.kernel) if node.index is not None]
+        along = [index for index in read if is_constant(index.coefficient(inner), 1)]
+        return any(step[0] % TOGETHER for index in along for base, step in index.terms if base != inner)
 
     def _is_scattered(self) -> bool:
         """Return True if operands are loaded element by element, as windows of a convolution are. Their addresses take

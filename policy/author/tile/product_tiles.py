@@ -25,6 +25,8 @@ FEWEST_STAGES = 2
 """Fewest pipeline stages. More stages than steps only take shared memory that other programs on the processor could
 use.
 """
+ALONE = 8
+"""Least number of products for each processor with which a single warp suffices for a small one."""
 _AREA_PER_STEP = 256
 """Number of a tile's elements that take as long to store as one step along the inner dimension takes to compute."""
 
@@ -146,6 +148,18 @@ SINGLE = (
     Known(16, 16, 128, 4, 3, 0.08),
 )
 """float32, in full precision or as three TF32 products."""
+WITH_A_WEIGHT = (
+    Known(64, 128, 32, 4, 3, 1.33, described=True),
+    Known(128, 64, 32, 4, 3, 1.24, described=True),
+    Known(128, 128, 32, 8, 3, 1.16, described=True),
+    Known(128, 64, 64, 4, 2, 1.22, described=True),
+    Known(64, 64, 32, 4, 5, 1.00, described=True),
+)
+"""float32 as three TF32 products with a weight in two parts, by tensor descriptors; rates relative to `SINGLE`, of
+65,536 and 4,096 rows on an H200.
+"""
+MANY_SMALL = (Known(32, 32, 16, 1, 2, 0.80), Known(32, 32, 32, 1, 2, 0.73), Known(32, 32, 32, 2, 1, 0.69))
+"""The same for a batch of small products with several programs of a single warp on each processor."""
 TF32_WARPGROUPS = (
     Known(128, 256, 32, 8, 4, 1.00),
     Known(128, 256, 32, 8, 3, 0.98),
@@ -206,6 +220,7 @@ def ranked(
     taps: int = 1,
     tf32: bool = False,
     across: bool = False,
+    unaligned: bool = False,
 ) -> list[Tiles]:
     """Return tiles for `copies` products of m by k and k by n, the most promising first.
 
@@ -213,13 +228,13 @@ def ranked(
     and functions per element after the product. With `describable`, tensor descriptors can load the operands; they are
     used for products with a tile for every processor and a few steps per tile. `taps` is the number of passes along the
     inner dimension. With `tf32`, float32 is one TF32 product. With `across`, an operand is not contiguous along the
-    inner dimension.
+    inner dimension. With `unaligned`, one that is contiguous has rows that are no multiple of 16 bytes.
     """
     if half:
         table = HALF_WARPGROUPS if warpgroups and not scattered else HALF
         table = HALF_BY_TAPS if table is HALF_WARPGROUPS and taps > 1 else table
     else:
-        table = SINGLE
+        table = SINGLE if copies < ALONE * processors else (*MANY_SMALL, *SINGLE)
         if tf32 and warpgroups and not scattered:
             table = TF32_ACROSS if across else TF32_WARPGROUPS
     if scattered:
@@ -229,8 +244,10 @@ def ranked(
         table = tuple(known.with_room(scattered=scattered) for known in table)
     table = tuple(known.within(shared_limit_bytes, *item_bytes) for known in table)
     table = tuple(known for known in table if known.stages)
+    if unaligned and not half and not tf32:  # stages would hold it across: each step would wait for its memory banks
+        table = tuple(dataclasses.replace(known, stages=1) for known in table)
     if describable:
-        table = (*DESCRIBED, *table)
+        table = (*(DESCRIBED if half else WITH_A_WEIGHT), *table)
     fitting = [known for known in table if _fits(known.rows, m) and _fits(known.columns, n)]
     fitting.sort(key=lambda known: _cost(known, m, n, k * taps, copies, processors) / known.rate_before(follow_up))
     described = [known for known in fitting if known.described and _keeps_busy(known, m, n, k, copies, processors)]
@@ -303,6 +320,8 @@ _ATTENTION_IN_HALF = (
     _AttentionTile(64, 64, 64, 4, 3, 0.97),
     _AttentionTile(64, 128, 64, 4, 3, 0.94),
     _AttentionTile(64, 128, 32, 4, 4, 0.84),
+    _AttentionTile(64, 64, 32, 4, 3, 0.88),
+    _AttentionTile(64, 64, 16, 4, 3, 0.80),
     _AttentionTile(64, 128, 128, 8, 3, 0.79),
     _AttentionTile(64, 64, 128, 4, 2, 0.76),
     _AttentionTile(64, 32, 64, 4, 3, 0.40),
@@ -378,7 +397,8 @@ def ranked_for_attention(
         stages = max(1, stages) if on_cuda else min(max(1, stages), 2)
         programs = math.ceil(queries / rows) * copies
         tiles = Tiles(rows=rows, inner=inner, warps=known.warps, stages=stages, described=known.described)
-        cost = math.ceil(programs / processors) * rows / known.rate
+        wasted = math.ceil(keys / inner) * inner / keys
+        cost = math.ceil(programs / processors) * rows * wasted / known.rate
         found[tiles] = max(cost, found.get(tiles, 0.0))  # the slower one, if it has lost stages
     smallest = Tiles(rows=SMALLEST, inner=SMALLEST, warps=4, stages=1)
     return sorted(found, key=found.__getitem__) or [smallest]

@@ -12,6 +12,7 @@ from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.program import ITEM_BYTES
 from triton_agent.policy.author.ir.sizes import is_constant, power_of_two, product
 from triton_agent.policy.author.plan.indexing import Axis, Index
+from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.one_pass import find_folds
 from triton_agent.policy.author.plan.tiling import along_reduced, depends_on, goes_through_steps, is_across
@@ -48,6 +49,12 @@ INTERPRETED_ROWS = 16384
 ACROSS, NARROW = 64, 32
 """Rows per program where rows, not the elements of a row, are adjacent in memory; and the fewest for which a program
 still reads whole memory lines (half lines in half precision).
+"""
+STAGES_AHEAD = 3
+"""Pipeline stages of a loop over blocks that are scanned."""
+SORTED_BYTES, SORTING_WARPS, MOST_SORTING_WARPS = 4096, 8, 16
+"""Longest row, in bytes, that a single warp sorts, without an exchange through shared memory; warps for longer ones,
+and for those so long that compiling takes seconds.
 """
 WASTE = 8
 """Steps may leave at most one in this many lanes idle, in a short row that is read once."""
@@ -118,9 +125,22 @@ class RowCut:
         along = PER_WARP if fitting else step // walking_warps
         most, each = (walking_warps, along) if looped else (16, self._whole_per_warp())
         fewest = 4 if taken * block >= 512 and not (self._looks_up() and not looped) else 1
-        warps = power_of_two(wanted.warps or max(fewest, min(most, taken * block // each)))
+        sorting = self._sorting_warps(taken * block)
+        warps = power_of_two(wanted.warps or sorting or max(fewest, min(most, taken * block // each)))
         tiles = Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
         return dataclasses.replace(tiles, stages=wanted.stages, unrolled=wanted.unrolled) if looped else tiles
+
+    def _sorting_warps(self, elements: int) -> int:
+        """Return the warps for a kernel that sorts; zero for others."""
+        widest = max((ITEM_BYTES[node.dtype] for node in self.sorts), default=0)
+        return (1 if widest * elements <= SORTED_BYTES else SORTING_WARPS) if widest else 0
+
+    @property
+    def sorts(self) -> list[Node]:
+        """The nodes that sort a row."""
+        live = self.kernel.live()
+        scans = [node for i, node in enumerate(self.kernel.nodes) if i in live and node.kind == "scan"]
+        return [node for node in scans if node.function.startswith("sort")]
 
     def _whole_per_warp(self) -> int:
         """Return the elements per warp. Fewer warps suffice where threads load little, or look up addresses first."""
@@ -167,10 +187,13 @@ class RowCut:
         looped = whole > ACROSS and not (fits and self._passes() > 1) if wanted.looped is None else wanted.looped
         looped = (looped or self.kernel.part is not None) and not self._takes_whole_rows()
         if looped and self.kernel.part is None and rows <= 2 * ACROSS * self.drafting.brief.hardware.processors:
-            # Too few programs to hide memory latency, so each loads more at once.
-            taken, block = wanted.rows or min(NARROW, power_of_two(rows)), wanted.columns or min(whole, 4 * ACROSS)
+            # Too few programs to hide memory latency, so each loads more at once, and ahead where it has more to do.
+            scans = bool(self._scans())
+            narrow = NARROW // 2 if scans else NARROW
+            taken, block = wanted.rows or min(narrow, power_of_two(rows)), wanted.columns or min(whole, 4 * ACROSS)
             warps = wanted.warps or power_of_two(max(4, min(16, taken * block // 512)))
-            return Tiles(rows=taken, columns=block, looped=True, warps=warps)
+            stages = wanted.stages or (STAGES_AHEAD if scans and self.drafting.on_cuda else 0)
+            return Tiles(rows=taken, columns=block, looped=True, warps=warps, stages=stages)
         if looped:
             many = rows >= MANY_PROGRAMS * ACROSS * self.drafting.brief.hardware.processors
             taken = wanted.rows or min(ACROSS, power_of_two(rows))
