@@ -164,7 +164,7 @@ def _written(path: Path, folder: Path, count: int) -> list[Path]:
     target = "cuda:90"
     if torch.cuda.is_available():
         target = "cuda:{}{}".format(*torch.cuda.get_device_capability())
-    brief = on_target(full_size_brief(parse_problem(str(path))), target)
+    brief = on_target(full_size_brief(parse_problem(str(path)), grown=True), target)
     brief = dataclasses.replace(brief, allow_library=False)
     folder.mkdir(parents=True, exist_ok=True)
     files = []

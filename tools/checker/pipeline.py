@@ -215,6 +215,11 @@ def is_larger(trial: Trial, plan: Plan) -> bool:
     return any(size > other for size, other in zip(_sizes(trial), _sizes(plan.trials[plan.main])))
 
 
+def _has_single_rows(trial: Trial, plan: Plan) -> bool:
+    """Return True if a dimension of an input or parameter is one that is not at the main sizes."""
+    return any(size == 1 < other for size, other in zip(_sizes(trial), _sizes(plan.trials[plan.main])))
+
+
 def _sizes(trial: Trial) -> list[int]:
     shapes = [tensor.shape for tensor in outline_of(trial.cases[0]).tensors]
     return [size for shape in (*shapes, *state_shapes(trial).values()) for size in shape]
@@ -259,7 +264,7 @@ def _interpreted(job: Job, reader: Session, trial: Trial, groups: Sequence[Seque
     try:
         for cases in groups:
             replies = [interpret(job, reader, trial, case, timeout_s=INTERPRETED_S)[1] for case in cases]
-            found[cases[0].train] = _met(trial, cases, replies)
+            found[cases[0].train] = _met(job, trial, cases, replies)
     except (Failed, NotJudgeableHere) as error:
         job.notes.append(f"numbers that its kernels compute are not known ({str(error)[:200]})")
     return found
@@ -445,7 +450,7 @@ def _numbers_met(job: Job, trial: Trial, first: Case, program: Program) -> Met:
     for case in cases:
         send_state(job, program, trial.states[case.version])
         replies.append(call(job, trial, case, program=program, note_numbers=True)[1])
-    return _met(trial, cases, replies)
+    return _met(job, trial, cases, replies)
 
 
 def _alike(job: Job, trial: Trial, first: Case) -> list[Case]:
@@ -456,10 +461,10 @@ def _alike(job: Job, trial: Trial, first: Case) -> list[Case]:
     return alike[:1] + some_of(alike[1:], min(1, len(alike) - 1))
 
 
-def _met(trial: Trial, cases: Sequence[Case], replies: Sequence[Called]) -> Met:
+def _met(job: Job, trial: Trial, cases: Sequence[Case], replies: Sequence[Called]) -> Met:
     first = replies[0]
     counterparts = list(filter(None, (first.counterparts, first.counterparts_of_sums)))
-    predicates = KnownPredicates()
+    predicates = KnownPredicates(has_single_rows=_has_single_rows(trial, job.plan))
     for case, reply in zip(cases, replies):
         predicates.add(Asked(case=case, state=trial.states[case.version]), reply.predicates)
     numbers = in_each(replies)

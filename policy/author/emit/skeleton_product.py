@@ -246,10 +246,10 @@ class _Product:
         rounds it towards zero.
         """
         body, (left, right, rest) = self.body, operands
-        body.helpers.add("cut_to_tf32")
+        body.helpers |= {"cut_to_tf32", "nearest_tf32"}
         high, low, part = (self.arguments.names.new(word) for word in (f"{left}_high", f"{left}_low", "part"))
         body.line(f"{high} = cut_to_tf32({left})")
-        body.line(f"{low} = {left} - {high}")
+        body.line(f"{low} = nearest_tf32({left} - {high})")
         body.line(f'{part} = tl.dot({low}, {right}, input_precision="tf32")')
         body.line(f'{part} = tl.dot({high}, {rest}, {part}, input_precision="tf32")')
         body.line(f"{part} = tl.where({part} != {part}, 0.0, {part})  # an infinity leaves no rest")

@@ -70,6 +70,13 @@ FUNCTIONS = {
         '    """x cut to the 11 leading digits that the matrix unit takes."""',
         "    return (x.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)",
     ),
+    "nearest_tf32": (
+        "@triton.jit",
+        "def nearest_tf32(x):",
+        '    """x rounded to 11 leading digits; NaN for a number beyond 1e34."""',
+        "    scaled = x * 8193.0",
+        "    return scaled - (scaled - x)",
+    ),
     "score_tanh": (
         "@triton.jit",
         "def score_tanh(x):",

@@ -69,6 +69,7 @@ def _outputs(builder: Builder) -> tuple[str, ...]:
         value = _own(builder, name)
         known = value in made.values() and name in builder.graph.main.producers()
         made[name] = builder.copied(value, len(made)) if known and builder.get(value).dtype in DTYPES else value
+    builder.program.results.update(made.values())
     return tuple(made[name] for name in names)
 
 

@@ -100,10 +100,14 @@ def _brief_of(spec: ProblemSpec, allow_library: bool) -> Brief:
     return _brief(spec, calls, device="cpu", allow_library=allow_library)
 
 
-def full_size_brief(spec: ProblemSpec) -> Brief:
-    """Return the brief that an evaluator on a GPU would give: the given sizes and sizes near them."""
+def full_size_brief(spec: ProblemSpec, *, grown: bool = False) -> Brief:
+    """Return the brief that an evaluator on a GPU would give: the given sizes and sizes near them.
+
+    With `grown`, also each size four times as large, about as large as files are judged at.
+    """
     sizes = free_sizes(spec, problem_source.read(Path(spec.path)).tree)
     near = [Variant(name=key, constants={key: odd_above(value)}) for key, value in sizes.items()]
+    near += [Variant(name=f"{key} grown", constants={key: 4 * value + 1}) for key, value in sizes.items() if grown]
     with _quiet():
         calls = [_Call(spec, AS_GIVEN, fake=True)]
         for variant in (*near, *(dataclasses.replace(AS_GIVEN, batch=batch) for batch in (2, 3))):
