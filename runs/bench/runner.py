@@ -122,15 +122,24 @@ class Bench:
     async def _run_problems(self, tasks: Sequence[Task], missing: set[str]) -> None:
         due = ((number, task) for number, task in enumerate(tasks) if task.label in missing)
         pool, fruitless = Pool(self.places), 0
+        for_later: list[tuple[int, Task]] = []
+
+        def finished(task: Task, row: ProblemRow) -> None:
+            self._ask_for_missing(task, row)
+            self.watcher.finished(row)
 
         async def one_after_another() -> None:
             nonlocal fruitless
             for number, task in due:
                 self.watcher.begin(task, number)
                 row = await self._judge_in_a_place(task, pool)
-                self._ask_for_missing(task, row)
-                self.watcher.finished(row)
-                fruitless = fruitless + 1 if self._instrument_failure(row) else 0
+                failed = self._instrument_failure(row)
+                if failed and len(self.places) > 1:  # others beside it may be why, by the memory that they hold
+                    for_later.append((number, task))
+                    self.watcher.say(f"{failed}; it is tried again alone, after the others")
+                else:
+                    finished(task, row)
+                fruitless = fruitless + 1 if failed else 0
                 if fruitless >= FRUITLESS:
                     raise InstrumentError(
                         f"nothing could be measured of {FRUITLESS} problems in a row; {self._instrument_failure(row)}",
@@ -138,6 +147,9 @@ class Bench:
                     )
 
         await side_by_side(one_after_another, len(self.places))
+        for number, task in for_later:
+            self.watcher.begin(task, number)
+            finished(task, await self._judge_in_a_place(task, pool))
 
     async def _judge_in_a_place(self, task: Task, pool: Pool[Place]) -> ProblemRow:
         """Judge the task in a free place; if that place fails, in another one."""

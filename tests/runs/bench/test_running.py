@@ -21,6 +21,7 @@ from tests.runs.commands import call
 
 from triton_agent.memory.store import Store
 from triton_agent.runs.bench import command as bench_command
+from triton_agent.runs.bench import runner
 from triton_agent.runs.bench.baselines import references
 from triton_agent.runs.bench.baselines.found import Baselines
 from triton_agent.runs.bench.baselines.references import References, ReferenceSettings
@@ -35,6 +36,7 @@ from triton_agent.runs.cli import exit_codes
 from triton_agent.runs.cli.devices import Chosen
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.machine.hardware import Gpu, gpus
+from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Finding, Interval, Status
 
@@ -348,6 +350,31 @@ def test_what_fails_in_one_place_is_measured_in_another(
     assert table(tmp_path / "out") == table(whole)
     unmeasured = [line for line in (tmp_path / "out" / FILE).read_text().splitlines() if "a zygote does not" in line]
     assert 1 <= len(unmeasured) <= 2  # then it is left out
+
+
+def test_what_fails_beside_others_is_tried_again_alone_at_the_end(
+    ran: Ran, whole: Path, nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_now, failed, evaluator = set[str](), list[str](), runner.Evaluator
+
+    class InNeedOfTheCard(evaluator):  # type: ignore[misc, valid-type]
+        """The first problem fails as long as another one is open, as one does that lacks memory on a card."""
+
+        def __init__(self, spec: ProblemSpec, *rest: Any, **more: Any) -> None:
+            open_now.add(spec.name)
+            if spec.name in FEW[0] and (len(open_now) > 1 or len(failed) < 2):
+                failed.append(spec.name)
+                raise InstrumentError("other processes hold the GPU's memory")
+            super().__init__(spec, *rest, **more)
+
+        def close(self) -> None:
+            open_now.discard(self.spec.name)
+            super().close()
+
+    monkeypatch.setattr(runner, "Evaluator", InNeedOfTheCard)
+    code, record = ran(few(), tmp_path / "out", nurseries=[nursery, nursery])
+    assert code == exit_codes.GOOD and not record.missing and len(failed) >= 2
+    assert table(tmp_path / "out") == table(whole)
 
 
 def test_where_one_of_several_raises_the_others_end_and_its_error_is_told() -> None:
