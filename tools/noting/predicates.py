@@ -14,7 +14,8 @@ never leads to, and inputs of these kinds are tried wherever a module accepts th
     parts                     whether the extremum of one part of a row is beyond that of another
     lengths                   what is asked of whole numbers as given, or computed from them element by element, unless
                               questions about several elements of one tensor are joined
-    not finite                if a value near memory, or the largest of a row, is NaN or infinite
+    not finite                if a value near memory, or the largest of a row, is NaN or infinite; that another value is
+                              NaN counts only where all inputs are finite
     nothing at all            if a sum of exponentials is zero
     impossible                if a value is beyond its bounds, such as a sum of squares below zero
     limits                    a constant in place of a value that compares so with one: `where(x < 0, 0, sqrt(x))`;
@@ -188,6 +189,8 @@ class Predicates:
         self.seen: dict[str, Seen] = {}
         self._stored: list[tuple[int, int, Data]] = []
         self._constant: list[tuple[int, int]] = []
+        self._holds_non_finite = False
+        """True once NaN or an infinity was loaded in this call. What is computed from it may be NaN, too."""
 
     def computed(self, start: int, end: int, sources: Sequence[tuple[int, int]] | None) -> None:
         """Note that the memory between these addresses holds what was computed, and not given.
@@ -215,6 +218,11 @@ class Predicates:
             return result
         if name in LOADS:
             result.attr[DATA] = self._loaded(name, args, result)
+            loaded = (
+                _on_lanes(numbers(result), result.attr[DATA].active) if isinstance(result, stock.TensorHandle) else None
+            )
+            if loaded is not None and loaded.dtype.kind == "f" and not np.isfinite(loaded).all():
+                self._holds_non_finite = True
             if name == "create_masked_load" and self._is_answer(args):
                 return self._decided(name, self._place()[0], [], [], [], result)
             return result
@@ -396,6 +404,8 @@ class Predicates:
             is_itself = len(sources) == 2 and sources[0] is sources[1]
             value = sources[0] if len(sources) == 1 or is_itself else None
             is_nan = bool(compare(name, math.nan, math.nan)) if is_itself else None
+            if is_itself and self._holds_non_finite:
+                return  # whether finite numbers become NaN, as zero by zero does, is asked in other calls
             number = next((handle for handle in handles if DATA not in handle.attr), None)
             result.attr[OPEN] = [_Open(site, seen, values, _without_nan(handles, active), value, number, is_nan)]
         elif name in ("create_and", "create_or") and values.dtype == np.bool_:
@@ -602,6 +612,12 @@ def _lanes_of(mask: Any) -> Array | None:
     return None if mask is None else np.asarray(getattr(mask, "data", mask))
 
 
+def _is_finite(loaded: Handle) -> bool:
+    """Return True for values without NaN and infinities in the lanes that were loaded."""
+    values = _on_lanes(numbers(loaded), loaded.attr[DATA].active)
+    return values.dtype.kind != "f" or bool(np.isfinite(values).all())
+
+
 def _on_lanes(values: Array, active: Array | None) -> Array:
     if active is None:
         return values
@@ -630,16 +646,11 @@ def _limit(handles: Sequence[Handle]) -> ValueLimit | None:
 
 
 def _is_free(handles: Sequence[Handle]) -> bool:
-    """Return True for a choice that needs no check: a limit of a value, or a number in place of NaN.
-
-    What becomes of NaN is checked by inputs that hold it.
-    """
+    """Return True for a choice that needs no check: a limit of a value, or the value itself if it is NaN."""
     opened: list[_Open] = handles[0].attr.get(OPEN, [])
     if len(handles) == 3 and len(opened) == 1 and opened[0].is_nan is not None:
-        taken, other = (handles[1], handles[2]) if opened[0].is_nan else (handles[2], handles[1])
-        is_number = DATA not in taken.attr
-        replaces_nan = is_number and (other is opened[0].value or bool(np.isnan(numbers(taken)).all()))
-        return taken is opened[0].value or replaces_nan
+        taken = handles[1 if opened[0].is_nan else 2]
+        return taken is opened[0].value or (DATA not in taken.attr and bool(np.isnan(numbers(taken)).all()))
     limit = _limit(handles)
     return limit is not None and not asks_of_total(limit.value, limit.number)
 

@@ -252,7 +252,6 @@ class _Product:
         body.line(f"{low} = nearest_tf32({left} - {high})")
         body.line(f'{part} = tl.dot({low}, {right}, input_precision="tf32")')
         body.line(f'{part} = tl.dot({high}, {rest}, {part}, input_precision="tf32")')
-        body.line(f"{part} = tl.where({part} != {part}, 0.0, {part})  # an infinity leaves no rest")
         body.line(f'{total} += tl.dot({high}, {right}, {part}, input_precision="tf32")')
 
     def _loop_over_elements(self) -> None:

@@ -73,9 +73,8 @@ FUNCTIONS = {
     "nearest_tf32": (
         "@triton.jit",
         "def nearest_tf32(x):",
-        '    """x rounded to 11 leading digits; NaN for a number beyond 1e34."""',
-        "    scaled = x * 8193.0",
-        "    return scaled - (scaled - x)",
+        '    """x rounded to 11 leading digits."""',
+        "    return ((x.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)",
     ),
     "score_tanh": (
         "@triton.jit",
