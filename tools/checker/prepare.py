@@ -115,8 +115,8 @@ def prepare_plan(
     with at_gpu():
         work = tuple(_work(*made[i][1:], inputs[i], trials[i]) for i in order)
     del inputs
-    if reduced is not None:
-        torch.cuda.empty_cache()  # others on the card need the memory that torch would cache
+    if settings.device == "cuda":
+        torch.cuda.empty_cache()  # others on the card need the memory that torch would keep for this problem
     facts = {
         "name": spec.name,
         "digest": spec.digest,

@@ -10,6 +10,8 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 
+import torch
+
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.allowance import TimeLimit, TooLarge
@@ -131,6 +133,7 @@ class Trials:
                     return prove(reference, self.seed, limits=RUN_ON_GPU, limit=self.limit, device=self.device)
                 finally:
                     self._runs_are_quick = time.monotonic() - began < QUICK_S
+                    torch.cuda.empty_cache()  # such a run may take many times the memory of the problem itself
         try:
             return estimate(reference, self.seed, limit=self.limit)
         except NotFollowed as error:
