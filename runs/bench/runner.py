@@ -142,7 +142,7 @@ class Bench:
                 fruitless = fruitless + 1 if failed else 0
                 if fruitless >= FRUITLESS:
                     raise InstrumentError(
-                        f"nothing could be measured of {FRUITLESS} problems in a row; {self._instrument_failure(row)}",
+                        f"nothing could be measured of {FRUITLESS} problems in a row; {failed}",
                         remedy="see `triton-agent doctor`; the same command continues from here",
                     )
 

@@ -61,7 +61,7 @@ class Judgement:
     detail: str = ""
     """For the author of a failed candidate: the worst element, the share of wrong ones, and where they are."""
     everywhere: bool = False
-    """True for an imprecise output most of whose elements err by similar amounts, as after a rounding."""
+    """True if the output is imprecise and most of its elements err by similar amounts, as after a rounding."""
     from_reference: bool = False
     """True if error and limit are distances from the reference's answer, not errors relative to the truth."""
 

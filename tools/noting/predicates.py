@@ -218,11 +218,8 @@ class Predicates:
             return result
         if name in LOADS:
             result.attr[DATA] = self._loaded(name, args, result)
-            loaded = (
-                _on_lanes(numbers(result), result.attr[DATA].active) if isinstance(result, stock.TensorHandle) else None
-            )
-            if loaded is not None and loaded.dtype.kind == "f" and not np.isfinite(loaded).all():
-                self._holds_non_finite = True
+            if isinstance(result, stock.TensorHandle) and not self._holds_non_finite:
+                self._holds_non_finite = not _is_finite(result)
             if name == "create_masked_load" and self._is_answer(args):
                 return self._decided(name, self._place()[0], [], [], [], result)
             return result

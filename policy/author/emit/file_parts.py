@@ -85,12 +85,16 @@ class Constants:
 
 
 LAID_OUT = "laid_out_weights"
-LAYING_OUT = (
-    f"def {BY_TAPS}(module, name, weight, tf32=False):",
-    '    """Return a convolution\'s weight as [out, *taps, in], from a cache until the parameter changes."""',
+_IF_STALE = (
     "    made_of = (weight.data_ptr(), weight._version, weight.device, weight.dtype)",
     f"    known = module.{LAID_OUT}.get(name)",
     "    if known is None or known[0] != made_of:",
+)
+"""Lines of a host function that look for what it made of a weight, and find out if the weight has changed since."""
+LAYING_OUT = (
+    f"def {BY_TAPS}(module, name, weight, tf32=False):",
+    '    """Return a convolution\'s weight as [out, *taps, in], from a cache until the parameter changes."""',
+    *_IF_STALE,
     "        made = weight.detach().permute(0, *range(2, weight.dim()), 1).contiguous()",
     "        if tf32:  # round to nearest: the matrix unit would truncate",
     "            nearest = ((made.view(torch.int32) + 4096) & -8192).view(torch.float32)",
@@ -102,9 +106,7 @@ LAYING_OUT = (
 TAKING_PARTS = (
     f"def {IN_PARTS}(module, name, weight):",
     '    """Return a weight rounded to TF32, and the rest of it, from a cache until the parameter changes."""',
-    "    made_of = (weight.data_ptr(), weight._version, weight.device, weight.dtype)",
-    f"    known = module.{LAID_OUT}.get(name)",
-    "    if known is None or known[0] != made_of:",
+    *_IF_STALE,
     "        own = weight.detach().contiguous()",
     "        nearest = ((own.view(torch.int32) + 4096) & -8192).view(torch.float32)",
     "        high = torch.where(own.abs() < 3e38, nearest, own)",

@@ -471,20 +471,22 @@ class Forward:
         self._take_result(value, value, 0)
 
     def _lay_out_weight(self, value: Value) -> None:
-        name, own = self.names.new(value.hint), self.texts[value.inputs[0]]
-        self.file.lays_out = True
-        rounded = ", tf32=True" if value.detail else ""
-        self.line(f'{name} = {BY_TAPS}(self, "{own.removeprefix("self.")}", {own}{rounded})')
+        name, rounded = self.names.new(value.hint), ", tf32=True" if value.detail else ""
+        self.line(f"{name} = {self._made_once(BY_TAPS, value.inputs[0], rounded)}")
         self.texts[value.name] = name
 
     def _take_parts(self, parts: InParts) -> None:
         """Write the line that gives both parts of a weight, once in the method."""
         if parts.high in self.texts:
             return
-        own, self.file.lays_out = self.texts[parts.weight], True
         high, low = (self.names.new(self.program.values[part].hint) for part in (parts.high, parts.low))
-        self.line(f'{high}, {low} = {IN_PARTS}(self, "{own.removeprefix("self.")}", {own})')
+        self.line(f"{high}, {low} = {self._made_once(IN_PARTS, parts.weight)}")
         self.texts |= {parts.high: high, parts.low: low}
+
+    def _made_once(self, function: str, weight: str, options: str = "") -> str:
+        """Return a call of a host function that keeps what it makes of a weight until the weight changes."""
+        own, self.file.lays_out = self.texts[weight], True
+        return f'{function}(self, "{own.removeprefix("self.")}", {own}{options})'
 
     def torch_output(self, value: Value) -> None:
         """Take a further output of an operator with several."""

@@ -31,6 +31,7 @@ class BlockSize:
     """A number, a size whose next power of two is passed, or the name of a local variable of the host's code."""
     at_least: int = 1
     wide: Wide | None = None
+    """What the block is at much larger sizes, if it differs there."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class Wide:
     at_most: int
     """Limit of the largest of the sizes for the usual number."""
     value: int
+    """The number beyond this limit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

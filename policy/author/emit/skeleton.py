@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.emit.body import Body
@@ -117,12 +118,39 @@ def _within(index: Index) -> tuple[Guard, ...]:
     return tuple(Guard(of(base), base.size, below=True, above=True) for base in looked_up)
 
 
+def finished(
+    kernel: Kernel,
+    body: Body,
+    name: str,
+    comment: tuple[str, ...],
+    grid: tuple[GridEntry, ...],
+    blocks: dict[str, BlockSize],
+    tiles: Tiles,
+    alternatives: list[Tiles],
+) -> KernelText:
+    """Return the text of a kernel whose body is complete."""
+    return KernelText(
+        kernel=kernel,
+        name=name,
+        comment=comment,
+        lines=tuple(body.scope.lines),
+        arguments=body.arguments,
+        grid=grid,
+        blocks=blocks,
+        tiles=tiles,
+        alternatives=tuple(dict.fromkeys(other for other in alternatives if other != tiles)),
+        uses_libdevice="libdevice" in body.helpers,
+        functions=tuple(sorted(body.helpers - {"libdevice"})),
+    )
+
+
 __all__ = [
     "MOST_ASIDE",
     "BlockSize",
     "GridEntry",
     "KernelText",
     "body_of",
+    "finished",
     "needs_int64",
     "operand",
     "program_id",

@@ -1,8 +1,9 @@
 """Kernels without reductions: every element is computed from a few others.
 
-There are three forms. *Flat*: the axes collapse to one, the last one is short, or the choice asks for it. *Rows by
+There are four forms. *Flat*: the axes collapse to one, the last one is short, or the choice asks for it. *Rows by
 columns*: something varies along some axes only, and values of a column are loaded once for a tile. *Transposed*: a tile
-over the two axes along which the result and an input are contiguous, where these differ.
+over the two axes along which the result and an input are contiguous, where these differ. *Repeats*: much of what an
+element takes is the same along one axis; see `skeleton_repeats`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from triton_agent.policy.author.emit.skeleton import (
     GridEntry,
     KernelText,
     body_of,
+    finished,
     needs_int64,
     program_id,
     stores,
@@ -135,7 +137,7 @@ def _flat(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...
     alternatives = _other_lines(max(count)) if _is_line(kernel) else _other_tiles(kernel)
     grid = GridEntry(parts=((count, "BLOCK"),) if kernel.kept else ())
     blocks = {"BLOCK": BlockSize(value=block)} if kernel.kept else {}
-    return _finished(kernel, body, name, comment, (grid,), blocks, tiles, alternatives)
+    return finished(kernel, body, name, comment, (grid,), blocks, tiles, alternatives)
 
 
 def _rows(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
@@ -221,7 +223,7 @@ def _two_dimensional(
         grid.append(GridEntry(parts=((outer.size(width), 1),)))
     blocks = {} if single else {"BLOCK_ROWS": BlockSize(value=block_rows)}
     blocks["BLOCK_COLUMNS"] = BlockSize(value=block_columns)
-    return _finished(kernel, body, name, comment, tuple(grid), blocks, tiles, alternatives)
+    return finished(kernel, body, name, comment, tuple(grid), blocks, tiles, alternatives)
 
 
 def _positions(
@@ -323,28 +325,3 @@ def _has_values_of_columns(kernel: Kernel) -> bool:
 def _looks_up(kernel: Kernel) -> bool:
     """Return True if an index is loaded first; two rows per program then wait for it together."""
     return any(kernel.nodes[i].index is not None and kernel.nodes[i].index.lookups() for i in kernel.live())  # type: ignore[union-attr]
-
-
-def _finished(
-    kernel: Kernel,
-    body: Body,
-    name: str,
-    comment: tuple[str, ...],
-    grid: tuple[GridEntry, ...],
-    blocks: dict[str, BlockSize],
-    tiles: Tiles,
-    alternatives: list[Tiles],
-) -> KernelText:
-    return KernelText(
-        kernel=kernel,
-        name=name,
-        comment=comment,
-        lines=tuple(body.scope.lines),
-        arguments=body.arguments,
-        grid=grid,
-        blocks=blocks,
-        tiles=tiles,
-        alternatives=tuple(dict.fromkeys(other for other in alternatives if other != tiles)),
-        uses_libdevice="libdevice" in body.helpers,
-        functions=tuple(sorted(body.helpers - {"libdevice"})),
-    )

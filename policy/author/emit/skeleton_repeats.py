@@ -16,6 +16,7 @@ from triton_agent.policy.author.emit.skeleton import (
     GridEntry,
     KernelText,
     body_of,
+    finished,
     needs_int64,
     program_id,
     stores,
@@ -81,19 +82,9 @@ def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...
         body.line(f"lane = {program_id(1, wide)} * {lanes} + step")
         stores(body, drafting)
     tiles = Tiles(rows=lanes, columns=block, warps=drafting.tiles.warps or 4)
-    return KernelText(
-        kernel=kernel,
-        name=name,
-        comment=comment,
-        lines=tuple(body.scope.lines),
-        arguments=arguments,
-        grid=(GridEntry(parts=((count, "BLOCK"),)), GridEntry(parts=((axis.size, lanes),))),
-        blocks={"BLOCK": BlockSize(value=block)},
-        tiles=tiles,
-        alternatives=tuple(other for other in _alternatives(max(count), lanes) if other != tiles),
-        uses_libdevice="libdevice" in body.helpers,
-        functions=tuple(sorted(body.helpers - {"libdevice"})),
-    )
+    grid = (GridEntry(parts=((count, "BLOCK"),)), GridEntry(parts=((axis.size, lanes),)))
+    blocks = {"BLOCK": BlockSize(value=block)}
+    return finished(kernel, body, name, comment, grid, blocks, tiles, _alternatives(max(count), lanes))
 
 
 def _mask(names: frozenset[str], beyond: str) -> str:
@@ -103,7 +94,7 @@ def _mask(names: frozenset[str], beyond: str) -> str:
 
 
 def _alternatives(count: int, lanes: int) -> list[Tiles]:
-    """Return longer and shorter blocks, more and fewer positions, and elements one by one."""
+    """Return other tiles to try: longer and shorter blocks, more and fewer positions, and elements one by one."""
     sizes = [(1024, lanes, 4), (256, lanes, 4), (512, 2 * lanes, 4), (512, max(2, lanes // 2), 4), (256, lanes, 2)]
     found = [Tiles(rows=rows, columns=columns, warps=warps) for columns, rows, warps in sizes if columns < 2 * count]
     return [*found[:2], Tiles(columns=1024, flat=True, warps=4), *found[2:]]

@@ -183,6 +183,8 @@ FLOATS = frozenset({*HALF, "float32", "float64"})
 INTEGERS = frozenset({"int8", "uint8", "int16", "int32", "int64"})
 DTYPES = FLOATS | INTEGERS | {"bool"}
 """Dtypes that kernels are written for."""
+ALIGNED_BYTES = 16
+"""Alignment that vectors of a load and tensor descriptors need."""
 ITEM_BYTES = {
     "bool": 1,
     "int8": 1,

@@ -24,7 +24,7 @@ from triton_agent.policy.author.plan.memory_order import keeps_order, order_of_r
 from triton_agent.policy.author.plan.tiling import SMALLEST
 
 WIDELY_SHARED = 32
-"""Fewest elements that use a value picked by index, for which it is stored."""
+"""Fewest elements that use each element of a value picked by index for the value to be stored."""
 NO_VALUES_OF_THEIR_OWN = VIEWS | {"source", "torch", "full", "iota", "concat", "pad", "window", "roll", "scatter"}
 
 

@@ -234,7 +234,7 @@ def _pow(builder: Builder, call: Call) -> str:
 
 
 def _is_positive(builder: Builder, base: Operand) -> bool:
-    """Return True for elements that were raised to a positive number, as in generalised means."""
+    """Return True if no element is below a positive limit, as where a generalised mean is taken."""
     value = builder.get(base) if isinstance(base, str) else None
     if value is None or value.function != "clamp_min":
         return False

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.ir.program import FLOATS, HALF, ITEM_BYTES, VIEWS, Operand
+from triton_agent.policy.author.ir.program import ALIGNED_BYTES, FLOATS, HALF, ITEM_BYTES, VIEWS, Operand
 from triton_agent.policy.author.ir.sizes import (
     Shape,
     Size,
@@ -29,7 +29,6 @@ from triton_agent.policy.author.rules.movement import concat, pad, take
 from triton_agent.policy.author.rules.products import multiply
 from triton_agent.policy.author.rules.upsampling import nearest
 
-ALIGNED_BYTES = 16
 FEW_CHANNELS = 16
 """Fewest channels with which one tap fills a step of the matrix unit. With fewer, a step takes several taps."""
 FEW_RESULTS = 128

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from triton_agent.policy.author.ir.program import ALIGNED_BYTES
 from triton_agent.policy.author.ir.sizes import Size, constant, is_constant, plus, quotient, remainder, times
 from triton_agent.policy.author.plan.indexing import Axis, Index
 from triton_agent.policy.author.plan.tiling import Dimension
 
-ALIGNED_BYTES = 16
 DESCRIBED, PROCESSORS = "described_matrices", "processors_of"
 """Functions that a file with such kernels defines in its host code."""
 DESCRIPTOR_IMPORT = "from triton.tools.tensor_descriptor import TensorDescriptor"

@@ -84,7 +84,7 @@ class RowCut:
         self.scans_by_steps = self._scans_by_steps()
         """True if each thread goes along a row of its own, and adds one element after another to its totals."""
         self.by_steps = self.scans_by_steps or goes_through_steps(kernel)
-        """True for such scans, and for loops over steps."""
+        """True if each thread goes along a row of its own: for `scans_by_steps`, and for loops over steps."""
         self.serial = self._is_serial()
         """True if the few elements of a row are processed one after another, for many rows at a time."""
         if self.serial:
@@ -138,9 +138,7 @@ class RowCut:
     @property
     def sorts(self) -> list[Node]:
         """The nodes that sort a row."""
-        live = self.kernel.live()
-        scans = [node for i, node in enumerate(self.kernel.nodes) if i in live and node.kind == "scan"]
-        return [node for node in scans if node.function.startswith("sort")]
+        return [node for node in self._scans() if node.function.startswith("sort")]
 
     def _whole_per_warp(self) -> int:
         """Return the elements per warp. Fewer warps suffice where threads load little, or look up addresses first."""
@@ -362,11 +360,11 @@ class RowCut:
             return False
         if self.drafting.tiles.columns or self.drafting.interpreted:
             return self.drafting.tiles.columns == 1
-        return self.rows[0] >= MANY_SCANS and bool(set(scans) & COSTLY_SCANS)
+        return self.rows[0] >= MANY_SCANS and any(node.function in COSTLY_SCANS for node in scans)
 
-    def _scans(self) -> list[str]:
+    def _scans(self) -> list[Node]:
         nodes = self.kernel.nodes
-        return [nodes[i].function for i in self.kernel.live() if nodes[i].kind == "scan"]
+        return [nodes[i] for i in self.kernel.live() if nodes[i].kind == "scan"]
 
     def _looks_up(self) -> bool:
         """Return True if elements of the row are looked up by index, as lines of an embedding table are."""
