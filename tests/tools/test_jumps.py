@@ -50,6 +50,36 @@ def test_an_element_that_is_off_by_a_step_away_from_the_boundary_is_wrong() -> N
     assert not judge(other, yard).ok
 
 
+def _rows_of_near_ties() -> torch.Tensor:
+    """Return rows whose two largest elements, at random places, are apart by a few roundings."""
+    generator = torch.Generator().manual_seed(3)
+    rows = torch.rand(256, 64, generator=generator)
+    places = torch.stack([torch.randperm(64, generator=generator)[:2] for _ in rows])
+    return rows.scatter_(1, places, torch.tensor([2.0, 2.0 - 2**-20]).expand(256, 2))
+
+
+@pytest.mark.parametrize(
+    "positions", [lambda x: x.argmax(-1), lambda x: (-x).min(-1)[1], lambda x: x.sort(-1, descending=True)[1]]
+)
+def test_either_of_two_elements_within_a_few_roundings_may_come_first(
+    positions: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    x = _rows_of_near_ties()
+    yard = expect(Does(positions), [x]).outputs[0].yard
+    answer = positions(x / 0.7)
+    first, second = (x / 0.7).topk(2, -1)[1].T
+    if answer.dim() == 1:
+        assert judge(second, yard).ok and judge(answer, yard).ok
+        other = (answer + 1) % 64
+        assert not judge(torch.where(other == second, (other + 1) % 64, other), yard).ok
+    else:
+        turned = answer.clone()
+        turned[:, 0], turned[:, 1] = second, first
+        assert judge(turned, yard).ok and judge(answer, yard).ok
+        turned[:, 20], turned[:, 30] = answer[:, 30], answer[:, 20]
+        assert not judge(turned, yard).ok
+
+
 class Does(torch.nn.Module):
     def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()

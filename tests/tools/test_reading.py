@@ -289,6 +289,26 @@ def test_results_below_the_normal_numbers_may_be_taken_as_zero(spec: ProblemSpec
     assert fails(1, 1.0) and fails(0, math.nan) and fails(0, 0.0)
 
 
+class Divergence(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logs = torch.log_softmax(x, -1)
+        return -(logs.exp() * logs).sum(-1)
+
+
+def test_an_output_that_hangs_on_results_below_the_normal_numbers_may_be_zero(spec: ProblemSpec) -> None:
+    runs = OriginalRuns(reference=load(spec), settings=EvaluatorSettings())
+    x = torch.tensor([[0.0, -92.0, -93.0, -95.0]])  # shares of 1e-40, times their logarithms
+    expectation = runs.expect(Divergence(), [x], {}, brief=True)
+    case = Case(name="case", variant="", distribution="", expectation=expectation)
+
+    def fails(value: float) -> bool:
+        answer = torch.full((1,), value)
+        return measure(case, Answer(tree=expectation.tree, tensors=(answer,)))[1] is not None
+
+    assert not fails(0.0) and not fails(float(expectation.outputs[0].yard.original))
+    assert fails(1e-35) and fails(1.0)
+
+
 @pytest.mark.parametrize("failures", [1, 2])
 def test_a_case_without_float64_is_left_out_if_others_have_it(
     spec: ProblemSpec, monkeypatch: pytest.MonkeyPatch, failures: int

@@ -39,6 +39,8 @@ from triton_agent.tools.truth.yardstick import Yardstick, near
 NEAR = 100.0
 """Multiple of the limit up to which errors may be usual ones that two randomly rounded runs do not show: where large
 terms happen to cancel in one element of a thousand, both runs may round that element well."""
+BELOW_NORMAL = 2.0**-116
+"""Error of an output up to which a number that is taken as zero, at most 2^-126, may have caused it: a thousandfold."""
 WIDE_HINT = (
     "\nlikely cause: a value rounded to half precision on the way, or a float32 tl.dot left at its default, "
     'TF32; keep float32 throughout and give tl.dot input_precision="ieee" or "tf32x3"'
@@ -131,16 +133,32 @@ def measure(
     """
     expectation = case.expectation
     rows, failure = _measured(case, expectation, answer, may_round)
-    while failure is not None and (closer := _closer(expectation, rows)) is not None:
+    while failure is not None:
+        closer = _closer(expectation, [output.yard for output in expectation.outputs], rows)
+        if closer is None:
+            break
         expectation = closer
         rows, failure = _measured(case, expectation, answer, may_round)
     return rows, failure
 
 
-def _closer(expectation: Expectation, judged: Sequence[CaseAccuracy | Judgement]) -> Expectation | None:
+def _closer(
+    expectation: Expectation, yards: Sequence[Yardstick], judged: Sequence[CaseAccuracy | Judgement]
+) -> Expectation | None:
     """Return an expectation with more runs of the reference if these could show that refused errors are usual ones."""
-    is_near = all(it.ok or it.error <= NEAR * it.limit or it.error == math.inf for it in judged)
-    return expectation.closer() if expectation.closer is not None and (expectation.brief or is_near) else None
+    if expectation.closer is None:
+        return None
+    is_near = all(
+        it.ok or it.error <= NEAR * it.limit or it.error == math.inf or _is_below_normal(yard, it)
+        for yard, it in zip(yards, judged)
+    )
+    return expectation.closer() if expectation.brief or is_near else None
+
+
+def _is_below_normal(yard: Yardstick, judged: CaseAccuracy | Judgement) -> bool:
+    """Return True if the error is so small that a number below the normal ones of float32 may have caused it."""
+    is_whole = yard.truth.is_floating_point() and not hasattr(yard, "judge")
+    return is_whole and yard.limits is not None and judged.error * yard.limits.peak <= BELOW_NORMAL
 
 
 def _measured(
@@ -398,7 +416,7 @@ def _judged_state(expectation: Expectation, name: str, got: torch.Tensor) -> Jud
 def _judged(expectation: Expectation, got: torch.Tensor, yard_in: Callable[[Expectation], Yardstick]) -> Judgement:
     """Judge a tensor by the yardstick in an expectation, or in a closer one."""
     judgement = judge(got, yard_in(expectation))
-    while not judgement.ok and (closer := _closer(expectation, [judgement])) is not None:
+    while not judgement.ok and (closer := _closer(expectation, [yard_in(expectation)], [judgement])) is not None:
         expectation = closer
         judgement = judge(got, yard_in(expectation))
     return judgement

@@ -435,12 +435,13 @@ def _with_sides(yard: Yardstick, sides: list[torch.Tensor]) -> Yardstick:
 
 
 def _with_underflow(yard: Yardstick, flushed: torch.Tensor) -> Yardstick:
-    """Accept NaN and infinities where they come of results below the normal float32 numbers that are taken as zero.
+    """Accept what comes of results below the normal float32 numbers that are taken as zero, NaN and infinities too.
 
     `fast_expf` of a GPU takes them so, and on a CPU the last digits of such results depend on the instruction set.
     """
     if not yard.original.is_floating_point() or flushed.shape != yard.truth.shape:
         return yard
+    yard = dataclasses.replace(yard, nudged=(*yard.nudged, flushed.clone()))
     return _with_any_infinity(yard, torch.isfinite(yard.truth) & ~torch.isfinite(flushed))
 
 

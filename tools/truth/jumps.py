@@ -24,7 +24,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -51,7 +51,8 @@ COMPARING = frozenset({"gt", "ge", "lt", "le", "eq", "ne", "threshold", "hardshr
 BETWEEN_TWO, TRUE_FOR_EQUALS = COMPARING - {"threshold", "hardshrink"}, frozenset({"ge", "le", "eq"})
 """Comparisons of two numbers, and those of them that are true for equal numbers."""
 PICKING = ORDERING | {"argmax", "argmin", "max", "min"}
-"""Operators that return positions. Their operands are moved up and down alternately, since only differences matter."""
+"""Operators that return positions. Only differences matter, so their operands are moved up and down, in turns."""
+EXTREMES = frozenset({"argmax", "argmin", "max", "min"})
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
 
 REACH = 2.0
@@ -139,7 +140,8 @@ class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
                 if within is not None:
                     self.within[number] = within
             sign = -1 if position and functional_name(name) in COMPARING else 1  # move the two sides apart
-            instead = self._instead(number, args[position], sign, picking=functional_name(name) in PICKING)
+            turns = functools.partial(_turns, func, args, kwargs) if functional_name(name) in PICKING else None
+            instead = self._instead(number, args[position], sign, turns)
             if instead is not None and number in self._decided and functional_name(name) in SAMPLING:
                 on_grid = instead == (instead / STEP_OF_PLACES).round() * STEP_OF_PLACES
                 instead = torch.where(on_grid, instead, args[position])  # others are rounded on the way to a pixel
@@ -153,20 +155,43 @@ class Operands(UncompiledMode):  # type: ignore[no-untyped-call]
                 result = torch.where(kept, name in TRUE_FOR_EQUALS, result)
         return result
 
-    def _instead(self, number: int, value: torch.Tensor, sign: int, *, picking: bool) -> torch.Tensor | None:
+    def _instead(
+        self, number: int, value: torch.Tensor, sign: int, turns: Callable[[], torch.Tensor] | None
+    ) -> torch.Tensor | None:
         if number in self._decided:
             exact = self._decided[number]
             return exact.to(value) if exact.shape == value.shape else None
         shift = self._shifts.get(number)
         if shift is None or shift.shape != value.shape:
             return None
-        return value + (shift * _turns(shift) if picking else sign * shift).to(value)
+        return value + (shift * turns() if turns is not None else sign * shift).to(value)
 
 
-def _turns(like: torch.Tensor) -> torch.Tensor:
-    """Return 1 and -1 at random places, the same for equal sizes."""
-    generator = torch.Generator().manual_seed(like.numel())
-    return (torch.randint(0, 2, like.shape, generator=generator) * 2 - 1).to(like)
+def argument_of(func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return an argument of an operator, given by position or by name, or its default; None if it has no such one."""
+    for place, argument in enumerate(func._schema.arguments):
+        if argument.name == name:
+            return args[place] if place < len(args) else kwargs.get(name, argument.default_value)
+    return None
+
+
+def _turns(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
+    """Return 1 and -1 such that elements next to each other in size move in opposite directions.
+
+    So in one of two runs with opposite signs the largest element and the second one change places, as do all that are
+    as close in a sorted row.
+    """
+    value, dim = args[0], argument_of(func, "dim", args, kwargs)
+    rows = value.reshape(1, -1) if not isinstance(dim, int) or not value.dim() else value.movedim(dim, -1)
+    turns = torch.ones_like(rows)
+    if functional_name(bare_name(str(func))) in EXTREMES:
+        extreme = rows.argmin if "min" in str(func) else rows.argmax
+        turns.scatter_(-1, extreme(-1, keepdim=True), -1.0)
+    else:
+        odd = torch.arange(rows.shape[-1], device=rows.device).remainder(2).mul(-2).add(1).to(rows)
+        turns.scatter_(-1, rows.argsort(-1), odd.expand(rows.shape))
+    is_whole = not isinstance(dim, int) or not value.dim()
+    return turns.reshape(value.shape) if is_whole else turns.movedim(-1, dim)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.tensor_cores import Around
 from triton_agent.tools.truth.expectation import Expectation, Given, OriginalFailed, Output, behaviour
-from triton_agent.tools.truth.jumps import Span, anything_where, joined
+from triton_agent.tools.truth.jumps import Span, anything_where, argument_of, joined
 from triton_agent.tools.truth.truth import run_lifted
 from triton_agent.tools.truth.yardstick import RARE_FLIPS, SAME_SIZE, Places, near
 
@@ -127,25 +127,17 @@ class _InAnotherOrder(UncompiledMode):  # type: ignore[no-untyped-call]
             return found
         values, places = found
         x = args[0]
-        if _named(func, "stable", args, kwargs) or not x.dim() or not places.numel():
+        if argument_of(func, "stable", args, kwargs) or not x.dim() or not places.numel():
             return found
-        dim = _named(func, "dim", args, kwargs)
+        dim = argument_of(func, "dim", args, kwargs)
         ranks = _with_equals_rotated(x, dim, self._share)
         if x.is_floating_point() and "median" in func._schema.name:  # NaN comes before any number, or is left out
             ranks = ranks.masked_fill(x.isnan(), math.nan)
         if func._schema.name == "aten::mode":
-            keep = bool(_named(func, "keepdim", args, kwargs))
+            keep = bool(argument_of(func, "keepdim", args, kwargs))
             is_there = x == (values if keep else values.unsqueeze(dim))
             return values, torch.where(is_there, ranks, -1.0).argmax(dim, keepdim=keep)
         return values, func(ranks, *args[1:], **kwargs)[1]
-
-
-def _named(func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return an argument of an operator, given by position or by name, or its default."""
-    for place, argument in enumerate(func._schema.arguments):
-        if argument.name == name:
-            return args[place] if place < len(args) else kwargs.get(name, argument.default_value)
-    return None
 
 
 def _with_equals_rotated(x: torch.Tensor, dim: int, share: float) -> torch.Tensor:
@@ -217,7 +209,7 @@ class Ordered(UncompiledMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         if func._schema.name in ("aten::sort", "aten::topk") and isinstance(result, (list, tuple)) and args[0].dim():
-            dim = _named(func, "dim", args, kwargs)
+            dim = argument_of(func, "dim", args, kwargs)
             if isinstance(dim, int):
                 self._seen.append((args[0].clone(), dim % args[0].dim(), result[1].clone()))
         return result
