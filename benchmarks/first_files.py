@@ -8,6 +8,7 @@ from eager's answers, and the slowest kernels. The files stay in the folder. Pro
 Without a GPU the files are only written, for an H100 or H200.
 
     python benchmarks/first_files.py --out build/first                           # the suite's part `core`
+    python benchmarks/first_files.py --out build/large large/ --jobs 5           # the part `large`
     python benchmarks/first_files.py --out build/first convolutions/ gru_cell    # a family, a problem
     python benchmarks/first_files.py --out build/mine examples/softmax.py        # a file
 """
@@ -34,6 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 PROBLEMS = ROOT / "benchmarks" / "problems"
 BASELINES = ROOT / "benchmarks" / "results" / "suite_baselines.csv"
+LARGE_ROWS = ROOT / "benchmarks" / "results" / "large_h200"
+"""Rows of benchmarks of the part `large`, which hold the baselines of its problems."""
 COMMIT = os.environ.get("COMMIT", "")
 """Commit named in the rows, for a copy of the code without its history."""
 ROWS, LOCK = "rows.csv", "lock"
@@ -97,9 +100,9 @@ def _options() -> argparse.Namespace:
 
 
 def _problems(asked: Sequence[str]) -> list[Path]:
-    suite = [path for path in sorted(PROBLEMS.glob("*/*.py")) if path.parent.name != "large"]
+    suite = sorted(PROBLEMS.glob("*/*.py")) + sorted(PROBLEMS.glob("large/*/*.py"))
     if not asked:
-        return suite
+        return [path for path in suite if not _name(path).startswith("large/")]
     files = [Path(text) for text in asked if text.endswith(".py")]
     parts = [text for text in asked if not text.endswith(".py")]
     found = files + [path for path in suite if any(part in _name(path) for part in parts)]
@@ -111,7 +114,9 @@ def _problems(asked: Sequence[str]) -> list[Path]:
 
 
 def _name(path: Path) -> str:
-    return f"{path.resolve().parent.name}/{path.stem}"
+    family = path.resolve().parent
+    part = "large/" if family.parent.name == "large" else ""
+    return f"{part}{family.name}/{path.stem}"
 
 
 def _started(path: Path, options: argparse.Namespace) -> subprocess.Popen[str]:
@@ -164,7 +169,8 @@ def _written(path: Path, folder: Path, count: int) -> list[Path]:
     target = "cuda:90"
     if torch.cuda.is_available():
         target = "cuda:{}{}".format(*torch.cuda.get_device_capability())
-    brief = on_target(full_size_brief(parse_problem(str(path)), grown=True), target)
+    grown = not _name(path).startswith("large/")  # problems of this part are judged at smaller sizes instead
+    brief = on_target(full_size_brief(parse_problem(str(path)), grown=grown), target)
     brief = dataclasses.replace(brief, allow_library=False)
     folder.mkdir(parents=True, exist_ok=True)
     files = []
@@ -182,7 +188,8 @@ def _timed(path: Path, files: Sequence[Path], lock: Path) -> list[dict[str, Any]
     torch.manual_seed(1)
     model = problem.Model(*problem.get_init_inputs()).eval().cuda()
     torch.manual_seed(2)
-    inputs = _on_gpu(problem.get_inputs())
+    with torch.device("cuda" if _name(path).startswith("large/") else "cpu"):  # a processor takes seconds for gigabytes
+        inputs = _on_gpu(problem.get_inputs())
     state = model.state_dict()
     compile_us = _compile_us().get(_name(path))
     flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
@@ -295,6 +302,10 @@ def _compile_us() -> dict[str, float]:
     """Return the device time of torch.compile, by problem; where it has none, that of eager."""
     columns = ("compile_device_ms", "eager_device_ms")
     found = {row["problem"]: [float(row[column]) for column in columns if row[column]] for row in _read(BASELINES)}
+    for file in sorted(LARGE_ROWS.glob("*.csv")):
+        for row in _read(file):
+            times = [float(row[f"baseline_{column}"]) for column in columns if row[f"baseline_{column}"]]
+            found[f"large/{row['label']}"] = times
     return {problem: 1000 * times[0] for problem, times in found.items() if times}
 
 

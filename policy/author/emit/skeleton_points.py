@@ -34,6 +34,13 @@ from triton_agent.policy.author.plan.tiling import Dimension, depends_on, fastes
 
 FLAT_BLOCK, LEAST_BLOCK = 1024, 128
 """Elements per program; and the fewest, for small tensors: one for each thread of four warps."""
+STENCIL, STENCIL_BLOCK = 8, 256
+"""Fewest neighbours that an element takes from one tensor, times the step between elements, and elements per program
+then: two per thread. Loads beside one that is aligned cannot be wide, and with four elements per thread the lanes of
+each load would be 16 bytes apart.
+"""
+MOST_APART = 4
+"""Largest step from one element's neighbours to those of the next."""
 SHORT_ROW = 32
 """Shortest row that gets a dimension of its own; with shorter ones most lanes would be idle."""
 TILE_ELEMENTS = 1024
@@ -57,12 +64,13 @@ SHORT_SIDE = 8
 """Fewest elements along either side of a transposed tile."""
 TRANSPOSED_TILE = 64
 """Elements of a tile along either axis: enough to access whole memory lines of both tensors, in half precision, too."""
+LEAST_COLUMNS = 16
+"""Fewest columns of a transposed tile of a long row."""
 
 
 def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
     other = () if drafting.tiles.flat else _contiguous_elsewhere(kernel)
-    width = drafting.width
-    if other and max(Dimension(name="", plural="", axes=_rest(kernel, other)).size(width)) <= MOST_ASIDE:
+    if other and max(kernel.kept[-1].size) <= MOST_ASIDE * LEAST_COLUMNS:
         return _tiled(kernel, drafting, name, comment, other)
     repeated = None if drafting.tiles.flat else skeleton_repeats.axis_of_repeats(kernel)
     if repeated is not None:
@@ -75,6 +83,24 @@ def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...
     ):
         return _flat(kernel, drafting, name, comment)
     return _rows(kernel, drafting, name, comment)
+
+
+def _most_per_program(kernel: Kernel, drafting: Drafting) -> int:
+    """Return the most elements of a program: few for a stencil on a GPU."""
+    return FLAT_BLOCK if drafting.interpreted or not _is_stencil(kernel) else STENCIL_BLOCK
+
+
+def _is_stencil(kernel: Kernel) -> bool:
+    """Return True if an element takes many neighbours along the last axis from one tensor, or some at larger steps."""
+    if not kernel.kept:
+        return False
+    taken: dict[str, int] = {}
+    for i in kernel.live():
+        node = kernel.nodes[i]
+        if node.kind == "load" and node.index is not None and not node.index.lookups():
+            step = max(node.index.coefficient(kernel.kept[-1]))
+            taken[node.tensor] = taken.get(node.tensor, 0) + (step if step <= MOST_APART else 0)
+    return max(taken.values(), default=0) >= STENCIL
 
 
 def _is_line(kernel: Kernel) -> bool:
@@ -122,7 +148,7 @@ def _flat(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...
     arguments = Arguments(width)
     elements = Dimension(name="offset", plural="count", axes=kernel.kept)
     count = elements.size(width)
-    most = min(FLAT_BLOCK, drafting.each_of(max(count), LEAST_BLOCK))
+    most = min(_most_per_program(kernel, drafting), drafting.each_of(max(count), LEAST_BLOCK))
     block = drafting.tiles.columns or min(most, max(16, power_of_two(max(count))))
     for word in ("offset", "inside"):
         arguments.names.new(word)
@@ -191,13 +217,14 @@ def _two_dimensional(
     column = Dimension(name="column", plural="columns", axes=kernel.kept[-1:])
     rows, columns = row.size(width), column.size(width)
     halves = all(ITEM_BYTES[drafting.dtype_of(root.value)] <= 2 for root in kernel.roots)
-    each = drafting.each_of(rows[0] * columns[0], LEAST_BLOCK)
+    each = min(_most_per_program(kernel, drafting), drafting.each_of(rows[0] * columns[0], LEAST_BLOCK))
     block_rows, block_columns = _tile(drafting.tiles, kernel, rows[0], columns[0], each, square=square, halves=halves)
     if lane is not None:
         block_rows, block_columns = 1, min(FLAT_BLOCK, power_of_two(columns[0]))
     for word in ("row", "column", "plane", "inside", "blocks", "lane"):
         arguments.names.new(word)
     dimensions = (row, column) if outer is None else (row, column, outer)
+    planes_first = outer is not None and max(outer.size(width)) > MOST_ASIDE
     if lane is not None:
         dimensions = (*dimensions, Dimension(name="lane", plural="lanes", axes=(lane,)))
     body = body_of(drafting, kernel, arguments, dimensions)
@@ -205,9 +232,8 @@ def _two_dimensional(
     wide = needs_int64(drafting, kernel)
     single = block_rows == 1 and not square
     in_order = not square and columns[0] > block_columns
-    _positions(
-        body, arguments, rows, columns, wide=wide, single=single, has_planes=outer is not None, in_order=in_order
-    )
+    planes = "" if outer is None else "first" if planes_first else "aside"
+    _positions(body, arguments, rows, columns, wide=wide, single=single, planes=planes, in_order=in_order)
     if lane is None:
         stores(body, drafting)
     else:
@@ -219,7 +245,9 @@ def _two_dimensional(
     alternatives = _other_squares(block_rows, block_columns) if square else _other_tiles(kernel)
     cut = ((rows, 1 if single else "BLOCK_ROWS"), (columns, "BLOCK_COLUMNS"))
     grid = [GridEntry(parts=cut)] if in_order else [GridEntry(parts=(one,)) for one in cut]
-    if outer is not None:
+    if outer is not None and planes_first:
+        grid[0] = GridEntry(parts=((outer.size(width), 1), cut[0]))
+    elif outer is not None:
         grid.append(GridEntry(parts=((outer.size(width), 1),)))
     blocks = {} if single else {"BLOCK_ROWS": BlockSize(value=block_rows)}
     blocks["BLOCK_COLUMNS"] = BlockSize(value=block_columns)
@@ -234,13 +262,14 @@ def _positions(
     *,
     wide: bool,
     single: bool,
-    has_planes: bool,
+    planes: str,
     in_order: bool,
 ) -> None:
     """Write the lines with the positions of a program's elements. Values of a single row are loaded once, as a number.
 
     With `in_order`, consecutive programs take adjacent elements, so that programs running at the same time share memory
-    pages and cache lines.
+    pages and cache lines. `planes` tells where the grid counts planes: "aside", on its last axis, or "first", together
+    with rows on the first one, which has room for more; empty without planes.
     """
     row_limit = "" if single else arguments.size_argument(rows, "rows")
     column_limit = arguments.size_argument(columns, "columns")
@@ -248,10 +277,14 @@ def _positions(
     if in_order:
         body.line(f"blocks = tl.cdiv({column_limit}, BLOCK_COLUMNS)")
         row, block = f"{row} // blocks", f"{row} % blocks"
+    if planes == "first":
+        body.line(f"blocks = tl.cdiv({row_limit}, BLOCK_ROWS)")
+        body.line(f"plane = {row} // blocks")
+        row = f"{row} % blocks"
     column = f"{block} * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)"
     body.line(f"row = {row}" if single else f"row = ({row} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS))[:, None]")
     body.line(f"column = {column}" if single else f"column = ({column})[None, :]")
-    if has_planes:
+    if planes == "aside":
         body.line(f"plane = {program_id(2, wide)}")
     inside = f"column < {column_limit}"
     body.line(f"inside = {inside}" if single else f"inside = (row < {row_limit}) & ({inside})")
@@ -269,14 +302,15 @@ def _other_lines(count: int) -> list[Tiles]:
 
 
 def _other_tiles(kernel: Kernel) -> list[Tiles]:
-    """Return alternatives: long pieces of a row, square tiles, and flat blocks, in turn."""
+    """Return alternatives: long pieces of a row, square tiles, and flat blocks, in turn; short ones for stencils."""
     columns = power_of_two(kernel.kept[-1].size[0])
     count = math.prod(axis.size[0] for axis in kernel.kept)
     rows, rest = power_of_two(count // kernel.kept[-1].size[0]), []
     kinds = ((2048, 64, 4), (4096, 4096, 8)) if _has_values_of_columns(kernel) else ((4096, 4096, 8), (2048, 256, 4))
     first = ((1024, 1024, 4), (0, 1024, 4), kinds[0], (2048, 1024, 8), (0, 512, 4), kinds[1])
+    short = ((0, 256, 4), (0, 512, 8), (512, 512, 8)) if _is_stencil(kernel) else ()
     more = ((2048, 512, 4), (1024, 1024, 2), (0, 2048, 8), (2048, 128, 8), (4096, 1024, 8), (1024, 128, 4))
-    for elements, wide, warps in (*first, *more):
+    for elements, wide, warps in (*short, *first, *more):
         if not elements:
             rest.append(Tiles(columns=wide, flat=True, warps=warps))
             continue

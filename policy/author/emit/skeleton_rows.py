@@ -498,9 +498,12 @@ class _RowKernel:
     def _steps(self) -> Iterator[None]:
         """Write the loop over a row, one block at a time."""
         if self.serial:
-            unrolled = self.nested or self.tiles.unrolled >= self.columns[0] > 1
-            steps = "tl.static_range" if unrolled else "range"
-            with self.body.loop(f"for column in {steps}({self.limit}):", "column"):
+            steps = f"range({self.limit})"
+            if self.nested or self.tiles.unrolled >= self.columns[0] > 1:
+                steps = f"tl.static_range({self.limit})"
+            elif self.tiles.unrolled > 1:
+                steps = f"tl.range({self.limit}, loop_unroll_factor={self.tiles.unrolled})"
+            with self.body.loop(f"for column in {steps}:", "column"):
                 yield
             return
         steps, told = f"{self.begin}, {self.end}, BLOCK_COLUMNS", []

@@ -56,6 +56,10 @@ LONGEST_TURNED = 1024
 """Longest row whose elements may be stored in another order than they are read in. A program that holds a few such rows
 turns them in registers; longer ones are written by another kernel, in tiles.
 """
+BEYOND_CACHE, NEARLY_ALL = 1 << 26, 0.85
+"""Elements that no cache holds, so that a second pass reads memory again, whichever kernel makes it; and the share of
+the processors that should then have a program.
+"""
 WORTH_CUTTING = 1 << 17
 """Elements from which on a separate kernel for each reduction is faster than one kernel for all."""
 WIDELY_USED = 16
@@ -70,6 +74,12 @@ functions on that operand, which takes less time than writing their result and r
 """
 LARGEST_LOW_RANK = 64
 """Longest inner dimension of a low-rank product, which needs a single step along k."""
+
+
+def leaves_idle(programs: int, elements: int, processors: int) -> bool:
+    """Return True if so few programs leave much of the GPU idle while they go through these elements."""
+    least = NEARLY_ALL if elements >= BEYOND_CACHE else 0.5
+    return programs <= least * processors
 
 
 class Attempt:
@@ -298,7 +308,7 @@ class Attempt:
     def _too_few_rows(self) -> bool:
         """Return True if there are too few long rows for the GPU's processors. Each reduction is then better split."""
         rows = product((axis.size for axis in self.kept), self.width)[0]
-        few = 2 * rows <= self.processors
+        few = leaves_idle(rows, rows * self.length[0], self.processors)
         return few and self.length[0] > LONG_ROW and rows * self.length[0] >= WORTH_CUTTING
 
     def _scan(self, anchor: Value, at: Indices) -> Kernel:

@@ -8,7 +8,8 @@ covered: concatenations that are not outputs; their users read the pieces where 
 Values between kernels get the layout that suits a product. A product over many small matrices whose batch is the
 innermost dimension would access single elements far apart. No output shows such a value, so its batch becomes the
 outermost dimension in memory. Likewise the channels of an image that a convolution reads become the innermost. What any
-other kernel stores gets the order in which it reads, if all kernels that read the value can follow.
+other kernel stores gets the order in which it reads, if all kernels that read the value can follow. A product's result
+lies so that a norm of it reads neighbours.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ import dataclasses
 from collections.abc import Collection, Iterable
 
 from triton_agent.policy.author.ir.program import CONVOLUTION, FLOATS, HALF, ITEM_BYTES, VIEWS, Placed, Program, Value
-from triton_agent.policy.author.ir.sizes import Shape, constant, contiguous_strides, is_constant, plus, product
-from triton_agent.policy.author.plan.indexing import Index
+from triton_agent.policy.author.ir.sizes import Shape, Size, constant, contiguous_strides, is_constant, plus, product
+from triton_agent.policy.author.plan.indexing import Axis, Index
+from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root
 from triton_agent.policy.author.plan.memory_order import keeps_order, order_of_results
 from triton_agent.policy.author.plan.tiling import SMALLEST
 
+SHORT_PIECE = 16
+"""Fewest neighbouring elements of which half a memory line is full."""
 WIDELY_SHARED = 32
 """Fewest elements that use each element of a value picked by index for the value to be stored."""
 NO_VALUES_OF_THEIR_OWN = VIEWS | {"source", "torch", "full", "iota", "concat", "pad", "window", "roll", "scatter"}
@@ -200,7 +204,71 @@ def better_strides(program: Program, kernels: Iterable[Kernel], seen: Collection
                     found[value] = _last_dimension_first(program.values[value].shape, program.width)
                 elif value in made and value not in program.strides and _is_image(program, kernel, value, index):
                     found[value] = _second_dimension_last(program.values[value].shape, program.width)
+            for root in kernel.roots:
+                if root.value in made - program.strides.keys() - found.keys():
+                    strides = _as_reduced(program, kernel, root, kernels)
+                    found |= {} if strides is None else {root.value: strides}
     return found
+
+
+def _as_reduced(program: Program, kernel: Kernel, root: Root, kernels: Iterable[Kernel]) -> Shape | None:
+    """Return strides of a product's result with which reductions of it read neighbours; None to leave it as it is."""
+    if _is_better_by_columns(program, kernels, root):
+        return _last_dimension_first(program.values[root.value].shape, program.width)
+    return _columns_last(program, kernel, root, kernels)
+
+
+def _columns_last(program: Program, kernel: Kernel, root: Root, kernels: Iterable[Kernel]) -> Shape | None:
+    """Return strides with the product's columns last, if others reduce all of these: a norm over channels."""
+    shape, width = program.values[root.value].shape, program.width
+    readers = [other for other in kernels if root.value in other.loads]
+    if len(kernel.columns) != 1 or any(other.kind != "rows" or keeps_order(other) for other in readers):
+        return None
+    apart, plain = root.index.coefficient(kernel.columns[0]), contiguous_strides(shape, width)
+    dims = [dim for dim, stride in enumerate(plain) if stride == apart and shape[dim] == kernel.columns[0].size]
+    if is_constant(apart, 1) or len(dims) != 1:
+        return None
+    for other in readers:
+        nearest = {axis for node in other.nodes if _reads(node, root.value) for axis in _axes_apart(node.index, apart)}
+        stored = {axis for one in other.roots for axis in _axes_apart(one.index, constant(1, width))}
+        is_whole = bool(nearest) and all(axis.size == kernel.columns[0].size for axis in nearest)
+        if not is_whole or not nearest | stored <= set(other.reduced):
+            return None
+    order = [*(dim for dim in range(len(shape)) if dim != dims[0]), dims[0]]
+    strides = contiguous_strides(tuple(shape[dim] for dim in order), width)
+    return tuple(strides[order.index(dim)] for dim in range(len(shape)))
+
+
+def _reads(node: Node, value: str) -> bool:
+    return node.kind == "load" and node.tensor == value and node.index is not None
+
+
+def _axes_apart(index: Index | None, apart: Size) -> set[Axis]:
+    """Return the axes along which neighbours are so far apart."""
+    return set() if index is None else {axis for axis in index.axes() if index.coefficient(axis) == apart}
+
+
+def _is_better_by_columns(program: Program, kernels: Iterable[Kernel], root: Root) -> bool:
+    """Return True if reductions meet a few columns of each row of a matrix: the channels of a group, pixel by pixel."""
+    readers = [kernel for kernel in kernels if root.value in kernel.loads]
+    if len(program.values[root.value].shape) != 2 or any(kernel.kind not in ("rows", "points") for kernel in readers):
+        return False
+    return any(
+        node.index is not None
+        and kernel.kind == "rows"
+        and not keeps_order(kernel)
+        and _is_scattered(kernel, node.index)
+        for kernel in readers
+        for node in kernel.nodes
+        if node.kind == "load" and node.tensor == root.value
+    )
+
+
+def _is_scattered(kernel: Kernel, index: Index) -> bool:
+    """Return True if a long row consists of pieces that are shorter than a memory line."""
+    inner = {axis for axis in kernel.reduced if not is_constant(index.coefficient(axis), 0)}
+    near = [axis for axis in inner if is_constant(index.coefficient(axis), 1)]
+    return len(inner) > 1 and bool(near) and near[0].size[0] < SHORT_PIECE
 
 
 def _as_read(program: Program, kernel: Kernel, root: Root) -> Shape | None:

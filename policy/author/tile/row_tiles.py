@@ -27,8 +27,8 @@ PER_WARP = 256
 WHOLE_PER_WARP, HALVES_PER_WARP = 512, 1024
 """Elements of a whole row per warp: 16 per thread, or 32 if they are half precision from a single tensor."""
 TILE_ELEMENTS = 2048
-LINES = 4
-"""Lines of a window's results per program."""
+LINES, WEIGHTED_LINES, FEW_TAPS = 4, 8, 16
+"""Lines of a window's results per program; and those of so few taps with weights, loaded once for all lines."""
 MANY_TAPS = 25
 """Taps beyond which a program computes two lines. Unrolled, four lines of seven by seven are faster, but compiling them
 takes eight seconds.
@@ -37,6 +37,8 @@ SHORT_LINE = 32
 """Shortest line, in elements, for which a program computes several."""
 FEW = 64
 """Longest row, in elements, that counts as short; fewest rows that count as many."""
+TOGETHER = 8
+"""Elements of a longer row that are loaded together where they are processed one after another."""
 LARGE_WINDOW = 128
 """Longest row of window elements that are processed one after another."""
 MANY_SCANS = 4096
@@ -44,6 +46,10 @@ MANY_SCANS = 4096
 COSTLY_SCANS = frozenset({"logs", "max", "min"})
 """Scans by functions of the file's own."""
 SERIAL_ROWS = 512
+APART_ROWS = 128
+"""Results per program, one for each thread, if those beside each other take elements that are apart. With several per
+thread, each load of a warp would touch as many more memory lines.
+"""
 INTERPRETED_ROWS = 16384
 """Rows per program in the interpreter, where a step costs the same at any width: 32 for each thread of 16 warps."""
 ACROSS, NARROW = 64, 32
@@ -275,7 +281,8 @@ class RowCut:
             for r, c, w in (*shapes, *more)
             if c >= 32 and w * 32 <= r * c
         ]
-        others = [dataclasses.replace(own, lines=count) for count in (2 * own.lines, own.lines // 2) if own.lines > 1]
+        counts = (2 * own.lines, own.lines // 2, 4 * own.lines)
+        others = [dataclasses.replace(own, lines=count) for count in counts if own.lines > 1 and count <= 8]
         return [*others[:1], *self._looped(own), *found[:1], *others[1:], *found[1:]]
 
     def _looped(self, own: Tiles) -> list[Tiles]:
@@ -424,7 +431,7 @@ class RowCut:
                 size for size in (1024, 512, 256, 128, 64, 32) if size <= most and -length % size * WASTE <= length
             )
             columns = wanted.columns or next(fitting, min(256, power_of_two(length)))
-            lines = 1 if self.window is None else wanted.lines or (LINES if self.columns[0] <= MANY_TAPS else 2)
+            lines = 1 if self.window is None else wanted.lines or self._lines()
             others = self.rows[0] // length // (1 if self.window is None else self.window[0].size[0])
             rows = wanted.rows or min(max(1, most // (1 if lines == 1 else 2) // columns), power_of_two(others))
             warps = wanted.warps or 4
@@ -432,11 +439,29 @@ class RowCut:
         if self.scans_by_steps or (goes_through_steps(self.kernel) and not self.drafting.interpreted):
             # Each step waits for its loads, so many small programs are better than few large ones.
             return Tiles(rows=wanted.rows or 32, columns=1, looped=True, warps=wanted.warps or 1)
+        most = min(most, APART_ROWS) if self._reads_apart() and not self.drafting.interpreted else most
         rows = wanted.rows or min(most, power_of_two(self.rows[0]), self.drafting.each_of(self.rows[0], 2 * FEW))
         warps = wanted.warps or max(4, rows // 1024)
         return Tiles(rows=rows, columns=1, looped=True, warps=warps, unrolled=unrolled)
 
+    def _lines(self) -> int:
+        """Return the lines of results that a program computes together."""
+        if len(along_reduced(self.kernel)) > 1 and self.columns[0] <= FEW_TAPS:
+            return WEIGHTED_LINES
+        return LINES if self.columns[0] <= MANY_TAPS else 2
+
+    def _reads_apart(self) -> bool:
+        """Return True if results beside each other take elements that are apart, as windows with a stride do."""
+        loads = [node.index for node, _ in along_reduced(self.kernel)]
+        return any(index is not None and index.coefficient(self.kernel.kept[-1])[0] > 1 for index in loads)
+
     def _unrolled(self) -> int:
-        """Return the length of a window if its loop should be unrolled, so that its bounds are computed once."""
-        few = is_constant(self.columns) and self.columns[0] <= FEW
-        return self.columns[0] if few and not self._scans() and not self._looks_up() else 0
+        """Return the length of a window if its loop should be unrolled, so that its bounds are computed once.
+
+        Several passes over more elements are only unrolled in part: they would take the compiler a minute.
+        """
+        if not is_constant(self.columns) or self.columns[0] > FEW or self._scans() or self._looks_up():
+            return 0
+        if self.columns[0] * self._passes() <= FEW or self.window is not None:
+            return self.columns[0]
+        return TOGETHER

@@ -12,13 +12,15 @@ import dataclasses
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.ir.program import Program, Value
 from triton_agent.policy.author.ir.sizes import Size, constant, contiguous_strides, product
-from triton_agent.policy.author.plan.attempt import LONG_ROW
+from triton_agent.policy.author.plan.attempt import BEYOND_CACHE, LONG_ROW, leaves_idle
 from triton_agent.policy.author.plan.indexing import Axis, Index, added, linear, of, scaled
 from triton_agent.policy.author.plan.kernel_graph import Node, renumbered
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root
 from triton_agent.policy.author.plan.tiling import ROWS_ACROSS, is_across
 
 MOST_PARTS = 256
+ROUNDS = 32
+"""Parts for each processor of what no cache holds, so that they end at about the same time."""
 LONG_INNER = 1024
 """Shortest inner dimension of a product that is worth splitting."""
 _WORTH_IT = 1 << 15
@@ -44,9 +46,11 @@ def parts_of(program: Program, kernel: Kernel, tiles: Tiles, processors: int) ->
         across = is_across(kernel)
         programs = max(1, results // (ROWS_ACROSS if across else 1))
         least = _PER_PART_ACROSS if across else _PER_PART
-        if 2 * programs > processors or length * results < _WORTH_IT or length <= (least if across else LONG_ROW):
+        enough = not leaves_idle(programs, length * results, processors)
+        if enough or length * results < _WORTH_IT or length <= (least if across else LONG_ROW):
             return 1
-        return _power_below(min(MOST_PARTS, 4 * processors // programs, length // least))
+        each = ROUNDS if length * results >= BEYOND_CACHE else 4
+        return _power_below(min(MOST_PARTS, each * processors // programs, length // least))
     programs = max(1, results // (64 * 64))
     if length < LONG_INNER or 2 * programs > processors:
         return 1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import check_passes
 
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
 from triton_agent.tools.processes.zygotes import Nursery
@@ -150,3 +152,62 @@ def test_float32_is_multiplied_as_torch_does_on_a_gpu(tmp_path: Path) -> None:
     assert 'input_precision="tf32")' in write(brief, first_choice(brief)).source
     exact = dataclasses.replace(first_choice(brief), exact=True)
     assert 'input_precision="ieee")' in write(brief, exact).source
+
+
+PATCHES = """
+BATCH, SIZE, WIDTH = 2, 12, 20
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, 4, stride=4)
+        self.first = nn.Parameter(torch.randn(1, 1, width))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        return self.norm(torch.cat([self.first.expand(x.shape[0], -1, -1), x], dim=1))
+
+
+def get_inputs():
+    return [torch.randn(BATCH, 3, SIZE, SIZE)]
+
+
+def get_init_inputs():
+    return [WIDTH]
+"""
+
+GROUPS_OF_FEW = """
+BATCH, SIZE = 2, 10
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(20, 24, 3, padding=1, bias=False)
+        self.norm = nn.GroupNorm(6, 24)
+
+    def forward(self, x):
+        return F.max_pool2d(torch.tanh(self.norm(self.convolution(x))), 2)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, 20, SIZE, SIZE)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_what_a_norm_over_channels_reads_lies_channel_by_channel(tmp_path: Path, nursery: Nursery) -> None:
+    """The rows of patches, as in a vision transformer, would else be gathered element by element."""
+    source = check_passes(tmp_path, nursery, PATCHES).source
+    assert re.search(r"tl\.store\(\s*total_ptr \+ m\[:, None\] \* columns \+ n\[None, :\],", source), source
+
+
+def test_what_a_norm_of_a_few_channels_reads_lies_pixel_by_pixel(tmp_path: Path, nursery: Nursery) -> None:
+    """Four channels fill a quarter of a memory line, so four programs would read each."""
+    source = check_passes(tmp_path, nursery, GROUPS_OF_FEW, Choice(chained=False)).source
+    assert re.search(r"tl\.store\(\s*product_ptr \+ m\[:, None\] \+ \w+\[None, :\],", source), source

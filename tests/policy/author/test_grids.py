@@ -104,6 +104,15 @@ def test_many_of_something_lie_along_the_first_dimension_of_a_grid(text: str, co
         assert programs <= MOST_ASIDE
 
 
+def test_tiles_of_many_planes_are_right(tmp_path: Path, nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triton_agent.policy.author.emit.skeleton_points.MOST_ASIDE", 4)
+    spec = problem(tmp_path, TURNED.format(count=5))
+    source = write(brief_of(spec), Choice()).source
+    assert "plane = tl.program_id(0) // blocks" in source and "program_id(2)" not in source, source
+    verdict = evaluated(spec, source, nursery)
+    assert verdict.status == "passed", f"{verdict.message}\n{source}"
+
+
 def test_few_batches_come_after_the_tiles(tmp_path: Path) -> None:
     source = write(full_size_brief(problem(tmp_path, PRODUCTS.format(count=50))), Choice()).source
     assert re.search(r"batch = tl\.program_id\(1\)", source)

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes, evaluated, plain
 
 from triton_agent.policy.author.brief import Brief
@@ -120,6 +120,55 @@ def test_a_length_that_is_no_multiple_of_16_is_told_to_the_compiler(tmp_path: Pa
     size = kernel.arguments.sizes[name][0]
     told = f"{name}: tl.constexpr" in main
     assert told == (size % 2 == 0 and size % 16 != 0)
+
+
+POOLED = """
+BATCH, CHANNELS, STEPS = 8, 64, 20000
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return F.max_pool1d(x, {taps}, stride={step})
+
+
+def get_inputs():
+    return [torch.randn(BATCH, CHANNELS, STEPS)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("taps, step, columns", [(8, 1, 256), (4, 2, 256), (2, 1, 1024)])
+def test_programs_of_a_stencil_have_few_elements(taps: int, step: int, columns: int, tmp_path: Path) -> None:
+    brief = full_size_brief(problem(tmp_path, POOLED.format(taps=taps, step=step)))
+    source = write(brief, Choice()).source
+    assert f"BLOCK_COLUMNS={columns}" in source, source
+
+
+WINDOWS = """
+BATCH, CHANNELS, SIZE = 8, 16, 480
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return F.avg_pool2d(x, 6)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, CHANNELS, SIZE, SIZE)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_windows_apart_have_a_thread_each(tmp_path: Path) -> None:
+    brief = full_size_brief(problem(tmp_path, WINDOWS))
+    source = write(brief, Choice()).source
+    assert "BLOCK_ROWS=128" in source and "num_warps" not in source, source
 
 
 COLOURS = """

@@ -159,6 +159,61 @@ def test_a_sum_over_many_rows_has_many_programs(tmp_path: Path) -> None:
     assert "mean_parts_kernel[" in source
 
 
+ALMOST_ENOUGH_ROWS = """
+BATCH, LENGTH = 96, {length}
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x / x.square().sum(dim=1, keepdim=True).sqrt()
+
+
+def get_inputs():
+    return [torch.randn(BATCH, LENGTH)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("length, parts", [(1 << 15, False), (1 << 22, True)])
+def test_rows_that_no_cache_holds_are_split_if_there_are_fewer_than_processors(
+    length: int, parts: bool, tmp_path: Path
+) -> None:
+    brief = full_size_brief(problem(tmp_path, ALMOST_ENOUGH_ROWS.format(length=length)))
+    source = write(brief, first_choice(brief)).source
+    assert ("_parts_kernel[" in source) == parts, source
+
+
+NORM_OF_CHANNELS = """
+BATCH, HEIGHT, WIDTH = 2, 24, 26
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(48, elementwise_affine=False)
+
+    def forward(self, x):
+        return self.norm(x.permute(0, 2, 3, 1))
+
+
+def get_inputs():
+    return [torch.randn(BATCH, 48, HEIGHT, WIDTH)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_several_passes_over_many_elements_are_unrolled_in_part(tmp_path: Path, nursery: Nursery) -> None:
+    """Three passes of 64 elements, written out, took the compiler a minute."""
+    source = check_passes(tmp_path, nursery, NORM_OF_CHANNELS).source
+    assert "loop_unroll_factor=8" in source and "static_range" not in source, source
+
+
 FEW_LONG_ROWS = {
     "group norm": ("nn.GroupNorm(2, 4)", "self.norm(x)"),
     "batch norm in training": ("nn.BatchNorm3d(4)", "self.norm(x)"),
