@@ -46,9 +46,9 @@ MANY_SCANS = 4096
 COSTLY_SCANS = frozenset({"logs", "max", "min"})
 """Scans by functions of the file's own."""
 SERIAL_ROWS = 512
-APART_ROWS = 128
-"""Results per program, one for each thread, if those beside each other take elements that are apart. With several per
-thread, each load of a warp would touch as many more memory lines.
+WINDOW_ROWS = 128
+"""Windows per program, one for each thread. With several, each load of a warp would touch as many more memory lines: an
+aligned store gives a thread neighbours, whose elements no wide load can take.
 """
 INTERPRETED_ROWS = 16384
 """Rows per program in the interpreter, where a step costs the same at any width: 32 for each thread of 16 warps."""
@@ -439,7 +439,7 @@ class RowCut:
         if self.scans_by_steps or (goes_through_steps(self.kernel) and not self.drafting.interpreted):
             # Each step waits for its loads, so many small programs are better than few large ones.
             return Tiles(rows=wanted.rows or 32, columns=1, looped=True, warps=wanted.warps or 1)
-        most = min(most, APART_ROWS) if self._reads_apart() and not self.drafting.interpreted else most
+        most = min(most, WINDOW_ROWS) if self._is_of_windows() and not self.drafting.interpreted else most
         rows = wanted.rows or min(most, power_of_two(self.rows[0]), self.drafting.each_of(self.rows[0], 2 * FEW))
         warps = wanted.warps or max(4, rows // 1024)
         return Tiles(rows=rows, columns=1, looped=True, warps=warps, unrolled=unrolled)
@@ -450,10 +450,11 @@ class RowCut:
             return WEIGHTED_LINES
         return LINES if self.columns[0] <= MANY_TAPS else 2
 
-    def _reads_apart(self) -> bool:
-        """Return True if results beside each other take elements that are apart, as windows with a stride do."""
+    def _is_of_windows(self) -> bool:
+        """Return True if the elements of a row overlap with those of the next, or lie between them."""
         loads = [node.index for node, _ in along_reduced(self.kernel)]
-        return any(index is not None and index.coefficient(self.kernel.kept[-1])[0] > 1 for index in loads)
+        apart = any(index is not None and index.coefficient(self.kernel.kept[-1])[0] > 1 for index in loads)
+        return apart or self._overlaps()
 
     def _unrolled(self) -> int:
         """Return the length of a window if its loop should be unrolled, so that its bounds are computed once.
