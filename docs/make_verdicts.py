@@ -91,6 +91,10 @@ guard cannot check them without reading them, and they differ from call to call.
   Numbers between 0 and 1 (or -1 and 1) reach both ends, and bfloat16 exceeds what float16 holds. Some samples of
   float32 are rounded to bfloat16, others to float16, and some of float64 to float32. NaN is asked of each input that
   the reference passes it on from, single ones and half a row.
+- Magnitudes: if the reference multiplies its answer by a power of two where its inputs are, all floating inputs are
+  multiplied by up to 2**56, and by as little as 2**-56; one of several inputs is far larger and the others are far
+  smaller, where a weight counts as an input; and products are too small for any number, so the answer is zero. The
+  reference has to bear the double exponent. References with exponentials and the like are left out.
 - Integers and flags: some repeat within an input, alone and in runs, and between inputs, or are zero; all are equal;
   all of one input are zero; all are some thousands, or large; rows of 8 or 16 bits lie at a limit. Of numbers from
   2**28 on, some get all bits flipped. Lengths and places are drawn up to the end. Some samples hold nothing but padding

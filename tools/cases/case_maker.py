@@ -1,8 +1,9 @@
 """Makes the cases of one variant: draws inputs, changes them, and runs the reference on them.
 
 Cases depend only on the reference and are made once per problem. Their seeds are drawn here and never leave this
-process. Cases with other parameters are made in `parameter_cases.py`, those with numbers that a candidate's kernels
-name in `number_cases.py`, and those of modules that keep a state in `state_cases.py`.
+process. Cases with other parameters are made in `parameter_cases.py`, those with inputs of other magnitudes in
+`magnitudes.py`, those with numbers that a candidate's kernels name in `number_cases.py`, and those of modules that keep
+a state in `state_cases.py`.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ from triton_agent.tools.cases.layouts import (
     relaid,
     safe,
 )
+from triton_agent.tools.cases.magnitudes import MagnitudeCases
 from triton_agent.tools.cases.number_cases import NumberCases
 from triton_agent.tools.cases.parameter_cases import ParameterCases
 from triton_agent.tools.cases.plan import (
@@ -268,6 +270,8 @@ class CaseMaker:
             StateCases(self).add(cases)
         for name in (name for name in OPPOSING if name in names):
             ParameterCases(self).add_opposed(cases, name)
+        if self.settings.remedies:
+            MagnitudeCases(self).add(cases)
         return cases
 
     def in_other_mode(self, cases: Sequence[Case]) -> tuple[Case, ...]:
@@ -400,8 +404,8 @@ class CaseMaker:
             return
         with contextlib.suppress(OriginalFailed, RuntimeError):
             model = self.models[version].train(train)
-            expectation = self.runs.expect(model, inputs, self.scales, brief=not self._goes_by_order)
-            if self._goes_by_order:
+            expectation = self.runs.expect(model, inputs, self.scales, brief=not self.goes_by_order)
+            if self.goes_by_order:
                 expectation = self.runs.with_free_places(model, expectation)
             if is_as_finite(expectation, cases[0].expectation):
                 cases.append(self.case_of(expectation, name, train, version=version))
@@ -426,7 +430,7 @@ class CaseMaker:
             floats = all(it.is_floating_point() or it.is_complex() or it.dtype is torch.bool for it in outputs)
             # a norm of equal elements is only rounding error
             is_rounding = distribution == FEW and bool(self.operators & NORMS)
-            return floats and not self._goes_by_order and not is_rounding
+            return floats and not self.goes_by_order and not is_rounding
         if distribution == OPPOSED_FAR and not makes_scores(self.operators):
             return False
         if distribution in OPPOSING:
@@ -438,7 +442,7 @@ class CaseMaker:
         return distribution != FLAGS or has_flags(self.last)
 
     @functools.cached_property
-    def _goes_by_order(self) -> bool:
+    def goes_by_order(self) -> bool:
         """True if the reference sorts elements and uses their positions.
 
         Finding out takes a run, which is skipped if the file mentions no such operator.
@@ -565,7 +569,7 @@ class CaseMaker:
         for left in reversed(range(DRAWS_AT_MOST)):
             bases = len(self._bases)
             expectation = self.runs.expect(model, self._draw(distribution), self.scales, brief=brief)
-            if not self._goes_by_order or not self.runs.hinges_on_ties(model, expectation):
+            if not self.goes_by_order or not self.runs.hinges_on_ties(model, expectation):
                 break
             if not left:
                 return self.runs.with_free_places(model, expectation)

@@ -1,7 +1,8 @@
 """The plan of a problem: the cases a candidate has to pass, by variant, distribution, parameters and mode.
 
-The main variant runs every distribution and changes the parameters: all of them, one element of each, one alone. Other
-variants get the inputs as given and the distribution `extremes`. `case_maker.py` makes the cases, once per problem.
+The main variant runs every distribution, multiplies inputs by powers of two (`magnitudes.py`), and changes the
+parameters: all of them, one element of each, one alone. Other variants get the inputs as given and the distribution
+`extremes`. `case_maker.py` makes the cases, once per problem.
 """
 
 from __future__ import annotations

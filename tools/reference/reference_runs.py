@@ -27,6 +27,7 @@ from triton_agent.tools.truth.expectation import (
     bytes_of,
     changed,
     expect,
+    single_answer,
 )
 from triton_agent.tools.truth.ties import hinges_on_ties, with_free_places
 
@@ -122,6 +123,12 @@ class OriginalRuns:
     def behaviour(self, model: torch.nn.Module, packed: Payload) -> Behaviour:
         with self._running():
             return behaviour(model, packed, self._around)
+
+    def answer(self, model: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
+        """Run the reference once and return its outputs. The run may change the model and the inputs."""
+        self.pause()
+        with self._running():
+            return single_answer(model, inputs, self._around)
 
     def when_asked(
         self, model: torch.nn.Module, packed: Payload, scales: dict[str, float], *, train: bool

@@ -285,6 +285,12 @@ def behaviour(model: torch.nn.Module, packed: Payload, around: Around = contextl
     )
 
 
+def single_answer(model: torch.nn.Module, args: list[Any], around: Around) -> list[torch.Tensor]:
+    """Run the reference once, on this module and these inputs themselves, and return its outputs."""
+    with around(), refusing_on_gpu(args):
+        return tensors_of(_run(model, args))[0]
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Observed:
     """One observed run of the reference."""
