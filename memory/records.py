@@ -230,7 +230,7 @@ class Grading:
     failure: InstrumentFailure | None = None
     machine: GradingMachine = dataclasses.field(default_factory=GradingMachine)
     grader: str
-    """Version of the grader; see `GRADER` in `tools/evaluate/evaluator.py`."""
+    """Version of the grader; see `GRADER` in `tools/results.py`."""
     graded_at: datetime.datetime
 
     def __post_init__(self) -> None:

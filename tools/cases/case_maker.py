@@ -81,7 +81,7 @@ from triton_agent.tools.cases.plan import (
     Chain,
 )
 from triton_agent.tools.cases.state_cases import StateCases
-from triton_agent.tools.cases.versions import off_the_diagonal
+from triton_agent.tools.cases.versions import all_changed, off_the_diagonal
 from triton_agent.tools.cases.whole_numbers import FAR
 from triton_agent.tools.chance import secret_seed
 from triton_agent.tools.errors import ProblemError
@@ -176,6 +176,7 @@ class CaseMaker:
         self.modes = self._modes()
         self._one_at_a_time = threading.Lock()
         self._at_other_branches: tuple[Case, ...] | None = None
+        self._with_other_parameters: tuple[tuple[Case, Payload], ...] = ()
         self._chains: dict[tuple[bool, bool, int], Chain | None] = {}
         if settings.remedies:
             self._mix_signs()
@@ -467,6 +468,21 @@ class CaseMaker:
     def cases_at_other_branches(self) -> tuple[Case, ...]:
         """Return the cases of the main variant that a variant leaves out, except other versions of parameters."""
         return self._made_once(self.modes[0], DISTRIBUTIONS[1:], DIRECTED)
+
+    def with_other_parameters(self) -> tuple[tuple[Case, Payload], ...]:
+        """Return a call with other parameters and buffers, and these, for a variant that has one version of them."""
+        if not self.settings.remedies or len(self.models) > 1 or not self.models[0].state_dict():
+            return ()
+        with self._one_at_a_time, contextlib.suppress(OriginalFailed, RuntimeError):
+            if not self._with_other_parameters:
+                generator = torch.Generator().manual_seed(secret_seed())
+                model = all_changed(self.models[0], generator).train(self.modes[0])
+                state = pack(state_of(model))
+                expectation = self.expected(model, AS_GIVEN, brief=True)
+                if is_as_finite(expectation, self.given):
+                    case = self.case_of(expectation, AS_GIVEN, self.modes[0])
+                    self._with_other_parameters = ((dataclasses.replace(case, stale=None), state),)
+        return self._with_other_parameters
 
     def cases_in_second_mode(self) -> tuple[Case, ...]:
         """Return the cases of the first mode that the second one leaves out, if the reference differs in it."""

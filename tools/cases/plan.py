@@ -131,6 +131,9 @@ Each comes with its own parameters and buffers, or None."""
     """Makes cases of the kinds that otherwise only the main variant has in its first mode, for candidates whose kernels
 take another branch than there: at this size or, in the main variant, in the second mode."""
 
+    with_other_parameters: Callable[[], Sequence[tuple[Case, Payload]]] = tuple
+    """Makes calls with other parameters and buffers, which come with each, for a variant with one version of them."""
+
     chain: Callable[[Case, Case | None, int], Chain | None] | None = None
     """Makes a chain of so many calls in the mode of a case that changes buffers, the last one in that of the second
     case if there is one; None if the reference refuses it."""

@@ -51,6 +51,7 @@ def make_trial(
         holding=maker.number_cases.holding if settings.remedies else None,
         meeting=maker.number_cases.meeting if settings.remedies else None,
         at_other_branches=maker.cases_in_second_mode if main else maker.cases_at_other_branches,
+        with_other_parameters=maker.with_other_parameters,
         chain=maker.chain if settings.remedies else None,
         own_limits=maker.own_limits,
         following=StateCases(maker).following if settings.remedies else None,

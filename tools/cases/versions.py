@@ -81,9 +81,7 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
         if name in fresh:
             value.copy_(_replacement_for(value, generator))
             continue
-        # A repeated value in a table stays repeated, since a kernel may rely on the repetition.
-        alike = name in buffers and "running_" not in name and not _is_a_short_list(value)
-        value.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
+        _multiply(value, name, generator, is_buffer=name in buffers)
     left = [name for name in others if name not in names and "running_" not in name]
     if left:  # no buffer keeps the values of a new module in every version
         found.append(copied_module(found[-1]))
@@ -91,6 +89,22 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
         for name in left:
             values[name].data.mul_((0.5 + torch.rand((), generator=generator)).to(values[name]))
     return found[1:]
+
+
+def all_changed(model: torch.nn.Module, generator: torch.Generator) -> torch.nn.Module:
+    """Return a copy in which all parameters and stored buffers of floats are multiplied by numbers near one."""
+    found = copied_module(model)
+    stored, buffers = found.state_dict(), dict(found.named_buffers())
+    for name, value in stored_in(found).items():
+        if name in stored and value.is_floating_point() and value.numel() and 0 not in value.stride():
+            _multiply(value, name, generator, is_buffer=name in buffers)
+    return found
+
+
+def _multiply(value: torch.Tensor, name: str, generator: torch.Generator, *, is_buffer: bool) -> None:
+    """Multiply elements by numbers near one; a repeated value in a table stays repeated, as a kernel may rely on it."""
+    alike = is_buffer and "running_" not in name and not _is_a_short_list(value)
+    value.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
 
 
 def _is_neutral(buffer: torch.Tensor) -> bool:

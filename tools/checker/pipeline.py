@@ -393,6 +393,7 @@ def _check_predicates(
         yield [Asked(case=case, state=state or trial.states[case.version]) for case, state in holding]
         if trial is not job.plan.trials[job.plan.main]:
             yield alike(trial.at_other_branches())
+            yield [Asked(case=case, state=state) for case, state in trial.with_other_parameters()]
         if trial.meeting is not None:
             made = [trial.meeting(met.case, counterparts) for counterparts in met.counterparts]
             yield [Asked(case=case, state=trial.states[case.version]) for case in made if case is not None]

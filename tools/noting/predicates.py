@@ -14,6 +14,8 @@ never leads to, and inputs of these kinds are tried wherever a module accepts th
     parts                     whether the extremum of one part of a row is beyond that of another
     lengths                   what is asked of whole numbers as given, or computed from them element by element, unless
                               questions about several elements of one tensor are joined
+    told already              how far a value is below the larger of it and another one, since which one is larger is
+                              noted
     not finite                if a value near memory, or the largest of a row, is NaN or infinite; that another value is
                               NaN counts only where all inputs are finite
     nothing at all            if a sum of exponentials is zero
@@ -69,6 +71,8 @@ values result from, and if its flags are noted where they are made."""
 IMPLIED = "implied"
 """Attribute of flags: numbers of the flags that are all set where these are, and of those that are not where these are
 not. Each operation that gives flags has a number of its own each time."""
+OF_TWO, TOLD = "of two", "told by an extremum"
+"""Attributes of the larger or the smaller of two values: these two; and of what depends on which of them it is."""
 LEFT = "left"
 """Attribute of constants that an `if` on data may have replaced, and of what is cast or shaped from them."""
 CHOICES_KEPT = 8
@@ -362,6 +366,8 @@ class Predicates:
         if sides is not None:
             differ = sides.differ if active is None else active & sides.differ
             self._note(apart, Seen(line, PredicateKind.EXTREMUM), sides.chosen, differ)
+            if name in EXTREMA:
+                result.attr[OF_TWO] = tuple(handles)
         self._note_result(name, place, handles, sources, result)
         changed_limit = next((it for it in limits if self.forced == site + it.ending), None)
         if changed_limit is not None:
@@ -415,6 +421,8 @@ class Predicates:
                     seen = Seen(line, PredicateKind.OPERAND)
                     opened.append(_Open(site + ending, seen, numbers(operand), active_lanes(operand)))
             result.attr[OPEN] = [*result.attr.get(OPEN, ()), *opened]
+        elif _is_told_by_extremum(name, handles, sources):
+            result.attr[TOLD] = True
         elif name not in EXTREMA or len(sources) == 1:
             self._note(site, Seen(line, PredicateKind.OPERATION), values, active)
 
@@ -588,6 +596,14 @@ def _two_sides(name: str, handles: Sequence[Handle], sources: Sequence[Handle], 
     chosen = np.where(values == one, 1.0, np.where(values == other, -1.0, 0.0))
     differ = (one != other) & ((one != 0) & (other != 0) if name in SUMS else True)
     return _Sides(chosen, differ, np.where(chosen > 0, other, one))
+
+
+def _is_told_by_extremum(name: str, handles: Sequence[Handle], sources: Sequence[Handle]) -> bool:
+    """Return True for how far a value is below the larger of it and another one, and for functions of that."""
+    if len(sources) == 1:
+        return TOLD in sources[0].attr
+    pairs = (handles, handles[::-1]) if name in ("create_fsub", "create_sub") else ()
+    return any(operand is other for one, other in pairs for operand in one.attr.get(OF_TWO, ()))
 
 
 def _left_by(condition: Handle, value: Handle) -> Handle:

@@ -193,7 +193,7 @@ POINTS: dict[str, Point] = {
     "fmod": _call("libdevice.fmod({0}, {1})", "rest", 2),
     "neg": _formula("-{0}", _U, "negated", _U, floats=False),
     "abs": _call("tl.abs({0})", "magnitude", floats=False),
-    "sign": _formula("tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, {0}))", _A, "sign", _A),
+    "sign": _formula("tl.where({0} > 0, 1.0, 0.0) - tl.where({0} < 0, 1.0, 0.0)", _S, "sign", _A),
     "int_sign": _formula("({0} > 0).to({0}.dtype) - ({0} < 0).to({0}.dtype)", _S, "sign", _A, floats=False),
     "square": _formula("{0} * {0}", _P, "square", _A, floats=False),
     "cube": _formula("{0} * {0} * {0}", _P, "cube", _A, floats=False),
