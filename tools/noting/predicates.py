@@ -595,6 +595,7 @@ def _two_sides(name: str, handles: Sequence[Handle], sources: Sequence[Handle], 
     other = -other if name == "create_fsub" else other
     chosen = np.where(values == one, 1.0, np.where(values == other, -1.0, 0.0))
     differ = (one != other) & ((one != 0) & (other != 0) if name in SUMS else True)
+    differ &= (one == one) & (other == other)  # NaN leaves neither of the two, or the other one
     return _Sides(chosen, differ, np.where(chosen > 0, other, one))
 
 
