@@ -109,7 +109,12 @@ from triton_agent.tools.truth.expectation import (
     with_any_infinity,
     with_slack,
 )
-from triton_agent.tools.truth.expectation_measures import count_not_finite, judged_share, nan_share, own_error
+from triton_agent.tools.truth.expectation_measures import (
+    count_not_finite,
+    is_as_accurate,
+    judged_share,
+    nan_share,
+)
 
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 NAN_STANDS_FOR = 6e4
@@ -129,9 +134,6 @@ INSTEAD = ((WITH_EMPTY, WHOLE), (EXTREMES, MODERATE), (STRUCTURED, QUIETER))
 """Distributions with the weaker forms of them, which are used if the reference does not accept the first."""
 IN_EACH_MODE = (EXTREMES, "x0.01", "one sign", BLANK, POSITIVE)
 """Distributions for the second mode, if the reference does something else in it."""
-ERROR_GROWN, LEAST_ERROR = 10, 1e-7
-"""A case with large whole numbers, or of inputs made from each other, is dropped if the reference's own error is more
-than so many times its error for inputs as given, or than so many times the second number."""
 SLACK_WHERE_RELATED = 8.0
 """Factor on the limits for inputs made from each other. Their difference may be zero in one formula, and a rounding
 error in another."""
@@ -321,7 +323,7 @@ class CaseMaker:
                 judged = judged_share(expectation) + (nan_share(expectation) if name == NOT_FINITE else 0.0)
                 sound = name == NOT_FINITE or is_as_finite(expectation, given)
                 if name in (FAR, FLIPPED, RELATED):
-                    sound = sound and own_error(expectation) <= ERROR_GROWN * max(own_error(given), LEAST_ERROR)
+                    sound = sound and is_as_accurate(expectation, given)
                 if sound and judged >= SHARE_JUDGED * expected_share:
                     if name == RELATED:
                         expectation = with_slack(expectation, SLACK_WHERE_RELATED)

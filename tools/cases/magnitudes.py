@@ -35,7 +35,7 @@ from triton_agent.tools.truth.expectation import (
     state_of,
     with_slack,
 )
-from triton_agent.tools.truth.expectation_measures import own_error
+from triton_agent.tools.truth.expectation_measures import is_as_accurate
 from triton_agent.tools.truth.random_rounding import SMALLEST_NORMAL
 
 FAR_DOWN, FAR_UP, UNEVEN = "far smaller inputs", "far larger inputs", "one input far larger, others far smaller"
@@ -60,9 +60,6 @@ LIKE_BEFORE = 2.0**-7
 subnormals, and the epsilon of a norm loses its effect."""
 SLACK = 8.0
 """Factor on the limits: the error of a power that is computed by logarithms grows with the exponent."""
-ERROR_GROWN, LEAST_ERROR = 10, 1e-7
-"""A case is dropped if the reference's own error is more than so many times that for inputs as given, or than so many
-times the second number."""
 NEAR_ZERO = 2.0**26 * SMALLEST_NORMAL
 """Largest magnitude that counts as zero where the reference gives zero."""
 CURVED = words(
@@ -269,8 +266,8 @@ class MagnitudeCases:
 
     def _sound(self, expectation: Expectation) -> bool:
         given = self._maker.given
-        error, usual = own_error(expectation), max(own_error(given), LEAST_ERROR)
-        return is_as_finite(expectation, given) and not is_astray(expectation) and error <= ERROR_GROWN * usual
+        is_sound = is_as_finite(expectation, given) and not is_astray(expectation)
+        return is_sound and is_as_accurate(expectation, given)
 
     def _add_case(
         self,
