@@ -102,21 +102,29 @@ def _options() -> argparse.Namespace:
 def _problems(asked: Sequence[str]) -> list[Path]:
     suite = sorted(PROBLEMS.glob("*/*.py")) + sorted(PROBLEMS.glob("large/*/*.py"))
     if not asked:
-        return [path for path in suite if not _name(path).startswith("large/")]
+        return [path for path in suite if not _is_large(path)]
     files = [Path(text) for text in asked if text.endswith(".py")]
     parts = [text for text in asked if not text.endswith(".py")]
-    found = files + [path for path in suite if any(part in _name(path) for part in parts)]
+    found = files + [path for path in suite if any(_is_meant(path, part) for part in parts)]
     missing = [str(file) for file in files if not file.exists()]
-    missing += [part for part in parts if not any(part in _name(path) for path in suite)]
+    missing += [part for part in parts if not any(_is_meant(path, part) for path in suite)]
     if missing:
         raise SystemExit(f"no such problem: {', '.join(missing)}")
     return found
 
 
+def _is_meant(path: Path, part: str) -> bool:
+    """Return True if a part of a name stands for the problem; for those of `large` it has to say so."""
+    return part in _name(path) and _is_large(path) == part.startswith("large/")
+
+
+def _is_large(path: Path) -> bool:
+    return path.resolve().parent.parent.name == "large"
+
+
 def _name(path: Path) -> str:
-    family = path.resolve().parent
-    part = "large/" if family.parent.name == "large" else ""
-    return f"{part}{family.name}/{path.stem}"
+    part = "large/" if _is_large(path) else ""
+    return f"{part}{path.resolve().parent.name}/{path.stem}"
 
 
 def _started(path: Path, options: argparse.Namespace) -> subprocess.Popen[str]:
@@ -169,7 +177,7 @@ def _written(path: Path, folder: Path, count: int) -> list[Path]:
     target = "cuda:90"
     if torch.cuda.is_available():
         target = "cuda:{}{}".format(*torch.cuda.get_device_capability())
-    grown = not _name(path).startswith("large/")  # problems of this part are judged at smaller sizes instead
+    grown = not _is_large(path)  # problems of this part are judged at smaller sizes instead
     brief = on_target(full_size_brief(parse_problem(str(path)), grown=grown), target)
     brief = dataclasses.replace(brief, allow_library=False)
     folder.mkdir(parents=True, exist_ok=True)
@@ -188,7 +196,7 @@ def _timed(path: Path, files: Sequence[Path], lock: Path) -> list[dict[str, Any]
     torch.manual_seed(1)
     model = problem.Model(*problem.get_init_inputs()).eval().cuda()
     torch.manual_seed(2)
-    with torch.device("cuda" if _name(path).startswith("large/") else "cpu"):  # a processor takes seconds for gigabytes
+    with torch.device("cuda" if _is_large(path) else "cpu"):  # a processor takes seconds for gigabytes
         inputs = _on_gpu(problem.get_inputs())
     state = model.state_dict()
     compile_us = _compile_us().get(_name(path))

@@ -178,7 +178,7 @@ class CaseMaker:
         self.modes = self._modes()
         self._one_at_a_time = threading.Lock()
         self._at_other_branches: tuple[Case, ...] | None = None
-        self._with_other_parameters: tuple[tuple[Case, Payload], ...] = ()
+        self._with_other_parameters: tuple[tuple[Case, Payload], ...] | None = None
         self._chains: dict[tuple[bool, bool, int], Chain | None] = {}
         if settings.remedies:
             self._mix_signs()
@@ -476,7 +476,8 @@ class CaseMaker:
         if not self.settings.remedies or len(self.models) > 1 or not self.models[0].state_dict():
             return ()
         with self._one_at_a_time, contextlib.suppress(OriginalFailed, RuntimeError):
-            if not self._with_other_parameters:
+            if self._with_other_parameters is None:
+                self._with_other_parameters = ()
                 generator = torch.Generator().manual_seed(secret_seed())
                 model = all_changed(self.models[0], generator).train(self.modes[0])
                 state = pack(state_of(model))
@@ -484,7 +485,7 @@ class CaseMaker:
                 if is_as_finite(expectation, self.given):
                     case = self.case_of(expectation, AS_GIVEN, self.modes[0])
                     self._with_other_parameters = ((dataclasses.replace(case, stale=None), state),)
-        return self._with_other_parameters
+        return self._with_other_parameters or ()
 
     def cases_in_second_mode(self) -> tuple[Case, ...]:
         """Return the cases of the first mode that the second one leaves out, if the reference differs in it."""

@@ -78,13 +78,13 @@ class Powers:
     """Exponents of the powers of two by which inputs and parameters are multiplied."""
 
     first: int = 0
-    """Of the first floating input."""
+    """Exponent for the first floating input."""
     others: int = 0
-    """Of the other floating inputs."""
+    """Exponent for the other floating inputs."""
     vectors: int = 0
-    """Of parameters with at most one dimension: biases, weights of norms."""
+    """Exponent for parameters with at most one dimension: biases, weights of norms."""
     matrices: int = 0
-    """Of all other parameters."""
+    """Exponent for all other parameters."""
 
     @property
     def of_parameters(self) -> bool:
@@ -165,7 +165,7 @@ def _is_measured(tensor: torch.Tensor) -> bool:
 
 
 def _finite(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor in a dtype to compute in, with zeros for NaN and infinities."""
+    """Return the tensor in float32 or a wider dtype, with zeros for NaN and infinities."""
     wide = _wide(tensor)
     return torch.where(torch.isfinite(wide), wide, 0.0)
 

@@ -132,7 +132,8 @@ Each comes with its own parameters and buffers, or None."""
 take another branch than there: at this size or, in the main variant, in the second mode."""
 
     with_other_parameters: Callable[[], Sequence[tuple[Case, Payload]]] = tuple
-    """Makes calls with other parameters and buffers, which come with each, for a variant with one version of them."""
+    """Makes calls with changed parameters and buffers for a variant that has one version of them. Each call comes with
+    those that it needs."""
 
     chain: Callable[[Case, Case | None, int], Chain | None] | None = None
     """Makes a chain of so many calls in the mode of a case that changes buffers, the last one in that of the second

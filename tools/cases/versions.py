@@ -67,7 +67,7 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
     buffers = {name: value for name, value in model.named_buffers() if name in stored}
     fresh = [name for name, value in buffers.items() if value.numel() > 1 and _is_neutral(value)][:ALONE_FRESH]
     parameters, others = (
-        [name for name, value in named if value.is_floating_point() and value.numel() and 0 not in value.stride()]
+        [name for name, value in named if _can_be_multiplied(value)]
         for named in (model.named_parameters(), buffers.items())
     )
     others = [name for name in others if name not in fresh]
@@ -96,9 +96,14 @@ def all_changed(model: torch.nn.Module, generator: torch.Generator) -> torch.nn.
     found = copied_module(model)
     stored, buffers = found.state_dict(), dict(found.named_buffers())
     for name, value in stored_in(found).items():
-        if name in stored and value.is_floating_point() and value.numel() and 0 not in value.stride():
+        if name in stored and _can_be_multiplied(value):
             _multiply(value, name, generator, is_buffer=name in buffers)
     return found
+
+
+def _can_be_multiplied(value: torch.Tensor) -> bool:
+    """Return True for floats, each in a place of its own in memory."""
+    return value.is_floating_point() and value.numel() > 0 and 0 not in value.stride()
 
 
 def _multiply(value: torch.Tensor, name: str, generator: torch.Generator, *, is_buffer: bool) -> None:

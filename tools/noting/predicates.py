@@ -72,7 +72,7 @@ IMPLIED = "implied"
 """Attribute of flags: numbers of the flags that are all set where these are, and of those that are not where these are
 not. Each operation that gives flags has a number of its own each time."""
 OF_TWO, TOLD = "of two", "told by an extremum"
-"""Attributes of the larger or the smaller of two values: these two; and of what depends on which of them it is."""
+"""Attributes: of the larger or smaller of two values, the two; and of values that depend on nothing but which it is."""
 LEFT = "left"
 """Attribute of constants that an `if` on data may have replaced, and of what is cast or shaped from them."""
 CHOICES_KEPT = 8

@@ -181,16 +181,16 @@ def _turns(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.T
     So in one of two runs with opposite signs the largest element and the second one change places, as do all that are
     as close in a sorted row.
     """
-    value, dim = args[0], argument_of(func, "dim", args, kwargs)
-    rows = value.reshape(1, -1) if not isinstance(dim, int) or not value.dim() else value.movedim(dim, -1)
+    value, dim, name = args[0], argument_of(func, "dim", args, kwargs), functional_name(bare_name(str(func)))
+    is_whole = not isinstance(dim, int) or not value.dim()
+    rows = value.reshape(1, -1) if is_whole else value.movedim(dim, -1)
     turns = torch.ones_like(rows)
-    if functional_name(bare_name(str(func))) in EXTREMES:
-        extreme = rows.argmin if "min" in str(func) else rows.argmax
+    if name in EXTREMES:
+        extreme = rows.argmin if name.endswith("min") else rows.argmax
         turns.scatter_(-1, extreme(-1, keepdim=True), -1.0)
     else:
         odd = torch.arange(rows.shape[-1], device=rows.device).remainder(2).mul(-2).add(1).to(rows)
         turns.scatter_(-1, rows.argsort(-1), odd.expand(rows.shape))
-    is_whole = not isinstance(dim, int) or not value.dim()
     return turns.reshape(value.shape) if is_whole else turns.movedim(-1, dim)
 
 

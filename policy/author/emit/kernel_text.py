@@ -31,7 +31,7 @@ class BlockSize:
     """A number, a size whose next power of two is passed, or the name of a local variable of the host's code."""
     at_least: int = 1
     wide: Wide | None = None
-    """What the block is at much larger sizes, if it differs there."""
+    """Value of the block at much larger sizes, if it differs there."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,7 @@ SHORT_SIDE = 8
 TRANSPOSED_TILE = 64
 """Elements of a tile along either axis: enough to access whole memory lines of both tensors, in half precision, too."""
 LEAST_COLUMNS = 16
-"""Fewest columns of a transposed tile of a long row."""
+"""Fewest columns of any transposed tile; more of them than a grid has along its second axis are too many."""
 
 
 def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:

@@ -15,12 +15,11 @@ lies so that a norm of it reads neighbours.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from triton_agent.policy.author.ir.program import CONVOLUTION, FLOATS, HALF, ITEM_BYTES, VIEWS, Placed, Program, Value
 from triton_agent.policy.author.ir.sizes import Shape, Size, constant, contiguous_strides, is_constant, plus, product
 from triton_agent.policy.author.plan.indexing import Axis, Index
-from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel, Root
 from triton_agent.policy.author.plan.memory_order import keeps_order, order_of_results
 from triton_agent.policy.author.plan.tiling import SMALLEST
@@ -213,15 +212,18 @@ def better_strides(program: Program, kernels: Iterable[Kernel], seen: Collection
 
 def _as_reduced(program: Program, kernel: Kernel, root: Root, kernels: Iterable[Kernel]) -> Shape | None:
     """Return strides of a product's result with which reductions of it read neighbours; None to leave it as it is."""
-    if _is_better_by_columns(program, kernels, root):
-        return _last_dimension_first(program.values[root.value].shape, program.width)
-    return _columns_last(program, kernel, root, kernels)
-
-
-def _columns_last(program: Program, kernel: Kernel, root: Root, kernels: Iterable[Kernel]) -> Shape | None:
-    """Return strides with the product's columns last, if others reduce all of these: a norm over channels."""
-    shape, width = program.values[root.value].shape, program.width
     readers = [other for other in kernels if root.value in other.loads]
+    shape = program.values[root.value].shape
+    if len(shape) == 2 and _are_scattered(readers, root.value):
+        return _last_dimension_first(shape, program.width)
+    return _columns_last(program, kernel, root, readers)
+
+
+def _columns_last(program: Program, kernel: Kernel, root: Root, readers: Collection[Kernel]) -> Shape | None:
+    """Return strides with the product's columns last if each reader reduces all columns, as a norm over channels does;
+    else None.
+    """
+    shape, width = program.values[root.value].shape, program.width
     if len(kernel.columns) != 1 or any(other.kind != "rows" or keeps_order(other) for other in readers):
         return None
     apart, plain = root.index.coefficient(kernel.columns[0]), contiguous_strides(shape, width)
@@ -229,43 +231,37 @@ def _columns_last(program: Program, kernel: Kernel, root: Root, kernels: Iterabl
     if is_constant(apart, 1) or len(dims) != 1:
         return None
     for other in readers:
-        nearest = {axis for node in other.nodes if _reads(node, root.value) for axis in _axes_apart(node.index, apart)}
+        nearest = {axis for index in _indices_of(other, root.value) for axis in _axes_apart(index, apart)}
         stored = {axis for one in other.roots for axis in _axes_apart(one.index, constant(1, width))}
         is_whole = bool(nearest) and all(axis.size == kernel.columns[0].size for axis in nearest)
         if not is_whole or not nearest | stored <= set(other.reduced):
             return None
-    order = [*(dim for dim in range(len(shape)) if dim != dims[0]), dims[0]]
-    strides = contiguous_strides(tuple(shape[dim] for dim in order), width)
-    return tuple(strides[order.index(dim)] for dim in range(len(shape)))
+    return _strides_in_order(shape, [*(dim for dim in range(len(shape)) if dim != dims[0]), dims[0]], width)
 
 
-def _reads(node: Node, value: str) -> bool:
-    return node.kind == "load" and node.tensor == value and node.index is not None
+def _indices_of(kernel: Kernel, value: str) -> list[Index]:
+    """Return the indices at which a kernel loads a value."""
+    read = [node.index for node in kernel.nodes if node.kind == "load" and node.tensor == value]
+    return [index for index in read if index is not None]
 
 
-def _axes_apart(index: Index | None, apart: Size) -> set[Axis]:
+def _axes_apart(index: Index, apart: Size) -> set[Axis]:
     """Return the axes along which neighbours are so far apart."""
-    return set() if index is None else {axis for axis in index.axes() if index.coefficient(axis) == apart}
+    return {axis for axis in index.axes() if index.coefficient(axis) == apart}
 
 
-def _is_better_by_columns(program: Program, kernels: Iterable[Kernel], root: Root) -> bool:
+def _are_scattered(readers: Collection[Kernel], value: str) -> bool:
     """Return True if reductions meet a few columns of each row of a matrix: the channels of a group, pixel by pixel."""
-    readers = [kernel for kernel in kernels if root.value in kernel.loads]
-    if len(program.values[root.value].shape) != 2 or any(kernel.kind not in ("rows", "points") for kernel in readers):
-        return False
-    return any(
-        node.index is not None
-        and kernel.kind == "rows"
-        and not keeps_order(kernel)
-        and _is_scattered(kernel, node.index)
-        for kernel in readers
-        for node in kernel.nodes
-        if node.kind == "load" and node.tensor == root.value
+    rows = [kernel for kernel in readers if kernel.kind == "rows"]
+    return all(kernel.kind in ("rows", "points") for kernel in readers) and any(
+        not keeps_order(kernel) and _has_short_pieces(kernel, index)
+        for kernel in rows
+        for index in _indices_of(kernel, value)
     )
 
 
-def _is_scattered(kernel: Kernel, index: Index) -> bool:
-    """Return True if a long row consists of pieces that are shorter than a memory line."""
+def _has_short_pieces(kernel: Kernel, index: Index) -> bool:
+    """Return True if a row of the kernel consists of pieces in memory that fill less than half of a memory line."""
     inner = {axis for axis in kernel.reduced if not is_constant(index.coefficient(axis), 0)}
     near = [axis for axis in inner if is_constant(index.coefficient(axis), 1)]
     return len(inner) > 1 and bool(near) and near[0].size[0] < SHORT_PIECE
@@ -291,7 +287,7 @@ def _as_read(program: Program, kernel: Kernel, root: Root) -> Shape | None:
 
 def _can_follow(program: Program, kernel: Kernel, value: str, strides: Shape) -> bool:
     """Return True if a kernel reads the value as well with these strides, or does not read it."""
-    read = [node.index for node in kernel.nodes if node.kind == "load" and node.tensor == value]
+    read = _indices_of(kernel, value)
     if not read or kernel.kind == "points":
         return True
     if kernel.kind == "rows":
@@ -299,7 +295,7 @@ def _can_follow(program: Program, kernel: Kernel, value: str, strides: Shape) ->
     shape, one = program.values[value].shape, constant(1, program.width)
     last = strides.index(one)
     apart = contiguous_strides(shape, program.width)[last]
-    inner = {axis for index in read if index for axis in index.axes() if index.coefficient(axis) == apart}
+    inner = {axis for index in read for axis in index.axes() if index.coefficient(axis) == apart}
     is_half = program.stored_dtype(value) in HALF
     return kernel.kind == "product" and bool(inner) and (inner <= set(kernel.reduced) or is_half)
 
@@ -313,8 +309,13 @@ def _is_image(program: Program, kernel: Kernel, value: str, index: Index) -> boo
 
 
 def _second_dimension_last(shape: Shape, width: int) -> Shape:
-    strides = contiguous_strides((shape[0], *shape[2:], shape[1]), width)
-    return (strides[0], strides[-1], *strides[1:-1])
+    return _strides_in_order(shape, [0, *range(2, len(shape)), 1], width)
+
+
+def _strides_in_order(shape: Shape, order: Sequence[int], width: int) -> Shape:
+    """Return strides with which these dimensions lie in this order in memory, the last one contiguous."""
+    strides = contiguous_strides(tuple(shape[dim] for dim in order), width)
+    return tuple(strides[order.index(dim)] for dim in range(len(shape)))
 
 
 def _accesses(kernel: Kernel) -> list[tuple[str, Index]]:
@@ -332,5 +333,4 @@ def _is_innermost(program: Program, kernel: Kernel, value: str, index: Index) ->
 
 
 def _last_dimension_first(shape: Shape, width: int) -> Shape:
-    strides = contiguous_strides((shape[-1], *shape[:-1]), width)
-    return (*strides[1:], strides[0])
+    return _strides_in_order(shape, [len(shape) - 1, *range(len(shape) - 1)], width)

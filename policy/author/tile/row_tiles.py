@@ -282,7 +282,9 @@ class RowCut:
             if c >= 32 and w * 32 <= r * c
         ]
         counts = (2 * own.lines, own.lines // 2, 4 * own.lines)
-        others = [dataclasses.replace(own, lines=count) for count in counts if own.lines > 1 and count <= 8]
+        others = [
+            dataclasses.replace(own, lines=count) for count in counts if own.lines > 1 and count <= WEIGHTED_LINES
+        ]
         return [*others[:1], *self._looped(own), *found[:1], *others[1:], *found[1:]]
 
     def _looped(self, own: Tiles) -> list[Tiles]:
