@@ -93,6 +93,32 @@ def test_what_is_wrong_outside_of_the_slices_or_narrow_everywhere_is_seen(tmp_pa
     assert judge(wrong, yard).finding is Finding.NON_FINITE
 
 
+@pytest.mark.usefixtures("small_pieces")
+def test_where_no_slice_fits_the_limit_allows_for_the_reference_s_own_error_at_full_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sums of millions of elements err by more than a reduced size tells; here half precision stands for them."""
+    monkeypatch.setattr(full_size, "SLICE_ELEMENTS", 1 << 10)
+    trial, model = trials(tmp_path, "torch.tanh(x if x.shape[1] < 1024 else x.half().float())", rows=64)
+    yard, given = yard_of(trial), answer(trial, model)
+    assert not yard.slices and judge(given, yard).ok
+    exact = torch.tanh(trial.cases[0].expectation.packed_inputs.unpack()[0])
+    assert judge(exact, yard).ok
+    assert not judge(exact + 0.01, yard).ok
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("forward", ["x - x.mean(0) * 1e-2", "torch.cumsum(x, 0)"])
+def test_a_row_alone_tells_nothing_of_a_reference_that_mixes_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forward: str
+) -> None:
+    monkeypatch.setattr(full_size, "SLICE_ELEMENTS", 1 << 10)
+    measured, model = trials(tmp_path, forward, rows=64)
+    right = answer(measured, model)
+    assert judge(right, yard_of(measured)).ok
+    assert not judge(right * (1 + 1e-3), yard_of(measured)).ok
+
+
 class Held(UncompiledMode):  # type: ignore[no-untyped-call]
     """Records the largest memory that the results of one operator take."""
 

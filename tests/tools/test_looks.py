@@ -226,5 +226,11 @@ def test_a_file_that_is_wrong_only_while_the_clock_runs_lied_to_the_clock(cases:
     assert failed.value.finding is Finding.FALSE_CLOCK
 
 
+def test_an_answer_that_is_only_imprecise_while_the_clock_runs_is_no_cheat(cases: tuple[Case, ...]) -> None:
+    with pytest.raises(Failed) as failed:
+        looks_after(3, lambda x: torch.relu(x).bfloat16().float(), cases).judge(TREE, "cpu")
+    assert failed.value.finding is Finding.PRECISION
+
+
 def test_without_cases_nothing_is_looked_at() -> None:
     assert looks_after(2, torch.relu, ()).taken == []

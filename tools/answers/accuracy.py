@@ -152,15 +152,22 @@ def _explained(got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> Judg
     where = _index(error, int(error.reshape(-1).argmax()))
     peak = float(truth.abs().nan_to_num(posinf=0.0).max()) or 1.0
     wrong = error > worst.limit * peak if worst.metric != "small" else error > 0.1 * truth.abs()
-    l2 = float(error.norm() / truth.nan_to_num(posinf=0.0, neginf=0.0).norm().clamp(min=1e-300))
     detail = (
         f"{_share(wrong)} elements; worst at {where}: "
         f"got {got[where].item():.7g}, expected {truth[where].item():.7g}{_place(wrong)}"
     )
-    if l2 <= LOOKS_LIKE_PRECISION and _spread_out(error) and float(error.max()) <= 0.1 * peak:
+    if looks_like_rounding(error, truth):
         everywhere = _is_everywhere(error[truth != 0])
         return dataclasses.replace(worst, finding=Finding.PRECISION, detail=detail, everywhere=everywhere)
     return dataclasses.replace(worst, finding=Finding.VALUES, detail=detail)
+
+
+def looks_like_rounding(error: torch.Tensor, truth: torch.Tensor) -> bool:
+    """Return True if an error is small beside the truth and many elements carry it."""
+    finite = truth.nan_to_num(0.0, 0.0, 0.0)
+    l2 = float(error.norm() / finite.norm().clamp(min=1e-300))
+    peak = float(finite.abs().max()) or 1.0
+    return l2 <= LOOKS_LIKE_PRECISION and _spread_out(error) and float(error.max()) <= 0.1 * peak
 
 
 def _is_everywhere(error: torch.Tensor) -> bool:

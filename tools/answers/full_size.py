@@ -7,7 +7,7 @@ a kernel could otherwise rely on the given one at large sizes. An answer is chec
     slices     a few random slices of the leading dimension, and the first and the last one, are judged against the
                float64 truth like any other output, if the reference works slice by slice
     whole      every element is compared with the reference's answer, some millions at a time; the limit comes from the
-               slices, or else from the reduced size
+               slices, or else from the reduced size and the reference's own error in a row of the leading dimension
     unchanged  the executor reports whether a call changed its inputs, which the reference must not change here
 
 The reference's answer is kept in host memory. On the device, the checker holds one call of the reference, and later the
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import mmap
 import weakref
@@ -28,7 +29,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.answers.accuracy import Judgement, judge
+from triton_agent.tools.answers.accuracy import Judgement, judge, looks_like_rounding
 from triton_agent.tools.answers.checks import mutated_inputs
 from triton_agent.tools.cases.distributions import AS_GIVEN, randomise
 from triton_agent.tools.cases.full_size_inputs import make_most_equal, mix, told_by
@@ -47,7 +48,8 @@ from triton_agent.tools.reference.tensor_cores import as_the_user_runs_it
 from triton_agent.tools.results import Finding
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, Output, expect, state_of, tensors_of
-from triton_agent.tools.truth.yardstick import Yardstick
+from triton_agent.tools.truth.truth import run_lifted
+from triton_agent.tools.truth.yardstick import NARROW, WIDE, Yardstick
 
 LARGE_ELEMENTS = 1 << 28
 """Size of inputs, parameters and outputs together (1 GiB of float32) from which a problem is judged in pieces. Below
@@ -64,6 +66,10 @@ SURE = 2.0
 """Factor on a slice's largest allowed error, for elements outside the slices."""
 FROM_REDUCED = 8.0
 """Factor on the limits of the reduced size if there are no slices: errors of a sum grow with the root of its length."""
+MOST_IN_ROW = 1 << 28
+"""Maximum number of elements of inputs or outputs in a row of which the reference's own error is measured."""
+FEWEST_ROWS = 4
+"""The row is not measured if there are fewer. A float64 run of it takes at most half of the reference's memory then."""
 RARE_FLIPS = 2e-6
 """Share of integers computed from floats that may differ: rare ties, which the slices may not contain."""
 
@@ -136,7 +142,7 @@ class PiecewiseYardstick(Yardstick):
             metric=metric,
             error=measured[metric],
             limit=limit,
-            finding=Finding.VALUES,
+            finding=Finding.PRECISION if looks_like_rounding(error, theirs) else Finding.VALUES,
             detail=detail,
             from_reference=True,
         )
@@ -261,10 +267,14 @@ def _expect(
     names = [output.name for output in reduced.outputs]
     rounds = any(tensor.is_floating_point() for tensor in nested_tensors(inputs))
     slices = _slices(reference, model, inputs, outputs, settings)
+    own = [] if slices else _own_errors(reference, model, inputs, outputs, settings)
     kept = []
     for number, (name, output) in enumerate(zip(names, outputs, strict=True)):
         mine = tuple(Slice(start=a, stop=b, yard=found.outputs[number].yard) for a, b, found in slices)
-        kept.append(Output(name=name, yard=_yardstick(output, mine, scale[name], device, aside, rounds=rounds)))
+        yard = _yardstick(output, mine, scale[name], device, aside, rounds=rounds)
+        if own:
+            yard = _allowing(yard, own[number])
+        kept.append(Output(name=name, yard=yard))
     given = nested_tensors(inputs)
     return Expectation(
         packed_inputs=packed,
@@ -320,6 +330,73 @@ def _yardstick(
     )
 
 
+def _allowing(yard: PiecewiseYardstick, own: dict[str, float]) -> PiecewiseYardstick:
+    """Return the yardstick with limits that allow a multiple of the reference's own errors."""
+    factor = (WIDE if yard.original.element_size() >= 4 else NARROW).factor
+    reach = {metric: max(limit, SURE * (1.0 + factor[metric]) * own[metric]) for metric, limit in yard.reach.items()}
+    return dataclasses.replace(yard, reach=reach)
+
+
+def _own_errors(
+    reference: Reference,
+    model: torch.nn.Module,
+    inputs: list[Any],
+    outputs: list[torch.Tensor],
+    settings: EvaluatorSettings,
+) -> list[dict[str, float]]:
+    """Return the reference's largest and RMS errors in one row of the leading dimension, for each output.
+
+    A sum of millions errs by more than the reduced size tells. The list is empty if rows are too large or too few, if
+    float64 does not work, or if the answer to the row alone is not that row of the answer to the whole: more differs
+    then than rounding.
+    """
+    rows = leading_size(inputs) or 0
+    widest = max((tensor.numel() for tensor in (*outputs, *nested_tensors(inputs))), default=0) // max(1, rows)
+    if rows < FEWEST_ROWS or widest > MOST_IN_ROW or any(it.dim() == 0 or it.shape[0] != rows for it in outputs):
+        return []
+    at = secret_seed() % rows
+    part = [map_tensors(value, functools.partial(_cut, rows=rows, start=at, height=1)) for value in inputs]
+    around = as_the_user_runs_it(settings.conditions, settings.device)
+    try:
+        with reference.running("forward"):
+            with around(), torch.no_grad():
+                alone, _ = tensors_of(copied_module(model)(*part))
+            lifted = run_lifted(model, part)
+    except Exception:  # the reference does not accept a single row
+        return []
+    if lifted is None:
+        return []
+    found = []
+    for whole, mine, truth in zip(outputs, alone, tensors_of(lifted[0])[0]):
+        row = whole[at : at + 1]
+        if not row.is_floating_point():
+            found.append(dict.fromkeys(("max", "l2"), 0.0))
+            continue
+        if mine.shape != row.shape or truth.shape != row.shape:
+            return []
+        error, moved = _distances(row, truth), _distances(row, mine)
+        if any(moved[metric] > 2.0 * _distances(mine, truth)[metric] for metric in moved):
+            return []
+        found.append(error)
+    return found
+
+
+def _distances(one: torch.Tensor, other: torch.Tensor) -> dict[str, float]:
+    """Return the largest distance of finite elements and the largest RMS distance of a piece."""
+    largest, rms = 0.0, 0.0
+    for mine, theirs in zip(torch.split(one.reshape(-1), PIECE), torch.split(other.reshape(-1), PIECE)):
+        error = (mine.double() - theirs.double()).abs_().nan_to_num_(0.0, 0.0, 0.0)
+        largest = max(largest, float(error.max()))
+        rms = max(rms, float(error.square().mean().sqrt()))
+    return {"max": largest, "l2": rms}
+
+
+def _cut(tensor: torch.Tensor, rows: int, start: int, height: int) -> torch.Tensor:
+    """Return a copy of some rows of a tensor with that leading size; others stay as they are."""
+    same = tensor.dim() > 0 and tensor.shape[0] == rows
+    return tensor[start : start + height].clone() if same else tensor
+
+
 def _on_host(output: torch.Tensor, aside: Aside) -> torch.Tensor:
     """Copy to host memory that the card reads at full speed: every candidate's answers are compared with it.
 
@@ -368,11 +445,7 @@ def _slices(
     around = as_the_user_runs_it(settings.conditions, settings.device)
     found = []
     for start in dict.fromkeys(starts):
-
-        def cut(tensor: torch.Tensor, start: int = start) -> torch.Tensor:
-            same = tensor.dim() > 0 and tensor.shape[0] == rows
-            return tensor[start : start + height].clone() if same else tensor
-
+        cut = functools.partial(_cut, rows=rows, start=start, height=height)
         part = [map_tensors(value, cut) for value in inputs]
         try:
             with reference.running("forward"):

@@ -128,7 +128,10 @@ class Looks:
             self.taken.append(Look(case=case, reply=reply, rows=rows))
 
     def judge(self, tree: Any, device: str) -> None:
-        """Judge every look; raise `Failed` for the first one that differs from the reference."""
+        """Judge every look; raise `Failed` for the first one that differs from the reference.
+
+        An answer that is only less accurate is no sign of a cheat: its inputs were drawn anew.
+        """
         for look in self.taken:
             called = Called(outputs=look.reply.outputs, changed=(), inputs=())
             try:
@@ -138,6 +141,8 @@ class Looks:
                 failure = checks.measure(look.case, answer)[1]
             except Failed as failed:
                 failure = failed
+            if failure is not None and failure.finding is Finding.PRECISION:
+                raise failure
             if failure is not None:
                 what = f"right whenever it is checked, and wrong while the clock runs: {failure.message}"
                 raise Failed(Finding.FALSE_CLOCK, what)
