@@ -91,6 +91,8 @@ class Scale:
     rollouts: int
     rl_rate: float
     rl_batch: int = 8
+    rl_warmup: int = 0
+    """Steps over which the learning rate of reinforcement learning rises."""
     ablations: tuple[str, ...] = ()
     device: tuple[str, ...] = ()
     """Options of every command that trains."""
@@ -154,12 +156,13 @@ SCALES = {
         turns=2,
         samples=4,
         evaluated=96,
-        rl_problems=512,
-        updates=24,
+        rl_problems=256,
+        updates=48,
         per_update=16,
         rollouts=8,
-        rl_rate=2e-5,  # 56 steps at 4e-5 took 13 points of right answers to new compositions
+        rl_rate=5e-5,  # without a warmup, 56 steps at 4e-5 took 13 points of right answers to new compositions
         rl_batch=256,  # one step an update
+        rl_warmup=12,
         ablations=("flat reward",),
         device=("--bf16",),
         judging=("--device", "cpu"),
@@ -317,6 +320,7 @@ class Chain:
     def online(self, stage: str, problems: Path, changes: Mapping[str, str]) -> Path:
         chosen, name, sft = self.scale, stage.replace(" ", "_"), self.own / "sft" / "final"
         options = {"--turns": str(chosen.turns), "--lr": str(chosen.rl_rate), "--batch": str(chosen.rl_batch)}
+        options |= {"--warmup": str(chosen.rl_warmup)} if chosen.rl_warmup else {}
         options |= changes
         options["--answers"] = str(chosen.rollouts * chosen.turns // int(options["--turns"]))
         options |= {"--updates": str(chosen.updates), "--per-update": str(chosen.per_update)}

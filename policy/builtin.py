@@ -31,7 +31,7 @@ from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Status
 
 NAME = "builtin"
-VERSION = "32"
+VERSION = "33"
 """Version of the author; raised whenever the same observation could lead to another answer."""
 DECIDED = re.compile(r"^(?:# )?decided: (\{.*\})$", re.MULTILINE)
 DEPTH = 2

@@ -137,7 +137,7 @@ DECISIONS: dict[Finding, Decision] = {
 }
 """The decision table: every finding has exactly one status. Checks run in the order of the pipeline."""
 
-GRADER = "26"
+GRADER = "27"
 """Version of the rules that decide verdicts. Raise it whenever an old verdict could come out differently."""
 
 

@@ -25,6 +25,10 @@ class TrainingSettings:
     epochs: float
     steps: int | None = None
     """Steps of the optimiser; overrides `epochs`."""
+    warmup: int = 0
+    """Steps over which the learning rate rises from 0. Adam's first steps move every weight by about the whole rate,
+    however noisy its gradient is.
+    """
     batch_size: int = 8
     """Rows per step on one device."""
     accumulation: int = 1
@@ -46,6 +50,7 @@ class TrainingSettings:
             "learning_rate": self.learning_rate,
             "num_train_epochs": self.epochs,
             "max_steps": self.steps or -1,
+            "warmup_steps": self.warmup,
             "per_device_train_batch_size": self.batch_size,
             "gradient_accumulation_steps": self.accumulation,
             "bf16": self.bf16,

@@ -32,6 +32,7 @@ JSON = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and no
 RATE = Annotated[
     float | None, typer.Option("--learning-rate", "--lr", help="Learning rate; the default suits most models.")
 ]
+WARMUP = Annotated[int, typer.Option("--warmup", metavar="N", help="Steps over which the learning rate rises from 0.")]
 EPOCHS = Annotated[float, typer.Option("--epochs", help="Passes over the data.")]
 STEPS = Annotated[int | None, typer.Option("--steps", help="Optimizer steps, instead of --epochs.")]
 BATCH = Annotated[int, typer.Option("--batch", help="Examples per device and step.")]
@@ -58,6 +59,7 @@ FSDP = Annotated[
 LENGTH = Annotated[int, typer.Option("--max-tokens", help="Drop or cut longer examples.")]
 TRAINING: dict[str, tuple[Any, Any]] = {
     "learning_rate": (RATE, None),
+    "warmup": (WARMUP, 0),
     "steps": (STEPS, None),
     "batch": (BATCH, 8),
     "accumulate": (ACCUMULATE, 1),
@@ -415,6 +417,7 @@ def _settings(said: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options as arguments of `TrainingSettings`."""
     return {
         "learning_rate": said["learning_rate"],
+        "warmup": said["warmup"],
         "steps": said["steps"],
         "batch_size": said["batch"],
         "accumulation": said["accumulate"],

@@ -73,7 +73,7 @@ def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...
     if other and max(kernel.kept[-1].size) <= MOST_ASIDE * LEAST_COLUMNS:
         return _tiled(kernel, drafting, name, comment, other)
     repeated = None if drafting.tiles.flat else skeleton_repeats.axis_of_repeats(kernel)
-    if repeated is not None:
+    if repeated is not None and skeleton_repeats.fills_processors(kernel, drafting):
         return skeleton_repeats.write(kernel, drafting, name, comment, repeated)
     if (
         drafting.tiles.flat

@@ -22,7 +22,7 @@ from triton_agent.policy.author.emit.skeleton import (
     stores,
 )
 from triton_agent.policy.author.ir.points import POINTS
-from triton_agent.policy.author.ir.sizes import power_of_two
+from triton_agent.policy.author.ir.sizes import power_of_two, product
 from triton_agent.policy.author.plan.indexing import Axis
 from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
@@ -34,24 +34,35 @@ WORTH_SHARING, LEAST_SHARE = 24, 0.75
 """Least cost of what is the same along the axis, and its least ratio to the cost of the rest."""
 FEWEST, AT_ONCE = 4, 8
 """Shortest axis worth it, and the number of its positions for one program."""
+ELEMENTS_OF_A_PROCESSOR = 1024
+"""Fewest elements for each processor of a GPU. With fewer, most of it would be idle while some share their work."""
 BLOCK, LEAST_BLOCK = 512, 128
 """Elements of a block; and the fewest, for small tensors."""
 _SIMPLE = frozenset({"load", "point", "number", "position", "choose", "lookup"})
 
 
 def axis_of_repeats(kernel: Kernel) -> Axis | None:
-    """Return the axis along which most of the computation is the same, if sharing it is worth it."""
+    """Return the axis along which most of the computation is the same, if sharing it is worth it.
+
+    What is the same along the innermost axis does not count: a program for a part of a row computes it once anyway.
+    """
     live, varies = sorted(kernel.live()), depends_on(kernel)
     if any(kernel.nodes[i].kind not in _SIMPLE for i in live):
         return None
     best: dict[Axis, int] = {}
     for axis in kernel.kept[:-1]:
-        same = sum(_cost(kernel.nodes[i]) for i in live if axis not in varies[i])
+        same = sum(_cost(kernel.nodes[i]) for i in live if axis not in varies[i] and kernel.kept[-1] in varies[i])
         rest = sum(_cost(kernel.nodes[i]) for i in live if axis in varies[i])
         is_long = min(axis.size) >= 1 and axis.size[0] >= FEWEST and max(axis.size) <= MOST_ASIDE
         if is_long and same >= max(WORTH_SHARING, LEAST_SHARE * rest):
             best[axis] = same
     return max(best, key=best.__getitem__, default=None)
+
+
+def fills_processors(kernel: Kernel, drafting: Drafting) -> bool:
+    """Return True if there are so many elements that computing everything for each of them would take longer."""
+    elements = max(product((axis.size for axis in kernel.kept), drafting.width))
+    return drafting.interpreted or elements >= ELEMENTS_OF_A_PROCESSOR * drafting.brief.hardware.processors
 
 
 def _cost(node: Node) -> int:

@@ -34,7 +34,7 @@ from triton_agent.policy.author.plan.indexing import Axis
 from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
 from triton_agent.policy.author.plan.tiling import Dimension
-from triton_agent.policy.author.tile.row_tiles import MOST_SORTING_WARPS, RowCut
+from triton_agent.policy.author.tile.row_tiles import MOST_SORTING_WARPS, MOST_THREADS, WHOLE_ROW, RowCut
 from triton_agent.policy.author.tile.window_lines import Lines, tap_of, with_lines
 
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
@@ -176,11 +176,14 @@ class _RowKernel:
         )
 
     def _warps_of_long_rows(self) -> Wide | None:
-        """Return more warps for rows at other sizes that are too long to be sorted by those of the main sizes."""
-        whole = power_of_two(self.columns[0])
-        if not self.cut.sorts or power_of_two(max(self.columns)) <= whole:
-            return None
-        return Wide(sizes=(self.columns,), at_most=whole, value=MOST_SORTING_WARPS)
+        """Return more warps for rows at other sizes that are too long for those of the main sizes, as wholes."""
+        whole, longest = power_of_two(self.columns[0]), power_of_two(max(self.columns))
+        if self.cut.sorts and longest > whole:
+            return Wide(sizes=(self.columns,), at_most=whole, value=MOST_SORTING_WARPS)
+        if not self.tiles.looped and not self.serial and longest > WHOLE_ROW >= whole:
+            warps = MOST_THREADS // self.drafting.brief.hardware.lanes
+            return Wide(sizes=(self.columns,), at_most=WHOLE_ROW, value=warps)
+        return None
 
     def _head(self) -> None:
         body, wide = self.body, needs_int64(self.drafting, self.kernel)

@@ -170,6 +170,7 @@ def shared_lookups(program: Program) -> list[str]:
     """Return values picked by index that many elements use: a table of biases by distance, for all heads of a batch.
 
     They are stored once, as they are used. Otherwise each user would load an index first, and then a scattered element.
+    Numbers that hold for whole rows (the noise level of each image) are not stored: a row looks up one.
     """
     users, values = program.users(), program.values
     found: list[str] = []
@@ -178,6 +179,8 @@ def shared_lookups(program: Program) -> list[str]:
             continue
         while len(users[name]) == 1 and values[users[name][0]].operation in ("permute", "reshape"):
             (name,) = users[name]
+        if values[name].shape and is_constant(values[name].shape[-1], 1):
+            continue
         sharing = [values[user].elements() for user in users[name] if values[user].operation == "point"]
         if sharing and min(sharing) >= WIDELY_SHARED * value.elements() and len(sharing) == len(users[name]):
             found.append(name)

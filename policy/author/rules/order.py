@@ -10,7 +10,7 @@ import math
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.ir.program import FLOATS, INTEGERS, Number
-from triton_agent.policy.author.ir.sizes import Shape, Size, constant
+from triton_agent.policy.author.ir.sizes import Shape, Size, constant, is_constant
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
 from triton_agent.policy.author.rules.movement import concat
 
@@ -217,16 +217,16 @@ def _picked(builder: Builder, keys: str, place: Size, call: Call, *, dim: int | 
 @lowers("topk")
 def _topk(builder: Builder, call: Call) -> list[str]:
     """Find a few elements one after another: the largest, then the largest of the rest. Sort for many."""
-    name, count = call.tensor("self"), call.plain("k")
+    name, count = call.tensor("self"), builder.size(call.aligned.arguments["k"])
     shape, dtype = builder.shape(name), call.dtype
-    if not isinstance(count, int) or count < 1 or not shape:
-        raise BeyondAuthor("a number of elements that changes with the sizes")
+    if min(count) < 1 or not shape:
+        raise BeyondAuthor("no elements, or a tensor without dimensions")
     dim, largest = int(call.plain("dim", -1)) % len(shape), bool(call.plain("largest", True))
-    if count > MOST_OF_TOP or dtype not in FLOATS:
+    if not is_constant(count) or count[0] > MOST_OF_TOP or dtype not in FLOATS:
         keys = _ordered(builder, name, dim, descending=largest)
-        first = builder.slice(keys, dim, constant(0, builder.width), constant(count, builder.width))
+        first = builder.slice(keys, dim, constant(0, builder.width), count)
         return [_number_of(builder, first, dtype, descending=largest), _place_of(builder, first)]
-    return _one_after_another(builder, name, dim, count, call, largest=largest)
+    return _one_after_another(builder, name, dim, count[0], call, largest=largest)
 
 
 def _one_after_another(builder: Builder, name: str, dim: int, count: int, call: Call, *, largest: bool) -> list[str]:

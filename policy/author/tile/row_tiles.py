@@ -20,6 +20,10 @@ from triton_agent.policy.author.tile.window_lines import window_of_lines
 
 WHOLE_ROW = 16384
 """Longest row that is kept in registers: 32 elements for each thread of 16 warps."""
+LONGEST_ELSEWHERE = 4 * WHOLE_ROW
+"""Most elements of a tile of whole rows at other sizes than the main ones, of which only the answer matters."""
+MOST_THREADS = 1024
+"""Most threads of a program."""
 STEP = 2048
 """Elements per step of a longer row."""
 PER_WARP = 256
@@ -120,12 +124,11 @@ class RowCut:
         if is_across(self.kernel):
             return self._tiles_across(wanted, rows, whole)
         fitting = self._fitting_step() if wanted.looped is None else 0
-        longest = power_of_two(max(self.columns))  # at the sizes given, which a machine without a GPU scales down
-        looped = longest > WHOLE_ROW or fitting > 0 if wanted.looped is None else wanted.looped
+        looped = self._is_long() or fitting > 0 if wanted.looped is None else wanted.looped
         looped = (looped or self.kernel.part is not None) and not self._takes_whole_rows()
         step, walking_warps = self._step(rows)
         block = (wanted.columns or fitting or min(step, whole)) if looped else whole
-        together = TILE_ELEMENTS // 4 if self._takes_whole_rows() else TILE_ELEMENTS
+        together = TILE_ELEMENTS // 4 if self._takes_whole_rows() or self._looks_up() else TILE_ELEMENTS
         many = max(1, min(together // block, power_of_two(rows), 8 * FEW, self.drafting.each_of(rows, 1)))
         taken = wanted.rows or (many if block <= TILE_ELEMENTS // 2 else 1)
         along = PER_WARP if fitting else step // walking_warps
@@ -135,6 +138,17 @@ class RowCut:
         warps = power_of_two(wanted.warps or sorting or max(fewest, min(most, taken * block // each)))
         tiles = Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
         return dataclasses.replace(tiles, stages=wanted.stages, unrolled=wanted.unrolled) if looped else tiles
+
+    def _is_long(self) -> bool:
+        """Return True if rows are too long to be kept in registers.
+
+        On a GPU the main sizes decide, if rows at other sizes are at most so long that they still fit with more warps.
+        A machine without a GPU scales the main sizes down, so the longest of all decides there.
+        """
+        whole, longest = power_of_two(self.columns[0]), power_of_two(max(self.columns))
+        if self.drafting.interpreted:
+            return longest > WHOLE_ROW
+        return whole > WHOLE_ROW or max(1, TILE_ELEMENTS // whole) * longest > LONGEST_ELSEWHERE
 
     def _sorting_warps(self, elements: int) -> int:
         """Return the warps for a kernel that sorts; zero for others."""

@@ -104,8 +104,10 @@ def train_asynchronously(
     if (Path(model) / CONFIG_NAME).is_file():
         raise UsageError("asynchronous training begins with whole weights", where=model, remedy="merge the adapter")
     kept_back = held_out.read(model)
-    fixed = {"model": model, "recipe": recipe.name, "problems": list(problems.names), "server": True}
+    fixed: dict[str, Any] = {"model": model, "recipe": recipe.name, "problems": list(problems.names), "server": True}
     fixed |= {name: getattr(grpo, name) for name in ("learning_rate", "accumulation", "temperature", "seed")}
+    if grpo.warmup:
+        fixed["warmup"] = grpo.warmup
     fixed |= {f"online_{name}": getattr(settings, name) for name in ("answers", "turns")}
     base_url = parse_base_url(server)
     served, context_tokens = _served(base_url)
@@ -198,7 +200,7 @@ def _config(
     plain = grpo.arguments(0) | {"max_steps": settings.updates, "save_steps": settings.save_every}
     return AsyncGRPOConfig(
         **plain,
-        lr_scheduler_type="constant",
+        lr_scheduler_type="constant_with_warmup",
         max_grad_norm=grpo.gradient_norm,
         num_generations=settings.answers,
         max_completion_length=settings.tokens_at_most,

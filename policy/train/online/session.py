@@ -122,7 +122,11 @@ class Identity:
         settings = json.loads(json.dumps(dict(settings)))
         if resume:
             found = cls(**json.loads(path.read_text()))
-            changed = {name for name in settings if settings[name] != found.settings.get(name)}
+            changed = {
+                name
+                for name in settings.keys() | found.settings.keys()
+                if settings.get(name) != found.settings.get(name)
+            }
             if changed:
                 began = ", ".join(f"{name} {found.settings.get(name)}" for name in sorted(changed))
                 raise UsageError(f"{output} was begun with {began}", remedy="resume with the settings of the beginning")
@@ -152,11 +156,13 @@ def train_online(
 
     The policy must sample at `grpo.temperature` and return tokens with their log-probabilities.
     """
-    fixed = {"model": model, "recipe": recipe.name, "problems": list(problems.names)}
+    fixed: dict[str, Any] = {"model": model, "recipe": recipe.name, "problems": list(problems.names)}
     fixed |= {
         name: getattr(grpo, name)
         for name in ("learning_rate", "batch_size", "batch_tokens", "accumulation", "temperature", "seed")
     }
+    if grpo.warmup:
+        fixed["warmup"] = grpo.warmup
     fixed |= {f"online_{name}": getattr(settings, name) for name in ("problems", "answers", "turns", "passes")}
     identity = Identity.at(grpo.output, fixed, resume=resume)
     checkpoint = last_whole_checkpoint(grpo.output) if resume else None

@@ -87,7 +87,7 @@ class GRPOSettings(TrainingSettings):
         arguments = self.arguments(self.evaluate_every) | {"per_device_train_batch_size": 2 * batch}
         found = GRPOConfig(
             **arguments,
-            lr_scheduler_type="constant",
+            lr_scheduler_type="constant_with_warmup",
             num_generations=2 * batch * self.accumulation * processes,
             num_generations_eval=1,
             max_completion_length=longest,

@@ -316,6 +316,33 @@ def test_the_margin_of_the_best_is_one_kernel(device: str, tmp_path: Path) -> No
     assert len(draft.kernels) == 1 and not draft.limits
 
 
+NOISED = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("levels", torch.linspace(0.0, 1.0, 100))
+
+    def forward(self, image, noise, steps):
+        level = self.levels[steps].view(-1, 1, 1, 1)
+        return level * noise + (1 - level) * image
+
+
+def get_inputs():
+    return [torch.randn(4, 3, 16, 16), torch.randn(4, 3, 16, 16), torch.randint(0, 100, (4,))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_number_that_holds_for_a_whole_image_is_looked_up_where_it_is_used(tmp_path: Path, nursery: Nursery) -> None:
+    brief = full_size_brief(problem(tmp_path, NOISED))
+    (draft,) = drafts_of(brief, first_choice(brief))
+    assert len(draft.kernels) == 1
+    check_passes(tmp_path, nursery, NOISED)
+
+
 EDGES = """
 NODES, EDGES, WIDTH = 12, 40, 10
 

@@ -93,12 +93,36 @@ PLACES = plain(
     "        return a, b, c, d, e, f, torch.zeros(x.shape[1]).long().scatter_add_(0, b[0], b[0] + 1)"
 )
 
+HALF = """
+BATCH, LENGTH = 5, 24
+KEPT = LENGTH // 2
+
+
+class Model(nn.Module):
+    def __init__(self, kept):
+        super().__init__()
+        self.kept = kept
+
+    def forward(self, x):
+        best = x.topk(self.kept, dim=1)
+        return best.values * 2, best.indices.sort(dim=1).values
+
+
+def get_inputs():
+    return [torch.randn(BATCH, LENGTH)]
+
+
+def get_init_inputs():
+    return [KEPT]
+"""
+
 KINDS = {
     "where the largest so far is": PLACES,
     "running totals that are reduced": REDUCED,
     "equal elements, with where they were": STABLE,
     "one of those in order": PICKED,
     "the best two, with where they were": BEST,
+    "the best half": HALF,
     "running totals": RUNNING,
     "running totals of long rows, and the first of them": LONG,
     "bounds": BUCKETS,
@@ -106,6 +130,7 @@ KINDS = {
 QUICK = (
     "one of those in order",
     "the best two, with where they were",
+    "the best half",
     "running totals",
     "running totals that are reduced",
 )
@@ -134,6 +159,12 @@ def get_inputs():
 def test_one_of_those_in_order_is_taken_where_they_are_put_in_order(tmp_path: Path) -> None:
     brief = brief_of(problem(tmp_path, plain("return x.median(1).values * 2")))
     assert write(brief, first_choice(brief)).source.count("_kernel(") == 1
+
+
+def test_a_number_of_the_best_that_changes_with_the_sizes_is_not_left_to_torch(tmp_path: Path) -> None:
+    brief = full_size_brief(problem(tmp_path, HALF), grown=True)
+    assert not describe_limits(brief)
+    assert "torch.ops" not in write(brief, first_choice(brief)).source
 
 
 def test_which_of_equals_comes_first_is_left_to_torch_where_it_is_its_own_choice(tmp_path: Path) -> None:

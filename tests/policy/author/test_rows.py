@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.policy.author.briefs import brief_of, full_size_brief, problem
+from tests.policy.author.briefs import brief_of, full_size_brief, on_target, problem
 from tests.policy.author.test_author import check_passes
 
 from triton_agent.policy.author.brief import Brief
@@ -212,6 +212,31 @@ def test_several_passes_over_many_elements_are_unrolled_in_part(tmp_path: Path, 
     """Three passes of 64 elements, written out, took the compiler a minute."""
     source = check_passes(tmp_path, nursery, NORM_OF_CHANNELS).source
     assert "loop_unroll_factor=8" in source and "static_range" not in source, source
+
+
+PLANES = """
+BATCH, CHANNELS, SIZE = 64, 64, 56
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        mean = x.mean((2, 3))
+        return mean, ((x - mean[:, :, None, None]) ** 2).mean((2, 3))
+
+
+def get_inputs():
+    return [torch.randn(BATCH, CHANNELS, SIZE, SIZE)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_rows_that_are_long_at_other_sizes_only_are_read_once_at_the_main_ones(tmp_path: Path) -> None:
+    brief = on_target(full_size_brief(problem(tmp_path, PLANES), grown=True), "cuda:90")
+    source = write(brief, first_choice(brief)).source
+    assert "in range(" not in source and "if columns <= 16384 else 32" in source, source
 
 
 FEW_LONG_ROWS = {

@@ -455,6 +455,18 @@ def test_a_training_that_is_resumed_within_a_later_epoch_has_the_weights_of_one_
     assert all(bool((whole[name] == resumed[name]).all()) for name in whole), "three steps are an epoch"
 
 
+def test_the_learning_rate_rises_from_0_over_the_warmup(
+    tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path
+) -> None:
+    from triton_agent.policy.train.update.grpo import GRPOSettings
+    from triton_agent.policy.train.update.session import train_grpo
+
+    settings = GRPOSettings(output=tmp_path / "out", cpu=True, steps=4, learning_rate=1e-3, warmup=2)
+    history = train_grpo(str(tiny), prepare(samples, RECIPE), RECIPE, settings).history
+    rates = [one["learning_rate"] for one in history if "loss" in one]
+    assert rates == pytest.approx([0.0, 0.5e-3, 1e-3, 1e-3])
+
+
 def test_a_training_visits_every_row_in_each_epoch_and_in_another_order(
     tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path
 ) -> None:
