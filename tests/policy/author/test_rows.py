@@ -612,7 +612,7 @@ def get_init_inputs():
         ("return F.rms_norm(x, x.shape[1:])", 4000, "torch.bfloat16", 1, 4),
         ("return F.rms_norm(x, x.shape[1:])", 4000, "torch.float32", 1, 8),
         ("return F.rms_norm(x + y, x.shape[1:])", 4000, "torch.bfloat16", 1, 8),
-        ("return F.layer_norm(self.table(ids), x.shape[1:])", 768, "torch.bfloat16", 2, 2),
+        ("return F.layer_norm(self.table(ids), x.shape[1:])", 768, "torch.bfloat16", 1, 1),
         ("return F.layer_norm(x, x.shape[1:])", 768, "torch.bfloat16", 2, 4),
     ],
 )
