@@ -48,8 +48,13 @@ def test_what_had_one_result_in_one_call_and_another_one_in_the_next_has_two_sid
     assert {place for place, _ in known.one_sided()} == {"b"}
 
 
-@pytest.mark.parametrize(("single", "only", "counts"), [(False, 0.0, True), (True, 0.0, False), (True, 1.0, True)])
-def test_in_a_row_of_one_element_a_difference_of_zero_is_no_predicate(single: bool, only: float, counts: bool) -> None:
+@pytest.mark.parametrize(
+    ("single", "only", "counts"),
+    [(False, 0.0, True), (False, 1.0, True), (True, 0.0, False), (True, 1.0, False), (True, 2.0, True)],
+)
+def test_in_a_row_of_one_element_a_difference_of_zero_and_its_exponential_are_no_predicates(
+    single: bool, only: float, counts: bool
+) -> None:
     known = KnownPredicates(has_single_rows=single)
     known.add(ASKED, [found("a", only, PredicateKind.OPERATION)])
     assert bool(known.one_sided()) is counts

@@ -66,7 +66,8 @@ class KnownPredicates:
     def __init__(self, *, has_single_rows: bool = False) -> None:
         """With `has_single_rows`, a dimension is one in these calls, but not at the main sizes.
 
-        A difference that is always zero is then no predicate: a row of one element holds only its largest.
+        A row of one element holds only its largest. So a difference that is always zero is no predicate then, nor an
+        exponential that is always one.
         """
         self._known: dict[str, Known] = {}
         self._has_single_rows = has_single_rows
@@ -95,7 +96,7 @@ class KnownPredicates:
             for place, known in self._known.items()
             if known.only is not None
             and known.predicate.kind not in (PredicateKind.OPERAND, PredicateKind.GUARD)
-            and not (self._has_single_rows and known.predicate.kind is PredicateKind.OPERATION and known.only == 0)
+            and not (self._has_single_rows and known.predicate.kind is PredicateKind.OPERATION and known.only in (0, 1))
             and (known.predicate.kind is not PredicateKind.JOINT or all(varies(place + ending) for ending in OPERANDS))
         ]
 

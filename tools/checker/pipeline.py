@@ -252,7 +252,8 @@ def _met_beside_gpu(job: Job) -> Iterator[Callable[[], dict[bool, Met]]]:
         yield dict
         return
     quick = [trial for trial in trials if _input_bytes(trial) <= INTERPRETED_BYTES]
-    trial = max(quick, key=_input_bytes) if quick else min(trials, key=_input_bytes)
+    telling = [trial for trial in quick if not _has_single_rows(trial, job.plan)] or quick
+    trial = max(telling, key=_input_bytes) if telling else min(trials, key=_input_bytes)
     groups = [_alike(job, trial, first) for first in [trial.cases[0], *_other_tapes(job, trial)[:1]]]
     with concurrent.futures.ThreadPoolExecutor(max_workers=1) as beside:
         yield beside.submit(_interpreted, job, job.reader, trial, groups).result

@@ -92,9 +92,13 @@ def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor
 
 
 def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.Tensor:
+    """Let the result be rounded at the magnitude of the peak, even if the sum is 1 and its logarithm zero.
+
+    A compiler may fuse the product that makes a score with the subtraction of the peak, which was rounded before.
+    """
     peak = x.amax(dim, keepdim=True) if x.numel() else x.sum(dim, keepdim=True)
     peak = torch.where(peak.abs() == math.inf, 0.0, peak)
-    total = (x - peak).exp().sum(dim, keepdim=True).log() + peak
+    total = (x - peak).exp().sum(dim, keepdim=True).log() + peak * (1 + SPACING / 2)
     return total if keepdim else total.squeeze(dim)
 
 

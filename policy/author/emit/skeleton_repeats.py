@@ -44,19 +44,31 @@ _SIMPLE = frozenset({"load", "point", "number", "position", "choose", "lookup"})
 def axis_of_repeats(kernel: Kernel) -> Axis | None:
     """Return the axis along which most of the computation is the same, if sharing it is worth it.
 
-    What is the same along the innermost axis does not count: a program for a part of a row computes it once anyway.
+    What is the same along a row does not count: a program for a part of a row computes it once anyway.
     """
-    live, varies = sorted(kernel.live()), depends_on(kernel)
+    live, varies, inner = sorted(kernel.live()), depends_on(kernel), _innermost(kernel)
     if any(kernel.nodes[i].kind not in _SIMPLE for i in live):
         return None
     best: dict[Axis, int] = {}
     for axis in kernel.kept[:-1]:
-        same = sum(_cost(kernel.nodes[i]) for i in live if axis not in varies[i] and kernel.kept[-1] in varies[i])
+        same = sum(_cost(kernel.nodes[i]) for i in live if axis not in varies[i] and inner & varies[i])
         rest = sum(_cost(kernel.nodes[i]) for i in live if axis in varies[i])
         is_long = min(axis.size) >= 1 and axis.size[0] >= FEWEST and max(axis.size) <= MOST_ASIDE
         if is_long and same >= max(WORTH_SHARING, LEAST_SHARE * rest):
             best[axis] = same
     return max(best, key=best.__getitem__, default=None)
+
+
+def _innermost(kernel: Kernel) -> set[Axis]:
+    """Return the innermost axes that a block of a program goes along."""
+    found: set[Axis] = set()
+    length = 1
+    for axis in reversed(kernel.kept):
+        if length >= LEAST_BLOCK:
+            break
+        found.add(axis)
+        length *= axis.size[0]
+    return found
 
 
 def fills_processors(kernel: Kernel, drafting: Drafting) -> bool:

@@ -12,9 +12,11 @@ from tests.policy.author.test_author import check_passes
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
 from triton_agent.tools.evaluate.evaluator import Evaluator
+from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.settings import EvaluatorSettings
 
+SUITE = Path(__file__).parents[3] / "benchmarks" / "problems"
 PAIRS = """
 class Model(nn.Module):
     def __init__(self, pairs):
@@ -182,6 +184,15 @@ def test_angles_are_computed_once_for_all_heads(tmp_path: Path, nursery: Nursery
     source = check_passes(tmp_path, nursery, PAIRS).source
     before, _, loop = source.partition("for step in tl.static_range(")
     assert "tl.cos" in before and "tl.cos" not in loop
+
+
+@pytest.mark.parametrize(
+    ("name", "shared"), [("blocks_language/rotary_embedding_pairs", True), ("pointwise/snake_activation", False)]
+)
+def test_work_is_shared_along_an_axis_if_no_program_does_it_once_anyway(name: str, shared: bool) -> None:
+    """Angles differ within a row, so heads share them. A channel's frequency holds for a whole row."""
+    brief = on_target(full_size_brief(parse_problem(str(SUITE / f"{name}.py")), grown=True), "cuda:90")
+    assert ("for step in tl.static_range(8)" in write(brief, first_choice(brief)).source) is shared
 
 
 def test_a_float32_weight_is_split_once_and_not_in_each_step(tmp_path: Path, nursery: Nursery) -> None:
