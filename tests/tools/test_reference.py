@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
+import torch.nn.functional as F
 
 from triton_agent.tools.cases.case_maker import CaseMaker
 from triton_agent.tools.errors import ProblemError
@@ -480,13 +481,16 @@ def test_offsets_divide_the_rows_of_another_leading_size(batch: int, expected: l
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (lambda x: torch.where(x.abs() > 0, x, 1.0), {(0.0, "above", 0.5, 2.0), (0.0, "unequal", 0.5, 2.0)}),
-        (lambda x: torch.where(x > 0, x, 1.0), set()),
+        (lambda x: torch.where(x * x > 0, x, 1.0), {(0.0, "above", 0.25, 4.0), (0.0, "unequal", 0.25, 4.0)}),
+        (lambda x: torch.where(x > 0, x, 1.0), {(0.0, "both", -1.5, 2.0)}),
         (lambda x: (x / 4).clamp(max=1), {(1.0, "below", -0.375, 0.5), (1.0, "unequal", -0.375, 0.5)}),
         (lambda x: torch.where(x == 5, 0.0, x), {(5.0, "unequal", -1.5, 2.0)}),
+        (torch.relu, {(0.0, "both", -1.5, 2.0)}),
+        (lambda x: F.softshrink(x, 1.7), {(-1.7, "above", -1.5, 2.0), (1.7, "both", -1.5, 2.0)}),
+        (F.mish, {(20.0, "below", -1.5, 2.0), (20.0, "unequal", -1.5, 2.0)}),
     ],
 )
-def test_limits_of_its_own_that_a_reference_does_not_reach(
+def test_numbers_that_a_reference_compares_values_with(
     function: Callable[[torch.Tensor], torch.Tensor], expected: set[tuple[float, str, float, float]]
 ) -> None:
     with OwnLimits() as limits:

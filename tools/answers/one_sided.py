@@ -16,13 +16,14 @@ import dataclasses
 import functools
 import itertools
 import math
+import operator
 import time
 from collections.abc import Callable, Iterable, Sequence
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.cases.plan import Case
 from triton_agent.tools.checker.session import Failed
-from triton_agent.tools.graph.own_limits import Limit, told
+from triton_agent.tools.graph.own_limits import BOTH, Limit, told
 from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.processes.protocol import NEARLY, OPERANDS, Called, Predicate, PredicateKind
 from triton_agent.tools.results import Finding
@@ -103,12 +104,19 @@ class KnownPredicates:
     def is_of_reference(self, known: Known, own_limits: Callable[[Case], frozenset[Limit]]) -> bool:
         """Return True if the reference compares the same values with the same number in this call."""
         if known.predicate.kind is PredicateKind.JOINT:
-            parts = (self._known.get(place) for place in known.predicate.asked)
-            return any(part is not None and self.is_of_reference(part, own_limits) for part in parts)
-        if known.only is None or known.predicate.limit is None:
+            parts = [self._known.get(place) for place in known.predicate.asked]
+            own = [part is not None and self._is_compared(part, own_limits) for part in parts]
+            one_sided = [part is not None and part.only is not None for part in parts]
+            return any(map(operator.and_, own, one_sided)) or (known.predicate.of_itself and all(own))
+        return known.only is not None and self._is_compared(known, own_limits)
+
+    def _is_compared(self, known: Known, own_limits: Callable[[Case], frozenset[Limit]]) -> bool:
+        """Return True if the reference compares the same values with the same number, and with the same results."""
+        if known.predicate.limit is None:
             return False
         number, relation = known.predicate.limit
-        (side, *_), (low, high) = told(relation.lower(), bool(known.only)), known.predicate.between
+        side = BOTH if known.predicate.only is None else told(relation.lower(), bool(known.predicate.only))[0]
+        low, high = known.predicate.between
         return any(
             side == it.side and _are_same(number, it.number) and _are_same(low, it.low) and _are_same(high, it.high)
             for it in own_limits(known.asked.case)
@@ -124,7 +132,7 @@ def one_sided_of(
     """Return a predicate that has one result in all calls, and on which an answer depends; None if there is none.
 
     `more` are calls to make until each predicate that matters had several results, in groups made when asked for.
-    `own_limits` finds the numbers that the reference compares values with in a case, with one result for all of them.
+    `own_limits` finds the numbers that the reference compares values with in a case.
     """
     began, left, own_limits = time.monotonic(), itertools.chain.from_iterable(more), functools.cache(own_limits)
     matters: dict[str, bool] = {}

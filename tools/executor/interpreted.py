@@ -58,6 +58,7 @@ class InterpretedLauncher:
                 limit=it.limit,
                 between=(it.low, it.high),
                 asked=it.asked,
+                of_itself=it.of_itself,
             )
             for place, it in self._interpreter.notes.predicates.seen.items()
         )

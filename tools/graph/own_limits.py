@@ -1,4 +1,4 @@
-"""Finds the limits of the reference's own that it does not reach in a call.
+"""Finds the numbers that the reference itself compares values with in a call.
 
 A reference may ask whether a norm is zero, or clamp what stays far within its limits. A kernel that asks the same of
 the same values has a predicate with one result in all calls, and nothing is wrong with it (`answers/one_sided.py`).
@@ -18,17 +18,20 @@ from triton_agent.tools.graph.operators import bare_name
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limit:
-    """A number that values are compared with, all with the same result."""
+    """A number that values are compared with."""
 
     number: float
     side: str
-    """`above`, `below`, `equal` or `unequal`: where all values are. Those above or below may be equal, too."""
+    """`above`, `below`, `equal` or `unequal`: where all values are; those above or below may be equal, too. `both` if
+    they are not all on one side.
+    """
     low: float
     """The least of the values."""
     high: float
     """The largest of the values."""
 
 
+BOTH = "both"
 COMPARING = {
     "gt": (("above", "unequal"), ("below",)),
     "ge": (("above",), ("below", "unequal")),
@@ -49,6 +52,14 @@ LIMITS = {
     "smooth_l1_loss": (3,),
 }
 """Positions of the limits among the arguments of operators that have some."""
+USUAL: dict[str, tuple[float, ...]] = {
+    **dict.fromkeys(("relu", "elu", "leaky_relu", "_prelu_kernel", "log_sigmoid_forward", "sign", "abs"), (0.0,)),
+    **dict.fromkeys(("hardswish", "hardsigmoid"), (-3.0, 3.0)),
+    **dict.fromkeys(("mish", "softplus"), (20.0,)),
+}
+"""Limits of operators that have the same ones always, or unless others are given."""
+AROUND_ZERO: dict[str, float] = {"softshrink": 0.5, "hardshrink": 0.5}
+"""Operators whose second argument is a limit with either sign, and what it is if none is given."""
 DIFFERING = frozenset({"huber_loss", "smooth_l1_loss"})
 """Operators that compare the distance between their first two arguments with the limit."""
 
@@ -59,7 +70,7 @@ def told(name: str, result: bool) -> tuple[str, ...]:
 
 
 class OwnLimits(UncompiledMode):  # type: ignore[no-untyped-call]
-    """While this mode is on, notes the numbers that operators compare values with where all results are the same."""
+    """While this mode is on, notes the numbers that operators compare values with."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -70,16 +81,26 @@ class OwnLimits(UncompiledMode):  # type: ignore[no-untyped-call]
         name = bare_name(str(func))
         if name in COMPARING and isinstance(args[1], (int, float)):
             self._note(name, float(args[1]), args[0], result)
-        elif name in LIMITS:
-            values = (args[0] - args[1]).abs() if name in DIFFERING else args[0]
-            for limit in (args[at] for at in LIMITS[name] if at < len(args)):
-                if isinstance(limit, (int, float)):
-                    self._note("lt", float(limit), values, values < limit)
+        else:
+            for limit in _limits(name, args):
+                values = (args[0] - args[1]).abs() if name in DIFFERING else args[0]
+                self._note("lt", limit, values, values < limit)
         return result
 
     def _note(self, name: str, limit: float, values: torch.Tensor, flags: torch.Tensor) -> None:
         are_numbers = values == values  # NaN is neither above nor below
         numbers, flags = values[are_numbers], flags[are_numbers]
-        if len(numbers) and bool(flags.any()) == bool(flags.all()):
-            low, high = float(numbers.min()), float(numbers.max())
-            self.found |= {Limit(limit, side, low, high) for side in told(name, bool(flags.any()))}
+        if not len(numbers):
+            return
+        low, high, one = float(numbers.min()), float(numbers.max()), bool(flags.any())
+        sides = told(name, one) if one == bool(flags.all()) else (BOTH,)
+        self.found |= {Limit(limit, side, low, high) for side in sides}
+
+
+def _limits(name: str, args: Sequence[Any]) -> list[float]:
+    """Return the numbers that an operator compares its first argument with."""
+    if name in AROUND_ZERO:
+        limit = float(args[1]) if len(args) > 1 else AROUND_ZERO[name]
+        return [-limit, limit]
+    given = [args[at] for at in LIMITS.get(name, ()) if at < len(args)]
+    return [float(limit) for limit in given if isinstance(limit, (int, float))] or list(USUAL.get(name, ()))

@@ -28,6 +28,8 @@ FAR = 1e4
 NEAR = 0.01
 """A value that comes so near to a limit, relative to it, counts as beyond it, too. A cosine reaches one, but does not
 pass it, and quantised numbers reach -127, but not -128."""
+NEAR_ZERO = 1e-3
+"""The same for limits at zero: the variance of inputs times 0.01 is about 1e-4."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class ValueLimit:
         kept, other = np.broadcast_arrays(numbers(self.kept), numbers(self.other))
         with np.errstate(all="ignore"):
             is_near = np.abs(kept - other) <= NEAR * np.abs(other)
-            is_nearly_zero = np.abs(kept - other) <= TINY
+            is_nearly_zero = np.abs(kept - other) <= np.where(other == 0, NEAR_ZERO, TINY)
         lanes = np.ones_like(is_near) if active is None else np.broadcast_to(active, is_near.shape)
         lanes = lanes & ~np.isnan(kept)
         if self._is_clamp():

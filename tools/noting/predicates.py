@@ -9,7 +9,8 @@ Lanes that were masked off where they were loaded do not count. Kernels also gua
 never leads to, and inputs of these kinds are tried wherever a module accepts them. So these are not noted:
 
     random numbers            what they decide
-    single elements           as they were given: numbers that kernels name or meet are planted in inputs
+    single elements           as they were given, choices within each other included: numbers that kernels name or meet
+                              are planted in inputs
     places                    of the largest or smallest element
     parts                     whether the extremum of one part of a row is beyond that of another
     lengths                   what is asked of whole numbers as given, or computed from them element by element, unless
@@ -73,6 +74,8 @@ IMPLIED = "implied"
 not. Each operation that gives flags has a number of its own each time."""
 OF_TWO, TOLD = "of two", "told by an extremum"
 """Attributes: of the larger or smaller of two values, the two; and of values that depend on nothing but which it is."""
+COMPARED = "compared"
+"""Attribute of the flags of a comparison with a constant: the value that is compared."""
 LEFT = "left"
 """Attribute of constants that an `if` on data may have replaced, and of what is cast or shaped from them."""
 CHOICES_KEPT = 8
@@ -132,6 +135,8 @@ class Seen:
     """The least and the largest of the compared values."""
     asked: tuple[str, ...] = ()
     """Places of the comparisons that flags come from."""
+    of_itself: bool = False
+    """True for a choice within the value that an outer choice compares and takes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -149,6 +154,8 @@ class _Choice:
     """True if the flags are noted where they are made."""
     asked: tuple[str, ...]
     """Places of the comparisons that the flags come from."""
+    origin: int
+    """What the flags come from, if each comes from one element as it was given."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -411,6 +418,8 @@ class Predicates:
                 return  # whether finite numbers become NaN, as zero by zero does, is asked in other calls
             number = next((handle for handle in handles if DATA not in handle.attr), None)
             result.attr[OPEN] = [_Open(site, seen, values, _without_nan(handles, active), value, number, is_nan)]
+            if number is not None:
+                result.attr[COMPARED] = value
         elif name in ("create_and", "create_or") and values.dtype == np.bool_:
             joint = _Open(site, Seen(line, PredicateKind.JOINT, asked=result.attr[DATA].asked), values, active)
             first, second = (_implied(handle)[0 if name == "create_and" else 1] for handle in handles)
@@ -429,17 +438,21 @@ class Predicates:
     def _chosen(self, place: tuple[str, int], handles: Sequence[Handle], result: Handle) -> Handle:
         """Note choices within this one: what decides them counts on the lanes that this one takes from them."""
         flags, values = handles[0].data, (handles[1], handles[2])
-        asked = handles[0].attr[DATA].asked
+        asked, origin = handles[0].attr[DATA].asked, handles[0].attr[DATA].origin
+        compared = handles[0].attr.get(COMPARED)
         implied, is_noted = _implied(handles[0]), NOTED in handles[0].attr
-        choices = [_Choice(place[0], flags, values, active_lanes(handles[0]), implied, is_noted, asked)]
+        choices = [_Choice(place[0], flags, values, active_lanes(handles[0]), implied, is_noted, asked, origin)]
         for value, taken, told in zip(values, (flags, ~flags), (0, 1)):
             for inner in value.attr.get(CHOSEN, ())[:CHOICES_KEPT]:
                 if inner.implied[told] <= implied[told]:  # was asked before
                     continue
+                if inner.origin and inner.origin == origin:
+                    continue
                 lanes = taken if inner.lanes is None else taken & inner.lanes
                 site = f"{place[0]} of {inner.site}"
                 both = (*asked, *inner.asked)
-                self._note(site, Seen(place[1], PredicateKind.JOINT, asked=both), inner.flags, lanes)
+                seen = Seen(place[1], PredicateKind.JOINT, asked=both, of_itself=value is compared)
+                self._note(site, seen, inner.flags, lanes)
                 if not inner.is_noted:
                     self._note(site + OPERANDS[0], Seen(place[1], PredicateKind.OPERAND), inner.flags, inner.lanes)
                 if NOTED not in handles[0].attr:
@@ -469,7 +482,8 @@ class Predicates:
                 flags, active = it.results, it.active
                 if limit is not None and handle is handles[0]:
                     flags, active = limit.lanes_that_tell(handle.data, active_lanes(handle))
-                seen = self._note(it.site, it.seen, flags, active)
+                self._note(it.site, it.seen, flags, active)
+                seen = self.seen.get(it.site)
                 if seen is not None and seen.limit is not None and it.value is not None:
                     low, high = of_constant(_on_lanes(numbers(it.value), it.active))
                     seen.low, seen.high = min(seen.low, low), max(seen.high, high)

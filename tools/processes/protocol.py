@@ -557,6 +557,8 @@ class Predicate:
     """The least and the largest of the compared values."""
     asked: tuple[str, ...] = ()
     """Places of the comparisons that joined flags come from."""
+    of_itself: bool = False
+    """True for a choice within the value that an outer choice compares and takes: an activation of another one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

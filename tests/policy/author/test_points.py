@@ -54,6 +54,23 @@ def get_init_inputs():
 """
 
 
+ACTIVATIONS_OF = """
+class Model(nn.Module):
+    def forward(self, x):
+        values = {values}
+        soft, shrunk = F.softplus(F.elu(values)), F.softshrink(F.silu(values))
+        return F.leaky_relu(F.selu(-values), 0.2), F.elu(F.elu(values)), soft, shrunk, F.mish(values), soft.log().sign()
+
+
+def get_inputs():
+    return [torch.randn(64, 48)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
 def _cut(brief: Brief, tiles: Tiles) -> Choice:
     (kernel,) = drafts_of(brief, Choice())[0].kernels
     return Choice().with_tiles(kernel.key, tiles)
@@ -228,6 +245,12 @@ def test_short_functions_of_half_precision_are_right(
 )
 def test_activations_that_bend_at_zero_are_right(function: str, dtype: str, tmp_path: Path, nursery: Nursery) -> None:
     check_passes(tmp_path, nursery, plain(f"return {function}", f", dtype=torch.{dtype}"))
+
+
+@pytest.mark.parametrize("values", ["x", "x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()"])
+def test_an_activation_of_another_may_ask_what_is_always_so(values: str, tmp_path: Path, nursery: Nursery) -> None:
+    """SELU is positive where its argument is, and SiLU never below -0.28."""
+    check_passes(tmp_path, nursery, ACTIVATIONS_OF.format(values=values))
 
 
 def test_after_wrong_values_the_library_takes_the_place_of_short_functions(tmp_path: Path) -> None:
