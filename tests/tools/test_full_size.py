@@ -97,7 +97,7 @@ def test_what_is_wrong_outside_of_the_slices_or_narrow_everywhere_is_seen(tmp_pa
 def test_where_no_slice_fits_the_limit_allows_for_the_reference_s_own_error_at_full_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its sums of millions of elements err by more than a reduced size tells; here half precision stands for them."""
+    """A sum of millions of elements errs by more than one of a reduced size. Half precision takes its place here."""
     monkeypatch.setattr(full_size, "SLICE_ELEMENTS", 1 << 10)
     trial, model = trials(tmp_path, "torch.tanh(x if x.shape[1] < 1024 else x.half().float())", rows=64)
     yard, given = yard_of(trial), answer(trial, model)

@@ -374,10 +374,10 @@ def _own_errors(
             continue
         if mine.shape != row.shape or truth.shape != row.shape:
             return []
-        error, moved = _distances(row, truth), _distances(row, mine)
-        if any(moved[metric] > 2.0 * _distances(mine, truth)[metric] for metric in moved):
+        moved, error_alone = _distances(row, mine), _distances(mine, truth)
+        if any(moved[metric] > 2.0 * error_alone[metric] for metric in moved):
             return []
-        found.append(error)
+        found.append(_distances(row, truth))
     return found
 
 

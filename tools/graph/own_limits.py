@@ -98,7 +98,9 @@ class OwnLimits(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 def _limits(name: str, args: Sequence[Any]) -> list[float]:
-    """Return the numbers that an operator compares its first argument with."""
+    """Return the numbers that an operator compares its first argument with; none for complex values."""
+    if any(isinstance(value, torch.Tensor) and value.is_complex() for value in args[:1]):
+        return []
     if name in AROUND_ZERO:
         limit = float(args[1]) if len(args) > 1 else AROUND_ZERO[name]
         return [-limit, limit]
