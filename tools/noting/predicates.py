@@ -484,8 +484,11 @@ class Predicates:
                     flags, active = limit.lanes_that_tell(handle.data, active_lanes(handle))
                 self._note(it.site, it.seen, flags, active)
                 seen = self.seen.get(it.site)
-                if seen is not None and seen.limit is not None and it.value is not None:
-                    low, high = of_constant(_on_lanes(numbers(it.value), it.active))
+                if seen is None or seen.limit is None or it.value is None:
+                    continue
+                values = _on_lanes(numbers(it.value), it.active)
+                if values.size:
+                    low, high = of_constant(values)
                     seen.low, seen.high = min(seen.low, low), max(seen.high, high)
 
     def _has_several(self, site: str) -> bool:
